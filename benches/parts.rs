@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use handbill::api::request::body::{self, Fields};
-use handbill::api::types::{CreatePage, PageBody};
+use handbill::api::request::body;
+use handbill::api::types::{FieldsBody, Included, PageBody};
 use handbill::backends::memory::MemoryRateLimiter;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::Client;
@@ -14,7 +14,7 @@ use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::render;
 use handbill::domain::origin::Origin;
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageHead};
 use handbill::domain::quota::{Counted, Quota};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
@@ -41,16 +41,9 @@ fn random_slug() -> Slug {
 
 fn page(content: &str) -> Page {
     let now = UnixMillis::new(1_795_246_988_171);
-    Page {
-        slug: random_slug(),
-        title: Title::parse(TITLE).ok(),
-        content: Content::parse(content.to_owned()).unwrap(),
-        rendered: render(content),
-        key_hash: EditKey::random(|bound| index_below(&Random::System, bound)).hash(),
-        version: PageVersion::FIRST,
-        created_at: now,
-        updated_at: now,
-    }
+    let key_hash = EditKey::random(|bound| index_below(&Random::System, bound)).hash();
+    let head = PageHead::first(random_slug(), Title::parse(TITLE).unwrap(), key_hash, now);
+    Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
 }
 
 fn rendering(criterion: &mut Criterion) {
@@ -96,15 +89,14 @@ fn json(criterion: &mut Criterion) {
     let request = serde_json::json!({"title": TITLE, "content": MIXED}).to_string();
     let mut group = criterion.benchmark_group("json");
     group.throughput(Throughput::Bytes(request.len() as u64));
-    let fields = Fields::of(&["title", "content"]);
     group.bench_function("parse a create", |bencher| {
-        bencher.iter(|| body::parse::<CreatePage>(black_box(request.as_bytes()), &fields).unwrap());
+        bencher.iter(|| body::parse::<FieldsBody>(black_box(request.as_bytes())).unwrap());
     });
     let (page, base_url) = (Arc::new(page(MIXED)), Origin::parse("https://pages.example").unwrap());
     let runtime = runtime();
     group.bench_function("write a page", |bencher| {
         bencher.iter(|| {
-            let body = PageBody::json(Arc::clone(&page), &base_url).into_body();
+            let body = PageBody::json(Arc::clone(&page), &base_url, Included::ALL).into_body();
             runtime.block_on(body.collect()).unwrap().to_bytes()
         });
     });
@@ -114,19 +106,25 @@ fn json(criterion: &mut Criterion) {
 fn store(criterion: &mut Criterion) {
     let (store, runtime) = (RedbStore::in_memory().unwrap(), runtime());
     let first = Arc::new(page(MIXED));
-    runtime.block_on(store.insert_if_absent(Arc::clone(&first))).unwrap();
+    runtime.block_on(store.insert_if_absent(Arc::clone(&first), None)).unwrap();
     let mut group = criterion.benchmark_group("store");
     group.bench_function("insert", |bencher| {
-        let new = || Arc::new(Page { slug: random_slug(), ..Page::clone(&first) });
-        let insert = |page| runtime.block_on(store.insert_if_absent(page)).unwrap();
+        let new = || {
+            let mut page = Page::clone(&first);
+            page.head.slug = random_slug();
+            Arc::new(page)
+        };
+        let insert = |page| runtime.block_on(store.insert_if_absent(page, None)).unwrap();
         bencher.iter_batched(new, insert, BatchSize::SmallInput);
     });
-    group.bench_function("lookup", |bencher| bencher.iter(|| runtime.block_on(store.lookup(&first.slug)).unwrap()));
+    group
+        .bench_function("lookup", |bencher| bencher.iter(|| runtime.block_on(store.lookup(&first.head.slug)).unwrap()));
     group.bench_function("update", |bencher| {
         let mut current = Page::clone(&first);
         bencher.iter(|| {
-            let next = Page { version: current.version.next(), ..current.clone() };
-            let swapped = store.compare_and_set(current.version, Record::Active(Arc::new(next.clone())));
+            let mut next = current.clone();
+            next.head.version = current.head.version.next();
+            let swapped = store.compare_and_set(current.head.version, Record::Active(Arc::new(next.clone())), None);
             runtime.block_on(swapped).unwrap();
             current = next;
         });

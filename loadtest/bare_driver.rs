@@ -68,10 +68,7 @@ impl Pages {
             Ok::<_, Failure>(statement)
         };
         let read_head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
-        let read_text = format!(
-            "SELECT content, html, excerpt, code_blocks, language, text_renderer_version FROM {pages} \
-             WHERE {text_key}"
-        );
+        let read_text = format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}");
         let (read_head, read_text) = (prepare(read_head).await?, prepare(read_text).await?);
         Ok(Self { session, read_head, read_text })
     }

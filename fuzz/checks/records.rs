@@ -2,10 +2,10 @@
 //! it is written and read again, and a flipped bit never gives another record.
 
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::Record;
+use handbill::ports::page_store::{Lookup, Record};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::record::{active_version, decode, encode};
+use super::record::{decode, decode_head, encode};
 
 /// The version that is written. The checksum covers this version too.
 const VERSION: u8 = 1;
@@ -29,13 +29,13 @@ pub(crate) fn check(input: &[u8]) {
 
 /// The record in `bytes`; `None` if `bytes` are not a record.
 fn read(slug: &Slug, bytes: &[u8]) -> Option<Record> {
-    let version = active_version(slug, bytes);
-    let record = decode(slug.clone(), bytes).ok()?;
+    let head = decode_head(slug, bytes);
+    let record = decode(slug, bytes).ok()?;
     match &record {
-        Record::Active(page) => assert_eq!(version, Ok(Some(page.version))),
-        Record::Deleted(_) => assert_eq!(version, Ok(None)),
+        Record::Active(page) => assert_eq!(head, Ok(Lookup::Active(page.head.clone()))),
+        Record::Deleted(tombstone) => assert_eq!(head, Ok(Lookup::Deleted(tombstone.clone()))),
     }
     let written = encode(&record).expect("what was read can be written");
-    assert_eq!(decode(slug.clone(), &written).as_ref(), Ok(&record));
+    assert_eq!(decode(slug, &written).as_ref(), Ok(&record));
     Some(record)
 }

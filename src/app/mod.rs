@@ -37,7 +37,9 @@ use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, TurnMetrics};
+use crate::service::{
+    LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+};
 use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
@@ -102,28 +104,24 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics, .. } = deps;
-    let mut service = PageService::new(
-        backends.store,
-        backends.limiter,
-        backends.renderer,
-        Arc::clone(clock),
-        random.clone(),
+    let cache_metrics = PageCacheMetrics {
+        hits: metrics.page_cache_hits.clone(),
+        misses: metrics.page_cache_misses.clone(),
+        bytes: metrics.page_cache_bytes.clone(),
+    };
+    let service = PageService::new(ServiceParts {
+        store: backends.store,
+        limiter: backends.limiter,
+        renderer: backends.renderer,
+        clock: Arc::clone(clock),
+        random: random.clone(),
         quotas,
-    )
-    .with_policy(policy)
-    .with_tiers(tiers)
-    .keeping_pages_in(PageCache::new(
-        backends.page_cache_bytes,
-        PageCacheMetrics {
-            hits: metrics.page_cache_hits.clone(),
-            misses: metrics.page_cache_misses.clone(),
-            bytes: metrics.page_cache_bytes.clone(),
-        },
-    ))
-    .counting_turns_in(turn_metrics(metrics));
-    if backends.renewed_pages_are_written_back {
-        service = service.writing_renewed_pages_back();
-    }
+        tiers,
+        policy,
+        pages: PageCache::new(backends.page_cache_bytes, cache_metrics),
+        turns: turn_metrics(metrics),
+        writes_renewed_pages_back: backends.renewed_pages_are_written_back,
+    });
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),

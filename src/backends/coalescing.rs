@@ -12,10 +12,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use tokio::time::Instant;
+
 use super::sharing::Sharing;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
 
 type Answer<T> = Result<T, StoreError>;
@@ -27,7 +29,7 @@ type SharedPages = Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>;
 pub struct Coalescing {
     store: Arc<dyn PageStore>,
     lookups: Arc<Sharing<Slug, Lookup>>,
-    heads: Arc<Sharing<Slug, Head>>,
+    heads: Arc<Sharing<Slug, Lookup<PageHead>>>,
     pages: SharedPages,
 }
 
@@ -40,8 +42,8 @@ impl Coalescing {
 
 #[async_trait]
 impl PageStore for Coalescing {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.store.insert_if_absent(page).await
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        self.store.insert_if_absent(page, needed_by).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
@@ -53,7 +55,7 @@ impl PageStore for Coalescing {
         self.lookups.read(slug.clone(), read).await
     }
 
-    async fn head(&self, slug: &Slug) -> Answer<Head> {
+    async fn head(&self, slug: &Slug) -> Answer<Lookup<PageHead>> {
         let (store, read_slug) = (Arc::clone(&self.store), slug.clone());
         let read = move || {
             let (store, slug) = (Arc::clone(&store), read_slug.clone());
@@ -76,8 +78,13 @@ impl PageStore for Coalescing {
         self.store.access()
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.store.compare_and_set(expected, next).await
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.store.compare_and_set(expected, next, needed_by).await
     }
 }
 
@@ -142,7 +149,7 @@ mod tests {
 
     #[async_trait]
     impl PageStore for Growing {
-        async fn insert_if_absent(&self, _: Arc<Page>) -> Result<InsertResult, StoreError> {
+        async fn insert_if_absent(&self, _: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
             unreachable!("these tests only read")
         }
 
@@ -166,7 +173,7 @@ mod tests {
             Access::Whole
         }
 
-        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+        async fn head(&self, _: &Slug) -> Result<Lookup<PageHead>, StoreError> {
             unreachable!("these tests only look up")
         }
 
@@ -174,7 +181,12 @@ mod tests {
             unreachable!("these tests only look up")
         }
 
-        async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {
+        async fn compare_and_set(
+            &self,
+            _: PageVersion,
+            _: Record,
+            _: Option<Instant>,
+        ) -> Result<CasResult, StoreError> {
             unreachable!("these tests only read")
         }
     }
@@ -187,8 +199,12 @@ mod tests {
 
     #[async_trait]
     impl PageStore for JoinsRunning {
-        async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-            self.store.insert_if_absent(page).await
+        async fn insert_if_absent(
+            &self,
+            page: Arc<Page>,
+            needed_by: Option<Instant>,
+        ) -> Result<InsertResult, StoreError> {
+            self.store.insert_if_absent(page, needed_by).await
         }
 
         async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
@@ -208,7 +224,7 @@ mod tests {
             Access::Whole
         }
 
-        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+        async fn head(&self, _: &Slug) -> Result<Lookup<PageHead>, StoreError> {
             unreachable!("these tests only look up")
         }
 
@@ -216,8 +232,13 @@ mod tests {
             unreachable!("these tests only look up")
         }
 
-        async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-            self.store.compare_and_set(expected, next).await
+        async fn compare_and_set(
+            &self,
+            expected: PageVersion,
+            next: Record,
+            needed_by: Option<Instant>,
+        ) -> Result<CasResult, StoreError> {
+            self.store.compare_and_set(expected, next, needed_by).await
         }
     }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use tokio::time::Instant;
+
 use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{
-    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use crate::telemetry::labels::DecisionLabels;
@@ -96,16 +96,16 @@ impl Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl PageStore for Instrumented<dyn PageStore> {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         let name = |answer: &InsertResult| match answer {
             InsertResult::Inserted => "done",
             InsertResult::SlugTaken => "slug_taken",
         };
-        self.record("insert_if_absent", name, self.inner.insert_if_absent(page)).await
+        self.record("insert_if_absent", name, self.inner.insert_if_absent(page, needed_by)).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        self.record("lookup", name_of_lookup, self.inner.lookup(slug)).await
+        self.record("lookup", Lookup::name, self.inner.lookup(slug)).await
     }
 
     fn access(&self) -> Access<'_> {
@@ -115,13 +115,8 @@ impl PageStore for Instrumented<dyn PageStore> {
         }
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        let name = |answer: &Head| match answer {
-            Head::Active(_) => "active",
-            Head::Deleted(_) => "deleted",
-            Head::Absent => "absent",
-        };
-        self.record("head", name, self.inner.head(slug)).await
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        self.record("head", Lookup::name, self.inner.head(slug)).await
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
@@ -129,12 +124,17 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.record("page", name, self.inner.page(head)).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         let name = |answer: &CasResult| match answer {
             CasResult::Swapped => "done",
             CasResult::Stale => "stale",
         };
-        self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
+        self.record("compare_and_set", name, self.inner.compare_and_set(expected, next, needed_by)).await
     }
 }
 
@@ -145,7 +145,7 @@ impl ReadsNow for Instrumented<dyn PageStore> {
         let span = spans::call(self.system, "lookup", "pages");
         let began = self.measure.clock.monotonic();
         let found = reads.lookup_now(slug, max_bytes);
-        let outcome = found.as_ref().map_or("would_wait", name_of_lookup);
+        let outcome = found.as_ref().map_or("would_wait", Lookup::name);
         if found.is_some() {
             self.measure.metrics.store_available.set(1);
             let took = self.measure.clock.monotonic().saturating_sub(began);
@@ -157,14 +157,6 @@ impl ReadsNow for Instrumented<dyn PageStore> {
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         self.inner.access().now()?.known_state(slug)
-    }
-}
-
-fn name_of_lookup(answer: &Lookup) -> &'static str {
-    match answer {
-        Lookup::Active(_) => "active",
-        Lookup::Deleted(_) => "deleted",
-        Lookup::Absent => "absent",
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::api::{Api, CreatedPage, not_handbill};
 use super::args::ConnectionArgs;
 use super::error::ClientError;
-use super::key_file::{KeptPage, KeyFile};
+use super::key_file::{KeptKey, KeyFile};
 use super::keys::{forget_page, keep};
 use super::reference::PageReference;
 use crate::domain::origin::Origin;
@@ -193,9 +193,7 @@ impl Bridge {
         };
         let on_server = pages.iter().filter(|page| page.reference().is_some_and(|page| page.server == self.server));
         let list: Vec<_> = on_server
-            .map(
-                |KeptPage { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}),
-            )
+            .map(|KeptKey { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}))
             .collect();
         let list = json!({"pages": list});
         let mut result = json!({

@@ -11,7 +11,7 @@ use super::args::{
     ClientCommand, DeleteArgs, GetArgs, KeysArgs, KeysCommand, ListArgs, PageArgs, PublishArgs, UpdateArgs,
 };
 use super::error::ClientError;
-use super::key_file::{self, KeptPage, KeyFile};
+use super::key_file::{self, KeptKey, KeyFile};
 use super::keys::{forget_page, keep, key_of};
 use super::reference::PageReference;
 use super::{bridge, edit};
@@ -110,7 +110,7 @@ fn list(ListArgs { json, keys }: ListArgs) -> Result<(), ClientError> {
         hint(&format!("No key is kept in {}.", keys.path().display()));
     }
     let mut text = String::new();
-    for KeptPage { url, title, created_at, source, .. } in &pages {
+    for KeptKey { url, title, created_at, source, .. } in &pages {
         let line = if json {
             json!({"url": url, "title": title, "created_at": created_at, "source": source}).to_string()
         } else {

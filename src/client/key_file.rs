@@ -29,9 +29,9 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The mode of the files: only the user may read them.
 const FILE_MODE: u32 = 0o600;
 
-/// A page whose key is kept. It has no `Debug`, so that no message can show the key by mistake.
+/// A key that is kept, and its page. It has no `Debug`, so that no message can show the key by mistake.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq)]
-pub(super) struct KeptPage {
+pub(super) struct KeptKey {
     /// The page's address.
     pub(super) url: String,
     pub(super) edit_key: String,
@@ -42,7 +42,7 @@ pub(super) struct KeptPage {
     pub(super) source: Option<PathBuf>,
 }
 
-impl KeptPage {
+impl KeptKey {
     pub(super) fn is(&self, page: &PageReference) -> bool {
         self.reference().is_some_and(|own| own == *page)
     }
@@ -85,7 +85,7 @@ impl KeyFile {
     }
 
     /// Every kept page, oldest first. If a page was kept twice, the newer entry counts.
-    pub(super) fn pages(&self) -> Result<Vec<KeptPage>, ClientError> {
+    pub(super) fn pages(&self) -> Result<Vec<KeptKey>, ClientError> {
         match fs::read_to_string(self.path()) {
             Ok(text) => parse(&text).map_err(|line| {
                 let path = self.path();
@@ -99,7 +99,7 @@ impl KeyFile {
         }
     }
 
-    pub(super) fn find(&self, page: &PageReference) -> Result<Option<KeptPage>, ClientError> {
+    pub(super) fn find(&self, page: &PageReference) -> Result<Option<KeptKey>, ClientError> {
         Ok(self.pages()?.into_iter().find(|kept| kept.is(page)))
     }
 
@@ -121,7 +121,7 @@ impl KeyFile {
 
 impl LockedKeyFile<'_> {
     /// Appends `page`. When this returns, the key is on disk.
-    pub(super) fn keep(&self, page: &KeptPage) -> io::Result<()> {
+    pub(super) fn keep(&self, page: &KeptKey) -> io::Result<()> {
         let mut line = serde_json::to_string(page)?;
         line.push('\n');
         let mut file = private().create(true).truncate(false).read(true).write(true).open(self.file.path())?;
@@ -136,7 +136,7 @@ impl LockedKeyFile<'_> {
         sync_directory(&self.file.directory)
     }
 
-    pub(super) fn replace(&self, pages: &[KeptPage]) -> Result<(), ClientError> {
+    pub(super) fn replace(&self, pages: &[KeptKey]) -> Result<(), ClientError> {
         let written = || -> io::Result<()> {
             let new = self.file.directory.join(NEW_FILE);
             let mut file = private().create(true).truncate(true).write(true).open(&new)?;
@@ -150,7 +150,7 @@ impl LockedKeyFile<'_> {
 }
 
 /// `pages` as lines of JSON.
-pub(super) fn lines(pages: &[KeptPage]) -> io::Result<String> {
+pub(super) fn lines(pages: &[KeptKey]) -> io::Result<String> {
     let mut text = String::new();
     for page in pages {
         text.push_str(&serde_json::to_string(page)?);
@@ -161,14 +161,14 @@ pub(super) fn lines(pages: &[KeptPage]) -> io::Result<String> {
 
 /// The pages in `text`. An error is the number of the first line that is not a page with a key. A last line without its
 /// end was cut by a crash and is ignored.
-pub(super) fn parse(text: &str) -> Result<Vec<KeptPage>, usize> {
+pub(super) fn parse(text: &str) -> Result<Vec<KeptKey>, usize> {
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let (mut pages, mut last) = (Vec::new(), HashMap::new());
     for (number, line) in (1_usize..).zip(text[..whole].lines()) {
         if line.trim().is_empty() {
             continue;
         }
-        let page: KeptPage = serde_json::from_str(line).map_err(|_| number)?;
+        let page: KeptKey = serde_json::from_str(line).map_err(|_| number)?;
         let reference = page.reference().filter(|_| page.key().is_some()).ok_or(number)?;
         last.insert(reference.clone(), number);
         pages.push((number, reference, page));
@@ -179,7 +179,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<KeptPage>, usize> {
 
 /// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key
 /// that it cannot keep, as a shell gets it, and as the editor's download has it. The error is that of [`parse`].
-pub(super) fn parse_import(text: &str) -> Result<Vec<KeptPage>, usize> {
+pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
     let key_in = |line: &str| line.rfind("hbk_").and_then(|at| EditKey::parse(&line[at..]).ok());
     let mut entries = String::new();
     let mut lines = text.lines().map(str::trim).peekable();
@@ -224,8 +224,8 @@ mod tests {
 
     use super::*;
 
-    fn page(slug: &str) -> KeptPage {
-        KeptPage {
+    fn page(slug: &str) -> KeptKey {
+        KeptKey {
             url: format!("https://pages.example/{slug}"),
             edit_key: format!("hbk_{}", "k".repeat(43)),
             title: Some("A \"page\"\n".to_owned()),
@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn an_address_and_the_key_on_the_next_line_are_an_entry_too() {
         let (one, two) = (page("a-page-22222222"), page("b-page-22222222"));
-        let bare = |page: &KeptPage| KeptPage { title: None, source: None, ..page.clone() };
-        let two_lines = |page: &KeptPage, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
+        let bare = |page: &KeptKey| KeptKey { title: None, source: None, ..page.clone() };
+        let two_lines = |page: &KeptKey, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
         let text = format!(
             "{}\n{}{}",
             two_lines(&one, ""),
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_newer_of_two_entries_of_a_page_counts() {
-        let newer = KeptPage { title: None, ..page("a-page-22222222") };
+        let newer = KeptKey { title: None, ..page("a-page-22222222") };
         let text = lines(&[page("a-page-22222222"), page("b-page-22222222"), newer.clone()]).unwrap();
         assert!(parse(&text).unwrap() == [page("b-page-22222222"), newer]);
     }

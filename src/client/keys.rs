@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::api::CreatedPage;
 use super::args::ConnectionArgs;
 use super::error::ClientError;
-use super::key_file::{KeptPage, KeyFile};
+use super::key_file::{KeptKey, KeyFile};
 use super::reference::PageReference;
 use crate::domain::edit_key::EditKey;
 
@@ -16,7 +16,7 @@ pub(super) fn keep(
     title: Option<String>,
     source: Option<PathBuf>,
 ) -> Result<(), ClientError> {
-    let page = KeptPage {
+    let page = KeptKey {
         url: created.url.clone(),
         edit_key: created.edit_key.clone(),
         title,
@@ -42,8 +42,8 @@ pub(super) fn forget_page(keys: &KeyFile, page: &PageReference) -> Result<(), Cl
     if pages.len() == before { Ok(()) } else { locked.replace(&pages) }
 }
 
-pub(super) fn key_of(page: &PageReference, kept: Option<&KeptPage>) -> Result<EditKey, ClientError> {
-    kept.and_then(KeptPage::key).ok_or_else(|| {
+pub(super) fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, ClientError> {
+    kept.and_then(KeptKey::key).ok_or_else(|| {
         ClientError::Key(format!(
             "no key of {} is kept: `handbill keys import` takes one from another machine",
             page.url()

@@ -7,8 +7,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::described::Described;
 use super::state::Http;
+use crate::domain::page::PageHead;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
@@ -16,8 +16,8 @@ const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-pub(super) fn mark_group(fields: &mut HeaderMap, page: &impl Described) {
-    let slug = page.slug().as_str();
+pub(super) fn mark_group(fields: &mut HeaderMap, page: &PageHead) {
+    let slug = page.slug.as_str();
     let name = field_value(slug);
     fields.insert(CACHE_GROUPS, group(slug));
     fields.insert(SURROGATE_KEY, name.clone());

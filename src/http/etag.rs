@@ -7,8 +7,7 @@
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::described::Described;
-use crate::domain::page::{PageState, PageVersion};
+use crate::domain::page::{PageHead, PageState, PageVersion};
 use crate::domain::timestamp::UnixMillis;
 use crate::service::{Precondition, States};
 
@@ -17,8 +16,8 @@ pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The strong entity tag of `page` in `representation`, a name of letters, digits and dots, with the content coding
 /// named `coding`.
-pub(super) fn entity_tag(page: &impl Described, representation: &str, coding: &str) -> HeaderValue {
-    let (state, renderer) = (format_state(page.state()), page.renderer_version());
+pub(super) fn entity_tag(page: &PageHead, representation: &str, coding: &str) -> HeaderValue {
+    let (state, renderer) = (format_state(page.state()), page.renderer_version);
     HeaderValue::from_str(&format!("\"{state}-{representation}-{coding}-{renderer}\"")).expect("it is ASCII")
 }
 

@@ -2,19 +2,18 @@
 //! knows whether a page exists.
 
 use std::convert::Infallible;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
 
 use super::etag::precondition;
 use super::state::Http;
-use crate::api::request::body::{Fields, RequestBody, declared_as_json, parse};
+use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
+use crate::api::types::FieldsBody;
 use crate::domain::subject::Requester;
-use crate::service::{Body, BodyReadError, Credential, Precondition};
+use crate::service::{Body, BodyReadError, Credential, PageFields, Precondition};
 
 /// The sender of the request, as rate limits count it.
 pub(super) struct ClientAddr(pub(super) Requester);
@@ -62,25 +61,25 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-pub(super) struct JsonBody<T> {
+/// The body as JSON with the fields of a page.
+pub(super) struct JsonBody {
     body: RequestBody,
     declared: Result<(), BodyReadError>,
-    shape: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         let declared = declared_as_json(&parts.headers);
-        Ok(Self { body: RequestBody::of(&parts.headers, body).await, declared, shape: PhantomData })
+        Ok(Self { body: RequestBody::of(&parts.headers, body).await, declared })
     }
 }
 
-impl<T: DeserializeOwned> JsonBody<T> {
-    /// The parsed body, or why it is invalid. A body that is too large fails before any other check.
-    pub(super) async fn read(self) -> Body<T> {
-        parse(&self.body.bytes(self.declared).await?, &Fields::of(&["title", "content"]))
+impl JsonBody {
+    /// The fields in the body, or why it is invalid. A body that is too large fails before any other check.
+    pub(super) async fn read(self) -> Body<PageFields> {
+        parse::<FieldsBody>(&self.body.bytes(self.declared).await?).map(Into::into)
     }
 }

@@ -1,7 +1,6 @@
 //! HTTP: the way in and out of the public service, and every route.
 
 mod coding;
-mod described;
 mod discovery;
 mod edge;
 mod error;
@@ -13,14 +12,12 @@ mod front;
 mod pages;
 mod preflight;
 mod reads;
-mod revalidation;
+mod representation;
 mod robots;
 mod routes;
 pub mod site;
 mod state;
-mod static_response;
 mod token;
-mod views;
 
 use std::sync::Arc;
 
@@ -34,8 +31,8 @@ use self::finish::Finish;
 use self::forwarded_warning::ForwardedWarning;
 pub use self::front::Front;
 use self::front::{Inner, KnownRoutes};
+use self::representation::Representation;
 pub use self::state::{Http, SiteSettings};
-use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::domain::contact::Contact;
@@ -63,8 +60,10 @@ pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
 
 /// Every route. Reads of pages and the tools need none, but the router knows the other methods of pages.
 fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
-    let openapi =
-        StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));
+    let openapi = Representation::document(
+        "application/json",
+        openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
+    );
     let (home, help) = (site::editor::home(http), site::editor::help(http));
     let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
     let (api, _) = routes::api(openapi::description()).split_for_parts();

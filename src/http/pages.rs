@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use utoipa::IntoParams;
 
 use super::coding::{Coding, VARY_CODING};
-use super::described::Described;
 use super::edge;
 use super::error::{service_error_response, shows_key};
 use super::etag::{REVALIDATE, entity_tag};
@@ -19,8 +18,8 @@ use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
 use super::state::Http;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
-use crate::domain::page::Page;
+use crate::api::types::{CreatePage, CreatedBody, FieldsBody, Included, PageBody};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
 use crate::service::{Limited, ServiceError};
@@ -65,16 +64,16 @@ pub(super) async fn create(
     State(http): State<Arc<Http>>,
     ClientAddr(requester): ClientAddr,
     uri: Uri,
-    body: JsonBody<CreatePage>,
+    body: JsonBody,
 ) -> Response {
     if shows_key(&uri) {
         return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
     }
-    let attempt = http.service.create(requester, body.read().await.map(Into::into)).await;
+    let attempt = http.service.create(requester, body.read().await).await;
     respond(attempt, &http, |created| {
         let headers = [
-            (LOCATION, location(&http, &created.page)),
-            (ETAG, json_tag(&*created.page, &http)),
+            (LOCATION, location(&http, &created.page.head)),
+            (ETAG, json_tag(&created.page.head, &http)),
             // The response shows the edit key.
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
@@ -126,7 +125,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>) -> Response {
         ("If-Match" = Option<String>, Header, description = "An entity tag of the page that the change is for, in any representation; 412 if the page has changed since. `*` matches any tag."),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
-    request_body = UpdatePage,
+    request_body = FieldsBody,
     responses(
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
@@ -142,12 +141,11 @@ pub(super) async fn update(
     SlugParam(slug): SlugParam,
     BearerKey(credential): BearerKey,
     IfMatch(precondition): IfMatch,
-    body: JsonBody<UpdatePage>,
+    body: JsonBody,
 ) -> Response {
-    let body = async { body.read().await.map(Into::into) };
-    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
+    let attempt = http.service.update(requester, &slug, &credential, body.read(), &precondition).await;
     respond(attempt, &http, |page| {
-        (page_fields(&*page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
+        (page_fields(&page.head, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
     })
 }
 
@@ -204,14 +202,14 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
 }
 
 /// The header fields of a response that shows `page`.
-fn page_fields(page: &impl Described, http: &Http) -> HeaderMap {
+fn page_fields(page: &PageHead, http: &Http) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
     mark_noindex(&mut fields, page, http);
     fields
 }
 
 /// The header fields of a read, whose body may be compressed.
-pub(super) fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
+pub(super) fn read_fields(page: &PageHead, http: &Http) -> HeaderMap {
     let mut fields = page_fields(page, http);
     fields.insert(VARY, VARY_CODING);
     edge::mark_group(&mut fields, page);
@@ -220,18 +218,18 @@ pub(super) fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
 
 /// The JSON of a page, written while it is sent.
 pub(super) fn page_body(page: &Arc<Page>, http: &Http) -> Response {
-    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url).into_body());
+    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, Included::ALL).into_body());
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
-pub(super) fn json_tag(page: &impl Described, http: &Http) -> HeaderValue {
+pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {
     json_tag_in(Coding::Identity, page, http)
 }
 
-pub(super) fn json_tag_in(coding: Coding, page: &impl Described, http: &Http) -> HeaderValue {
+pub(super) fn json_tag_in(coding: Coding, page: &PageHead, http: &Http) -> HeaderValue {
     entity_tag(page, &format!("json.{}", http.origin_tag), coding.name())
 }
 
-fn location(http: &Http, page: &Page) -> HeaderValue {
+fn location(http: &Http, page: &PageHead) -> HeaderValue {
     HeaderValue::try_from(format!("{}/api/pages/{}", http.base_url, page.slug)).expect("it is ASCII")
 }

@@ -11,18 +11,16 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 
-use super::coding::{CodedBody, Coding};
-use super::described::Described;
+use super::coding::Coding;
 use super::error::{service_error_response, unless_key_shown};
 use super::etag::entity_tag;
 use super::extract::SlugParam;
 use super::pages::{self, JSON};
-use super::revalidation::unchanged;
+use super::representation::{Representation, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::Http;
-use super::views::{View, Views};
 use crate::api::answer::{Answer, later, now};
-use crate::api::types::{Nesting, PageBody};
+use crate::api::types::{Included, Nesting, PageBody};
 use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
 use crate::service::{PageRead, Reading, ServiceError};
@@ -33,6 +31,15 @@ pub(super) enum Form {
     Html,
     /// The source, at an address of its own or at that of the HTML.
     Markdown(Source),
+}
+
+/// The forms of one version of a page, as far as they were asked for.
+#[derive(Default)]
+struct Representations {
+    json: OnceLock<Representation>,
+    html: OnceLock<Representation>,
+    markdown: OnceLock<Representation>,
+    negotiated_markdown: OnceLock<Representation>,
 }
 
 pub(super) struct Read {
@@ -96,8 +103,8 @@ impl Form {
             Ok(Reading::Unchanged(response)) => response,
             // The JSON of a large page is written while it is sent.
             Ok(Reading::Page(page)) if self == Self::Json && !page.is_kept() => {
-                self.unchanged(&*page, http, headers).unwrap_or_else(|| {
-                    (pages::read_fields(&*page, http), pages::page_body(&page.share(), http)).into_response()
+                self.unchanged(&page.head, http, headers).unwrap_or_else(|| {
+                    (pages::read_fields(&page.head, http), pages::page_body(&page.share(), http)).into_response()
                 })
             }
             Ok(Reading::Page(page)) => self.show(&page, http, headers),
@@ -108,17 +115,25 @@ impl Form {
 
     /// The response that shows `page`, made if nobody asked for this form yet.
     fn show(self, page: &PageRead, http: &Http, headers: &HeaderMap) -> Response {
-        let views = page.made::<Views>();
+        let all = page.made();
         let mut made_bytes = None;
-        let view = self.slot(views).get_or_init(|| {
-            let view = self.make(views, page, http);
-            made_bytes = Some(view.bytes());
-            view
+        let representation = self.slot(all).get_or_init(|| {
+            let representation = self.make(all, page, http);
+            made_bytes = Some(representation.bytes());
+            representation
         });
         if let Some(bytes) = made_bytes {
             page.grew(bytes);
         }
-        view.respond_to(page, &http.compressor, headers)
+        let (response, missing) = representation.respond_to(headers);
+        // The client prefers a coding that was not made yet, so it is made for later requests.
+        if let Some(coding) = missing
+            && let Some(page) = page.share_kept()
+        {
+            let representation = representation.clone();
+            http.compressor.begin(move || page.grew(representation.compress(coding)));
+        }
+        response
     }
 
     fn error(self, error: &ServiceError, http: &Http, headers: &HeaderMap) -> Response {
@@ -132,37 +147,37 @@ impl Form {
     }
 
     /// The 304 to a request with these headers, if its client holds the page in this form.
-    fn unchanged(self, page: &impl Described, http: &Http, headers: &HeaderMap) -> Option<Response> {
+    fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
         unchanged(headers, |coding| self.tag(coding, page, http), || self.fields(page, http))
     }
 
     /// The place of this form among those that were made.
-    fn slot(self, views: &Views) -> &OnceLock<View> {
+    fn slot(self, all: &Representations) -> &OnceLock<Representation> {
         match self {
-            Self::Json => &views.json,
-            Self::Html => &views.html,
-            Self::Markdown(Source::OwnAddress) => &views.markdown,
-            Self::Markdown(Source::Negotiated) => &views.negotiated_markdown,
+            Self::Json => &all.json,
+            Self::Html => &all.html,
+            Self::Markdown(Source::OwnAddress) => &all.markdown,
+            Self::Markdown(Source::Negotiated) => &all.negotiated_markdown,
         }
     }
 
     /// Makes this form of `page`. Both addresses of the Markdown share one body.
-    fn make(self, views: &Views, page: &PageRead, http: &Http) -> View {
-        let fields = self.fields(&**page, http);
+    fn make(self, all: &Representations, page: &PageRead, http: &Http) -> Representation {
+        let fields = self.fields(&page.head, http);
         if self == Self::Markdown(Source::Negotiated) {
             let own = Self::Markdown(Source::OwnAddress);
-            return views.markdown.get_or_init(|| own.make(views, page, http)).with_fields(fields);
+            return all.markdown.get_or_init(|| own.make(all, page, http)).with_fields(fields);
         }
         let (content_type, body): (_, Bytes) = match self {
-            Self::Json => (JSON, PageBody::json(page.share(), &http.base_url).to_bytes(Nesting::Json)),
+            Self::Json => (JSON, PageBody::json(page.share(), &http.base_url, Included::ALL).to_bytes(Nesting::Json)),
             Self::Html => (HTML, site::html_of(page, http).into()),
-            Self::Markdown(_) => (MARKDOWN, page.content.as_str().to_owned().into()),
+            Self::Markdown(_) => (MARKDOWN, page.text.content.as_str().to_owned().into()),
         };
-        View::new(content_type, fields, CodedBody::new(body, |coding| self.tag(coding, &**page, http)))
+        Representation::new(content_type, fields, body, |coding| self.tag(coding, &page.head, http))
     }
 
     /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.
-    fn fields(self, page: &impl Described, http: &Http) -> HeaderMap {
+    fn fields(self, page: &PageHead, http: &Http) -> HeaderMap {
         match self {
             Self::Json => pages::read_fields(page, http),
             Self::Html => site::html_view_fields(page, http),
@@ -170,7 +185,7 @@ impl Form {
         }
     }
 
-    fn tag(self, coding: Coding, page: &impl Described, http: &Http) -> HeaderValue {
+    fn tag(self, coding: Coding, page: &PageHead, http: &Http) -> HeaderValue {
         match self {
             Self::Json => pages::json_tag_in(coding, page, http),
             Self::Html => entity_tag(page, &site::html_representation(http), coding.name()),

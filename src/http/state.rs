@@ -7,9 +7,9 @@ use crate::api::request::subject::SubjectNames;
 use crate::domain::contact::Contact;
 use crate::domain::edge_caching::EdgeCaching;
 use crate::domain::origin::Origin;
+use crate::domain::page::PageHead;
 use crate::domain::registry_proof::RegistryProof;
 use crate::http::coding::Compressor;
-use crate::http::described::Described;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
@@ -58,7 +58,7 @@ impl Http {
     }
 
     /// Whether search engines are asked not to index `page`.
-    pub(super) fn is_noindex(&self, page: &impl Described) -> bool {
+    pub(super) fn is_noindex(&self, page: &PageHead) -> bool {
         self.site.noindex_all || page.has_external_links(&self.base_url)
     }
 }

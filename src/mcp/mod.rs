@@ -6,10 +6,10 @@
 
 mod arguments;
 mod error;
-mod finished;
 mod handler;
 mod host_check;
 mod message;
+mod representation;
 mod revision;
 mod tool_calls;
 mod tool_result;

@@ -10,9 +10,9 @@ use rmcp::model::RequestId;
 use serde::Serialize;
 
 use super::error::tool_error;
-use super::finished::{FinishedPage, link_to};
+use super::representation::{ToolRepresentation, link_to};
 use crate::api::error::ApiError;
-use crate::api::types::{CreatedBody, Included, Nesting, PageJson, StreamedJson, ToolPage};
+use crate::api::types::{CreatedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::service::{Created, PageRead};
@@ -32,9 +32,9 @@ pub(super) struct ToolResult {
 /// The structured content of a result.
 enum ToolJson {
     /// A page, not yet written.
-    Page(PageJson),
+    Page(JsonParts),
     /// A page, written for an earlier call.
-    Finished(FinishedPage),
+    Finished(ToolRepresentation),
     /// Anything else.
     Written(String),
 }
@@ -47,7 +47,7 @@ impl ToolResult {
 
     /// `page`, which was read, with the texts that `included` names, and a link to it.
     pub(super) fn read(page: &PageRead, base_url: &Origin, included: Included) -> Self {
-        match FinishedPage::of(page, base_url, included) {
+        match ToolRepresentation::of(page, base_url, included) {
             Some(done) => Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None },
             None => Self::page(page.share(), base_url, included),
         }
@@ -56,7 +56,7 @@ impl ToolResult {
     /// `page` with the texts that `included` names, and a link to it.
     pub(super) fn page(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
         let link = Some(link_to(&page, base_url));
-        Self { json: ToolJson::Page(ToolPage::json(page, base_url, included)), link, note: None }
+        Self { json: ToolJson::Page(PageBody::json(page, base_url, included)), link, note: None }
     }
 
     /// The result of an update, which is `page`.

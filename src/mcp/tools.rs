@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::metadata::{self, Operation};
-use crate::api::types::{CreatePage, CreatedBody, DeletedBody, ToolPage};
-use crate::domain::content::MAX_BYTES;
+use crate::api::request::body::{Fields, names_of};
+use crate::api::types::{CreatePage, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
 use crate::domain::quota::Quota;
-use crate::domain::text_edits::MAX_EDITS;
-use crate::domain::title::MAX_CHARS;
+use crate::domain::text_edits::{MAX_EDITS, TextEdit};
 use crate::ports::rate_limiter::{LimitKind, Quotas};
+use crate::service::PageFields;
 
 /// Every agent should know this before it calls anything.
 pub(super) const INSTRUCTIONS: &str = "\
@@ -66,7 +67,7 @@ impl ToolName {
         let tool = Tool::new(self.as_str(), description, serde_json::Map::new()).with_title(operation.title);
         // Each tool publishes to the public web or reads from it.
         let hints = ToolAnnotations::new().open_world(true);
-        without_foreign_formats(match self {
+        tidied(match self {
             Self::Create => tool
                 .with_input_schema::<CreatePage>()
                 .with_output_schema::<CreatedBody>()
@@ -75,26 +76,32 @@ impl ToolName {
                 .with_input_schema::<DeleteArguments>()
                 .with_output_schema::<DeletedBody>()
                 .with_annotations(hints.read_only(false).destructive(true).idempotent(true)),
-            Self::Get => requiring_content(tool.with_input_schema::<GetArguments>().with_output_schema::<ToolPage>())
+            Self::Get => requiring_content(tool.with_input_schema::<GetArguments>().with_output_schema::<PageBody>())
                 .with_annotations(hints.read_only(true).destructive(false).idempotent(true)),
             Self::Update => tool
                 .with_input_schema::<UpdateArguments>()
-                .with_output_schema::<ToolPage>()
+                .with_output_schema::<PageBody>()
                 .with_annotations(hints.read_only(false).destructive(true).idempotent(true)),
         })
     }
 }
 
-/// `tool` without the formats of whole numbers that JSON Schema does not know, such as `uint`. Clients warn of each.
-fn without_foreign_formats(mut tool: Tool) -> Tool {
+/// `tool`, which takes no other arguments than those of its schema. The schemas have no formats of whole numbers that JSON
+/// Schema does not know, such as `uint`, because clients warn of each, and no `null` as a default.
+fn tidied(mut tool: Tool) -> Tool {
+    let input = Arc::make_mut(&mut tool.input_schema);
+    input.remove("unevaluatedProperties");
+    input.insert("additionalProperties".to_owned(), false.into());
     let schemas = [Some(&mut tool.input_schema), tool.output_schema.as_mut()];
     for schema in schemas.into_iter().flatten().map(Arc::make_mut) {
         let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
         for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
-            if let Some(property) = property.as_object_mut()
-                && property.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint"))
-            {
-                property.remove("format");
+            if let Some(property) = property.as_object_mut() {
+                property.retain(|name, value| match &**name {
+                    "format" => !value.as_str().is_some_and(|format| format.starts_with("uint")),
+                    "default" => !value.is_null(),
+                    _ => true,
+                });
             }
         }
     }
@@ -117,14 +124,28 @@ fn limit_sentence(limit: Option<LimitKind>, quotas: &Quotas) -> String {
     format!(" At most {most} {calls} in any {} seconds are admitted from one network address.", window.as_secs())
 }
 
-/// The arguments of `get_page`.
+/// The argument by which every tool but `create_page` names its page.
 #[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema is used; arguments are parsed in `tool_calls`")]
-struct GetArguments {
+#[expect(dead_code, reason = "only the schema is used; `arguments` takes the slug")]
+struct SlugArgument {
     /// The page's slug: the last part of its `url`. The whole `url` is accepted too.
     #[schemars(example = "hello-world-7k2m9xqz")]
     slug: String,
+}
+
+/// The argument by which a tool may change its page.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is used; `arguments` takes the key")]
+struct KeyArgument {
+    /// The key that `create_page` returned for this page. Send it only here, and never publish it.
+    #[schemars(regex(pattern = "^([Bb][Ee][Aa][Rr][Ee][Rr] +)?hbk_[0-9A-Za-z]{43}$"))]
+    edit_key: String,
+}
+
+/// The arguments of `get_page` besides the slug.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetOptions {
     /// Whether the result has `content_html`. The default is true.
     #[schemars(extend("default" = true))]
     include_html: Option<bool>,
@@ -137,23 +158,10 @@ struct GetArguments {
     max_chars: Option<NonZero<usize>>,
 }
 
-/// The arguments of `update_page`.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema is used; arguments are parsed in `tool_calls`")]
-struct UpdateArguments {
-    /// The page's slug: the last part of its `url`. The whole `url` is accepted too.
-    #[schemars(example = "hello-world-7k2m9xqz")]
-    slug: String,
-    /// The key that `create_page` returned for this page. Send it only here, and never publish it.
-    #[schemars(regex(pattern = "^([Bb][Ee][Aa][Rr][Ee][Rr] +)?hbk_[0-9A-Za-z]{43}$"))]
-    edit_key: String,
-    /// The new title, on one line, without control characters. An empty one removes the title; left out or null, it stays.
-    #[schemars(length(max = MAX_CHARS), example = "Hello again")]
-    title: Option<String>,
-    /// All of the new Markdown. Left out or null, the text stays. Its length counts bytes of UTF-8, not characters.
-    #[schemars(length(min = 1, max = MAX_BYTES), example = "A *second* version.")]
-    content: Option<String>,
+/// The arguments of `update_page` besides slug, key and the fields of a page.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateOptions {
     /// Changes of parts of the Markdown, in place of `content`. Either all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
     edits: Option<Vec<EditArgument>>,
@@ -170,9 +178,8 @@ struct UpdateArguments {
 }
 
 /// One change of a part of the Markdown.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema is used; arguments are parsed in `tool_calls`")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct EditArgument {
     /// The words to replace, copied exactly from `content`, where they must occur once.
     #[schemars(length(min = 1))]
@@ -181,15 +188,74 @@ struct EditArgument {
     new: String,
 }
 
-/// The arguments of `delete_page`.
 #[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema is used; arguments are parsed in `tool_calls`")]
+#[expect(dead_code, reason = "only the schema is used")]
+struct GetArguments {
+    #[schemars(flatten)]
+    slug: SlugArgument,
+    #[schemars(flatten)]
+    options: GetOptions,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is used")]
+struct UpdateArguments {
+    #[schemars(flatten)]
+    slug: SlugArgument,
+    #[schemars(flatten)]
+    key: KeyArgument,
+    #[schemars(flatten)]
+    fields: FieldsBody,
+    #[schemars(flatten)]
+    options: UpdateOptions,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is used")]
 struct DeleteArguments {
-    /// The page's slug: the last part of its `url`. The whole `url` is accepted too.
-    #[schemars(example = "hello-world-7k2m9xqz")]
-    slug: String,
-    /// The key that `create_page` returned for this page. Send it only here, and never publish it.
-    #[schemars(regex(pattern = "^([Bb][Ee][Aa][Rr][Ee][Rr] +)?hbk_[0-9A-Za-z]{43}$"))]
-    edit_key: String,
+    #[schemars(flatten)]
+    slug: SlugArgument,
+    #[schemars(flatten)]
+    key: KeyArgument,
+}
+
+/// The arguments of a tool that changes a page, as messages list them. `others` are those besides slug and key.
+pub(super) fn keyed(others: &[&'static [&'static str]]) -> Fields {
+    Fields { names: [&["slug", "edit_key"][..], &others.concat()].concat(), list: None }
+}
+
+impl GetOptions {
+    /// The arguments of `get_page`, as messages list them.
+    pub(super) fn fields() -> Fields {
+        Fields { names: [&["slug"][..], names_of::<Self>()].concat(), list: None }
+    }
+
+    /// The texts that the result includes. Without an option it has all of them.
+    pub(super) fn included(&self) -> Included {
+        let is_part = self.offset.is_some() || self.max_chars.is_some();
+        let part =
+            Part { offset: self.offset.unwrap_or(0), max_chars: self.max_chars.map_or(usize::MAX, NonZero::get) };
+        Included { content: true, html: self.include_html.unwrap_or(true), part: is_part.then_some(part) }
+    }
+}
+
+impl UpdateOptions {
+    /// The arguments of `update_page`, as messages list them.
+    pub(super) fn fields() -> Fields {
+        let list = Some(("edits", names_of::<EditArgument>()));
+        Fields { list, ..keyed(&[names_of::<FieldsBody>(), names_of::<Self>()]) }
+    }
+
+    /// The texts that the result includes.
+    pub(super) fn included(&self) -> Included {
+        Included { content: self.include_content.unwrap_or(true), html: self.include_html.unwrap_or(true), part: None }
+    }
+
+    /// `fields` with those of these options.
+    pub(super) fn with(self, fields: PageFields) -> PageFields {
+        let edits = |edits: Vec<EditArgument>| {
+            edits.into_iter().map(|EditArgument { old, new }| TextEdit { old, new }).collect()
+        };
+        PageFields { edits: self.edits.map(edits), if_updated_at: self.if_updated_at, ..fields }
+    }
 }

@@ -67,15 +67,15 @@ impl Criteria {
     }
 
     pub fn are_met_by(&self, page: &Page) -> bool {
-        self.created_after.is_none_or(|time| page.created_at >= time)
-            && self.created_before.is_none_or(|time| page.created_at < time)
+        self.created_after.is_none_or(|time| page.head.created_at >= time)
+            && self.created_before.is_none_or(|time| page.head.created_at < time)
             && self
                 .linking_to
                 .as_ref()
-                .is_none_or(|domain| link_hosts(&page.rendered.html).iter().any(|host| is_within(host, domain)))
+                .is_none_or(|domain| link_hosts(&page.text.html).iter().any(|host| is_within(host, domain)))
             && self.matching.as_ref().is_none_or(|pattern| {
-                let title = page.title.as_ref().map_or("", |title| title.as_str());
-                pattern.is_match(title) || pattern.is_match(page.content.as_str())
+                let title = page.head.title.as_ref().map_or("", |title| title.as_str());
+                pattern.is_match(title) || pattern.is_match(page.text.content.as_str())
             })
     }
 }
@@ -93,21 +93,14 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
-    use crate::domain::page::PageVersion;
+    use crate::domain::page::PageHead;
     use crate::domain::slug::Slug;
     use crate::domain::title::Title;
 
     fn page(title: &str, content: &str, created: i64) -> Page {
-        Page {
-            slug: Slug::parse("a-page-22222222").unwrap(),
-            title: Some(Title::parse(title).unwrap()),
-            content: Content::parse(content.to_owned()).unwrap(),
-            rendered: render(content),
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::FIRST,
-            created_at: UnixMillis::new(created),
-            updated_at: UnixMillis::new(created),
-        }
+        let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse(title).unwrap());
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(created));
+        Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
     }
 
     #[test]

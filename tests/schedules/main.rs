@@ -23,8 +23,8 @@ use handbill::ports::page_store::{PageStore, StoreError};
 use handbill::ports::random::{Random, index_below};
 use handbill::ports::rate_limiter::Quotas;
 use handbill::service::{
-    CreateFields, Credential, PageCache, PageCacheMetrics, PageService, Precondition, ServiceError, TitleField,
-    UpdateFields,
+    Credential, LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, Precondition, PublishingPolicy,
+    ServiceError, ServiceParts, TurnMetrics,
 };
 use handbill::telemetry::metrics::Metrics;
 use tokio::runtime::Builder;
@@ -56,8 +56,19 @@ fn replica(store: &Arc<Pages>, random: &Random, behind: Duration) -> PageService
     let shared = Arc::new(Coalescing::new(store, &Arc::new(Metrics::new())));
     let limiter = Arc::new(MemoryRateLimiter::new(clock.clone()));
     let renderer = Arc::new(RenderInPlace);
-    PageService::new(shared, limiter, renderer, clock, random.clone(), UNLIMITED)
-        .keeping_pages_in(PageCache::new(1024 * 1024, PageCacheMetrics::default()))
+    PageService::new(ServiceParts {
+        store: shared,
+        limiter,
+        renderer,
+        clock,
+        random: random.clone(),
+        quotas: UNLIMITED,
+        tiers: LimitTiers::default(),
+        policy: PublishingPolicy::default(),
+        pages: PageCache::new(1024 * 1024, PageCacheMetrics::default()),
+        turns: TurnMetrics::default(),
+        writes_renewed_pages_back: false,
+    })
 }
 
 /// One client of the page.
@@ -112,8 +123,8 @@ impl Actor<'_> {
         let began = self.history.tick();
         let new = || Some(Some(value.clone()));
         let fields = match field {
-            Field::Title => UpdateFields { title: new(), ..UpdateFields::default() },
-            Field::Content => UpdateFields { content: new(), ..UpdateFields::default() },
+            Field::Title => PageFields { title: new(), ..PageFields::default() },
+            Field::Content => PageFields { content: new().map(|text| text.map(Into::into)), ..PageFields::default() },
         };
         let (credential, condition) = (Credential::Key(self.key.clone()), Precondition::default());
         let body = std::future::ready(Ok(fields));
@@ -153,7 +164,8 @@ async fn order(seed: u64, fault: Fault) -> Result<(), String> {
     let replicas: Vec<_> = (0..REPLICAS)
         .map(|number| replica(&store, &random, Duration::from_hours(1) * u32::try_from(number).unwrap()))
         .collect();
-    let fields = CreateFields { title: TitleField::Given("first".to_owned()), content: "first".into() };
+    let (title, content) = (Some(Some("first".to_owned())), Some(Some("first".into())));
+    let fields = PageFields { title, content, ..PageFields::default() };
     let created = replicas[0].create(client(), Ok(fields)).await.outcome.map_err(|error| error.to_string())?;
     store.begin_to_fail();
     let history = History::default();

@@ -9,7 +9,7 @@ use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
-use handbill::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill::ports::random::{Random, index_below};
 use tokio::time::{Instant, sleep};
 
@@ -42,7 +42,7 @@ struct State {
     record: Option<Record>,
     log: Vec<Seen>,
     /// The heads of reads that are under way, oldest first.
-    running: Vec<Head>,
+    running: Vec<Lookup<PageHead>>,
 }
 
 /// A clock in virtual time.
@@ -133,11 +133,11 @@ impl Pages {
 }
 
 impl State {
-    fn head(&self) -> Head {
+    fn head(&self) -> Lookup<PageHead> {
         match &self.record {
-            Some(Record::Active(page)) => Head::Active(page.head()),
-            Some(Record::Deleted(tombstone)) => Head::Deleted(tombstone.clone()),
-            None => Head::Absent,
+            Some(Record::Active(page)) => Lookup::Active(page.head.clone()),
+            Some(Record::Deleted(tombstone)) => Lookup::Deleted(tombstone.clone()),
+            None => Lookup::Absent,
         }
     }
 
@@ -152,7 +152,7 @@ impl State {
 
 #[async_trait]
 impl PageStore for Pages {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.state().store(Record::Active(page));
         Ok(InsertResult::Inserted)
     }
@@ -173,7 +173,7 @@ impl PageStore for Pages {
         Access::HeadFirst
     }
 
-    async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, _: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         if self.fault == Fault::JoinsRunningReads {
             let running = self.state().running.first().cloned();
             if let Some(head) = running {
@@ -203,10 +203,15 @@ impl PageStore for Pages {
         self.pause().await;
         let is_there = |page: &Arc<Page>| page.state() == head.state() || self.fault == Fault::MixesStates;
         let found = present.filter(is_there);
-        Ok(found.map(|page| Arc::new(head.clone().with_text(page.content.clone(), page.rendered.clone()))))
+        Ok(found.map(|page| Arc::new(Page { head: head.clone(), text: page.text.clone() })))
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        _: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         self.pause().await;
         self.may_fail()?;
         let is_done = {

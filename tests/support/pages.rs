@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::render;
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{HeadChanges, Page, PageHead};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
@@ -27,20 +27,18 @@ pub(crate) fn page(content: &str) -> Page {
 
 /// A new page under `slug`, with a key of its own.
 pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
-    Page {
-        slug,
-        title: Some(Title::parse("A test page").unwrap()),
-        content: Content::parse(content.to_owned()).unwrap(),
-        rendered: render(content),
-        key_hash: EditKey::random(|below| index_below(&Random::System, below)).hash(),
-        version: PageVersion::FIRST,
-        created_at: UnixMillis::new(CREATED),
-        updated_at: UnixMillis::new(CREATED),
-    }
+    let key_hash = EditKey::random(|below| index_below(&Random::System, below)).hash();
+    let head = PageHead::first(slug, Title::parse("A test page").unwrap(), key_hash, UnixMillis::new(CREATED));
+    Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
 }
 
 /// `page` after its content became `content`.
 pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
-    let parsed = Content::parse(content.to_owned()).unwrap();
-    Arc::new(page.head().rewritten(None, parsed, render(content), UnixMillis::new(CREATED + 1000)))
+    let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(CREATED + 1000));
+    Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
+}
+
+/// `page` with the head that `change` makes of its own.
+pub(crate) fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) -> Arc<Page> {
+    Arc::new(Page { head: change(page.head.clone()), text: page.text.clone() })
 }

@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep};
 use super::lwt::Pauses;
 use super::nonces::Nonce;
 use super::permit::Permit;
-use super::rows::Stored;
 use super::single_attempts::{Attempt, Failures};
 use super::store::{CqlStore, unreadable};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
@@ -29,7 +28,7 @@ use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
-use crate::ports::page_store::StoreError;
+use crate::ports::page_store::{Lookup, StoreError};
 
 /// Entries of one partition.
 const BUCKET: u64 = 10_000;
@@ -194,8 +193,8 @@ impl CqlStore {
             let Some(begun) = row.into_begun() else { continue };
             let AuditAction::Takedown { slug, .. } = &begun.entry.action else { continue };
             let was_done = match self.settled_head(permit, slug).await? {
-                Stored::Deleted(tombstone) => begun.left(&tombstone),
-                Stored::Active(..) | Stored::Absent => false,
+                Lookup::Deleted(tombstone) => begun.left(&tombstone),
+                Lookup::Active(_) | Lookup::Absent => false,
             };
             if was_done {
                 self.append_once(permit, &begun).await?;

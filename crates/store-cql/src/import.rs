@@ -18,7 +18,7 @@ impl PageImport for CqlStore {
         tombstone: Tombstone,
         now: UnixMillis,
     ) -> Result<InsertResult, StoreError> {
-        let permit = self.permit(&self.writes, &tombstone.slug).await?;
+        let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
         let note = self.begin_deletion(&permit, &tombstone).await?;
         let nonce = self.random_nonce();
         let classify = |row: Option<&NonceRow>| match row {
@@ -41,6 +41,6 @@ impl PageImport for CqlStore {
     }
 
     async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError> {
-        self.swap(expected.version, Some(expected.updated_at), next, now).await
+        self.swap(expected.version, Some(expected.updated_at), next, now, None).await
     }
 }

@@ -14,14 +14,15 @@ use scylla::value::CqlTimestamp;
 
 use super::audit::TakedownNote;
 use super::permit::Permit;
-use super::rows::{HeadRow, Stored, takedown};
+use super::recent::Base;
+use super::rows::{HeadRow, takedown};
 use super::scan::{BEGINNING, MAX_KEYS, cursor_at, token_of};
 use super::store::{CqlStore, unreadable};
 use crate::domain::page::{PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use crate::ports::page_store::{Record, StoreError};
+use crate::ports::page_store::{Lookup, Record, StoreError};
 
 #[derive(DeserializeRow)]
 struct LedgerRow {
@@ -112,11 +113,11 @@ impl CqlStore {
     }
 
     /// The head of `slug`. Every interrupted write of it is completed first.
-    pub(super) async fn settled_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
+    pub(super) async fn settled_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head_serially, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            row.map_err(unreadable)?.map_or(Ok(Stored::Absent), |row| row.into_stored(slug)).map_err(unreadable)
+            row.map_err(unreadable)?.map_or(Ok(Lookup::Absent), |row| row.into_base(slug)).map_err(unreadable)
         };
         self.repeat(permit, request).await
     }
@@ -130,11 +131,11 @@ impl CqlStore {
         }
         let permit = self.background_permit().await?;
         match self.settled_head(&permit, &slug).await? {
-            Stored::Deleted(tombstone) => {
+            Lookup::Deleted(tombstone) => {
                 report_missing(self.enter_deletion(&permit, &tombstone).await);
                 Ok(Some(tombstone))
             }
-            Stored::Active(..) | Stored::Absent => Ok(None),
+            Lookup::Active(_) | Lookup::Absent => Ok(None),
         }
     }
 }

@@ -77,12 +77,12 @@ impl Verdict {
     pub(super) fn of_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Self {
         match row {
             None => Self::NotYet,
-            Some(row) if row.carries(page.version, nonce) => Self::Done,
+            Some(row) if row.carries(page.head.version, nonce) => Self::Done,
             // A page that was changed still has its key. Each import of one page has that key too, so the nonce decides
             // while the row has it; after that, the row has our page or a newer record of it.
-            Some(row) if row.has_forgotten(page.version) && row.has_key(page.key_hash) => Self::Done,
+            Some(row) if row.has_forgotten(page.head.version) && row.has_key(page.head.key_hash) => Self::Done,
             // A tombstone has no key, and may have replaced our page.
-            Some(row) if !row.is_active() && row.has_forgotten(page.version) => Self::TooOld,
+            Some(row) if !row.is_active() && row.has_forgotten(page.head.version) => Self::TooOld,
             Some(_) => Self::Refused,
         }
     }

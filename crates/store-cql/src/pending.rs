@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::store::CqlStore;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
@@ -13,7 +14,7 @@ use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{
-    Access, CasResult, Head, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
+    Access, CasResult, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
 };
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
@@ -36,8 +37,8 @@ impl PendingStore {
 
 #[async_trait]
 impl PageStore for PendingStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.store()?.insert_if_absent(page).await
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        self.store()?.insert_if_absent(page, needed_by).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -48,7 +49,7 @@ impl PageStore for PendingStore {
         Access::HeadFirst
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         self.store()?.head(slug).await
     }
 
@@ -56,8 +57,13 @@ impl PageStore for PendingStore {
         self.store()?.page(head).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.store()?.compare_and_set(expected, next).await
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.store()?.compare_and_set(expected, next, needed_by).await
     }
 }
 

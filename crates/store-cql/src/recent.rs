@@ -15,7 +15,6 @@ use lru::LruCache;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::nonces::{Nonces, TextId};
-use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
 
@@ -64,10 +63,10 @@ impl RecentHeads {
     /// Notes that the head of `page` points to `text`, and that the text is that of `page`.
     pub(super) fn learn_text(&self, page: &Page, text: TextId) {
         let is_unknown = |base: &Base| base.text == text && base.digest.is_none();
-        if self.with(|heads| heads.peek(&page.slug).is_some_and(is_unknown)) {
+        if self.with(|heads| heads.peek(&page.head.slug).is_some_and(is_unknown)) {
             let digest = self.digest(page);
             self.with(|heads| {
-                if let Some(base) = heads.peek_mut(&page.slug).filter(|base| base.text == text) {
+                if let Some(base) = heads.peek_mut(&page.head.slug).filter(|base| base.text == text) {
                     base.digest = Some(digest);
                 }
             });
@@ -75,13 +74,12 @@ impl RecentHeads {
     }
 
     pub(super) fn digest(&self, page: &Page) -> TextDigest {
-        let Rendered { html, renderer_version, .. } = &page.rendered;
         let mut hasher = Xxh3::with_seed(self.seed);
-        for part in [page.content.as_str(), html] {
+        for part in [page.text.content.as_str(), &page.text.html] {
             hasher.update(&part.len().to_le_bytes());
             hasher.update(part.as_bytes());
         }
-        hasher.update(&renderer_version.to_le_bytes());
+        hasher.update(&page.head.renderer_version.to_le_bytes());
         TextDigest(hasher.digest128())
     }
 
@@ -110,20 +108,16 @@ mod tests {
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
+    use crate::domain::markdown::Rendered;
+    use crate::domain::page::HeadChanges;
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
     fn page(content: &str, html: &str) -> Page {
-        Page {
-            slug: Slug::parse("a-page-22222222").unwrap(),
-            title: None,
-            content: Content::parse(content.to_owned()).unwrap(),
-            rendered: Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() },
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::FIRST,
-            created_at: UnixMillis::new(1),
-            updated_at: UnixMillis::new(1),
-        }
+        let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let rendered = Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() };
+        Page::new(head, Content::parse(content.to_owned()).unwrap(), rendered)
     }
 
     fn text(version: u64) -> TextId {
@@ -132,17 +126,19 @@ mod tests {
 
     /// The head of `page`, which points to `text`, as it is read.
     fn base(page: &Page, text: TextId) -> Base {
-        Base { head: page.head(), text, digest: None, nonces: Nonces::none() }
+        Base { head: page.head.clone(), text, digest: None, nonces: Nonces::none() }
     }
 
     #[test]
     fn a_new_title_has_the_digest_of_the_text_and_nothing_else_has() {
         let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
         let digest = recent.digest(&first);
-        let title = Some(Some(Title::parse("A title").unwrap()));
-        assert_eq!(recent.digest(&first.clone().retitled(title, UnixMillis::new(2))), digest);
-        let rendered = Rendered { renderer_version: 2, ..first.rendered.clone() };
-        for other in [page("texts", "<p>text"), page("text<p>", "text"), Page { rendered, ..first }] {
+        let changes = HeadChanges { title: Some(None) };
+        let retitled = Page { head: first.head.clone().updated(changes, UnixMillis::new(2)), ..first.clone() };
+        assert_eq!(recent.digest(&retitled), digest);
+        let mut rerendered = first;
+        rerendered.head.renderer_version = 2;
+        for other in [page("texts", "<p>text"), page("text<p>", "text"), rerendered] {
             assert_ne!(recent.digest(&other), digest);
         }
     }
@@ -150,9 +146,9 @@ mod tests {
     #[test]
     fn a_digest_stays_with_its_text_when_the_head_is_read_again_and_goes_with_it() {
         let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
-        let known = || recent.at(&first.slug, first.version).unwrap().digest;
+        let known = || recent.at(&first.head.slug, first.head.version).unwrap().digest;
         recent.learn_text(&first, text(1));
-        assert!(recent.at(&first.slug, first.version).is_none(), "its head was not read");
+        assert!(recent.at(&first.head.slug, first.head.version).is_none(), "its head was not read");
         recent.keep(base(&first, text(1)));
         recent.learn_text(&page("other", "<p>other"), text(2));
         assert_eq!(known(), None, "the head points to another text");
@@ -166,13 +162,18 @@ mod tests {
     #[test]
     fn the_name_of_a_text_is_known_for_the_present_state_alone() {
         let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
-        let next = first.clone().retitled(None, UnixMillis::new(2));
+        let next =
+            Page { head: first.head.clone().updated(HeadChanges::default(), UnixMillis::new(2)), ..first.clone() };
         recent.keep(base(&first, text(1)));
-        assert_eq!(recent.text_at(&first.slug, first.state()), Some(text(1)));
+        assert_eq!(recent.text_at(&first.head.slug, first.head.state()), Some(text(1)));
         recent.keep(base(&next, text(1)));
-        assert_eq!(recent.text_at(&first.slug, first.state()), None);
-        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)));
+        assert_eq!(recent.text_at(&first.head.slug, first.head.state()), None);
+        assert_eq!(recent.text_at(&first.head.slug, next.head.state()), Some(text(1)));
         recent.keep(base(&first, text(1)));
-        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)), "a late answer does not replace it");
+        assert_eq!(
+            recent.text_at(&first.head.slug, next.head.state()),
+            Some(text(1)),
+            "a late answer does not replace it"
+        );
     }
 }

@@ -1,15 +1,17 @@
 //! The replacement of a page's head by a new page or a tombstone, for requests and for imports.
 
+use tokio::time::Instant;
+
 use super::lwt::{Verdict, Write};
 use super::nonces::{Nonce, Nonces, TextId};
 use super::permit::Permit;
 use super::recent::Base;
-use super::rows::{HeadImage, NonceRow, Stored};
+use super::rows::{HeadImage, NonceRow};
 use super::store::CqlStore;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_store::{CasResult, Record, StoreError};
+use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
 
 impl CqlStore {
     /// The head of `slug` at the version `expected`, and at `updated_at` if that is given.
@@ -24,11 +26,9 @@ impl CqlStore {
         if let Some(base) = self.recent.at(slug, expected).filter(is_expected) {
             return Ok(Some(base));
         }
-        let base = match self.read_head(permit, slug).await? {
-            Stored::Active(head, text, nonces) if head.version == expected => Base { head, text, digest: None, nonces },
-            _ => return Ok(None),
-        };
-        Ok(Some(base).filter(is_expected))
+        let read = self.read_head(permit, slug).await?;
+        let Lookup::Active(base) = read else { return Ok(None) };
+        Ok(Some(base).filter(|base| base.head.version == expected && is_expected(base)))
     }
 
     /// Stores `next` in place of the page with the version `expected`, and the time `updated_at` if that is given. `now` is as
@@ -39,8 +39,9 @@ impl CqlStore {
         updated_at: Option<UnixMillis>,
         next: Record,
         now: UnixMillis,
+        needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
-        let permit = self.permit(&self.writes, next.slug()).await?;
+        let permit = self.permit(&self.writes, next.slug(), needed_by).await?;
         let base = self.base(&permit, next.slug(), expected, updated_at).await?;
         let Some(base) = base else { return Ok(CasResult::Stale) };
         let done = match &next {
@@ -78,22 +79,22 @@ impl CqlStore {
         let nonce = self.random_nonce();
         let digest = Some(self.recent.digest(page));
         let keeps_text = base.digest == digest;
-        let text = if keeps_text { base.text } else { TextId { version: page.version, nonce } };
+        let text = if keeps_text { base.text } else { TextId { version: page.head.version, nonce } };
         if !keeps_text {
             self.insert_text(permit, page, &text).await?;
         }
-        let nonces = nonces_after(&base, page.version, nonce);
-        let head = page.head();
+        let nonces = nonces_after(&base, page.head.version, nonce);
+        let head = page.head.clone();
         let image = HeadImage::of_page(&head, text, &nonces);
-        let done = self.replace_head(permit, &base, image, page.version, &nonce).await?;
-        let slug = &page.slug;
+        let done = self.replace_head(permit, &base, image, page.head.version, &nonce).await?;
+        let slug = &page.head.slug;
         if done {
             self.recent.keep(Base { head, text, digest, nonces });
         }
         match (keeps_text, done) {
             (true, _) => {}
             (false, true) => self.delete_text(permit, slug, base.text, base.head.updated_at).await,
-            (false, false) => self.delete_text(permit, slug, text, page.updated_at).await,
+            (false, false) => self.delete_text(permit, slug, text, page.head.updated_at).await,
         }
         Ok(done)
     }

@@ -13,16 +13,16 @@ use thiserror::Error;
 
 use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces, TextId};
+use super::recent::Base;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
-use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::ports::page_store::Cause;
+use crate::ports::page_store::{Cause, Lookup};
 
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
@@ -54,7 +54,6 @@ pub(super) struct TextRow {
     excerpt: Option<String>,
     code_blocks: Option<Vec<i32>>,
     language: Option<String>,
-    text_renderer_version: Option<i32>,
 }
 
 /// The columns that show which writes a head has seen.
@@ -64,16 +63,6 @@ pub(super) struct NonceRow {
     version: Option<i64>,
     key_hash: Option<Vec<u8>>,
     nonces: Option<Vec<u8>>,
-}
-
-/// The content of a head's columns.
-#[derive(Clone, Debug)]
-pub(super) enum Stored {
-    /// A page, the name of its text, and the nonces of the last writes.
-    Active(PageHead, TextId, Nonces),
-    Deleted(Tombstone),
-    /// No head, although there may be texts that nothing points to.
-    Absent,
 }
 
 /// A row that is neither a page nor a tombstone for this version of Handbill.
@@ -97,12 +86,12 @@ impl HeadRow {
         }
     }
 
-    /// The head in this row, which was read under `slug`.
-    pub(super) fn into_stored(self, slug: &Slug) -> Result<Stored, UnreadableRow> {
+    /// The head in this row, which was read under `slug`. There may be texts that nothing points to although it is absent.
+    pub(super) fn into_base(self, slug: &Slug) -> Result<Lookup<Base>, UnreadableRow> {
         match self.state.as_deref() {
-            None => Ok(Stored::Absent),
-            Some(ACTIVE) => self.into_active(slug),
-            Some(DELETED) => Ok(Stored::Deleted(Tombstone {
+            None => Ok(Lookup::Absent),
+            Some(ACTIVE) => self.into_active(slug).map(Lookup::Active),
+            Some(DELETED) => Ok(Lookup::Deleted(Tombstone {
                 slug: slug.clone(),
                 version: version(self.version, "version")?,
                 created_at: time(self.created_at, "created_at")?,
@@ -113,7 +102,7 @@ impl HeadRow {
         }
     }
 
-    fn into_active(self, slug: &Slug) -> Result<Stored, UnreadableRow> {
+    fn into_active(self, slug: &Slug) -> Result<Base, UnreadableRow> {
         let missing = UnreadableRow::Column;
         let key_hash = self.key_hash.and_then(|hash| hash.try_into().ok()).ok_or(missing("key_hash"))?;
         let nonce = self.current_text_nonce.and_then(|nonce| nonce.try_into().ok());
@@ -121,6 +110,7 @@ impl HeadRow {
             version: version(self.current_text_version, "current_text_version")?,
             nonce: nonce.ok_or(missing("current_text_nonce"))?,
         };
+        let renderer_version = self.renderer_version.and_then(|version| u16::try_from(version).ok());
         let head = PageHead {
             slug: slug.clone(),
             title: self.title.map(Title::from_stored),
@@ -129,25 +119,23 @@ impl HeadRow {
             created_at: time(self.created_at, "created_at")?,
             updated_at: time(self.updated_at, "updated_at")?,
             link_origins: self.link_origins.unwrap_or_default(),
-            renderer_version: renderer_version(self.renderer_version, "renderer_version")?,
+            renderer_version: renderer_version.ok_or(missing("renderer_version"))?,
         };
-        Ok(Stored::Active(head, text, Nonces::from_stored(self.nonces.unwrap_or_default())))
+        Ok(Base { head, text, digest: None, nonces: Nonces::from_stored(self.nonces.unwrap_or_default()) })
     }
 }
 
 impl TextRow {
     pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
         let missing = UnreadableRow::Column;
-        let rendered = Rendered {
+        let text = PageText {
+            content: self.content.map(Content::from_stored).ok_or(missing("content"))?,
             html: self.html.ok_or(missing("html"))?,
             excerpt: self.excerpt.unwrap_or_default(),
             code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
-            link_origins: head.link_origins.clone(),
             language: self.language.as_deref().and_then(Language::from_code),
-            renderer_version: renderer_version(self.text_renderer_version, "text_renderer_version")?,
         };
-        let content = self.content.map(Content::from_stored).ok_or(missing("content"))?;
-        Ok(Arc::new(head.with_text(content, rendered)))
+        Ok(Arc::new(Page { head, text }))
     }
 }
 
@@ -157,10 +145,6 @@ fn version(column: Option<i64>, name: &'static str) -> Result<PageVersion, Unrea
 
 fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, UnreadableRow> {
     column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(UnreadableRow::Column(name))
-}
-
-fn renderer_version(column: Option<i32>, name: &'static str) -> Result<u16, UnreadableRow> {
-    column.and_then(|version| u16::try_from(version).ok()).ok_or(UnreadableRow::Column(name))
 }
 
 /// The takedown in a tombstone. A reason of a later version is left out, because the page is deleted all the same.
@@ -292,25 +276,23 @@ pub(super) struct TextInsert<'a> {
     excerpt: &'a str,
     code_blocks: Option<Vec<i32>>,
     language: Option<&'a str>,
-    text_renderer_version: i32,
     written_at: i64,
 }
 
 impl<'a> TextInsert<'a> {
     /// The text of `page` under `id`, written at `written_at`, in microseconds.
     pub(super) fn of(page: &'a Page, id: &'a TextId, written_at: i64) -> Self {
-        let Rendered { html, excerpt, code_blocks, language, renderer_version, .. } = &page.rendered;
+        let PageText { content, html, excerpt, code_blocks, language } = &page.text;
         Self {
-            slug: page.slug.as_str(),
+            slug: page.head.slug.as_str(),
             text_version: id.version.get().cast_signed(),
             text_nonce: &id.nonce,
-            content: page.content.as_str(),
+            content: content.as_str(),
             html,
             excerpt,
             // The positions are below 4 MB.
             code_blocks: (!code_blocks.is_empty()).then(|| code_blocks.iter().map(|at| at.cast_signed()).collect()),
             language: language.map(Language::code),
-            text_renderer_version: i32::from(*renderer_version),
             written_at,
         }
     }
@@ -372,14 +354,13 @@ mod tests {
             excerpt: None,
             code_blocks: None,
             language: None,
-            text_renderer_version: Some(1),
         }
     }
 
     #[test]
     fn a_head_without_what_a_page_must_have_is_unreadable() {
-        assert!(matches!(active().into_stored(&slug()), Ok(Stored::Active(..))));
-        assert!(matches!(empty().into_stored(&slug()), Ok(Stored::Absent)));
+        assert!(matches!(active().into_base(&slug()), Ok(Lookup::Active(_))));
+        assert!(matches!(empty().into_base(&slug()), Ok(Lookup::Absent)));
         let unreadable = [
             HeadRow { state: Some("archived".to_owned()), ..empty() },
             HeadRow { state: Some(DELETED.to_owned()), ..empty() },
@@ -390,28 +371,31 @@ mod tests {
             HeadRow { version: None, ..active() },
         ];
         for row in unreadable {
-            assert!(row.into_stored(&slug()).is_err());
+            assert!(row.into_base(&slug()).is_err());
         }
     }
 
     #[test]
     fn a_text_without_what_it_must_have_is_unreadable() {
-        let head = || match active().into_stored(&slug()) {
-            Ok(Stored::Active(head, ..)) => head,
+        let head = || match active().into_base(&slug()) {
+            Ok(Lookup::Active(base)) => base.head,
             other => panic!("{other:?}"),
         };
         assert!(text().into_page(head()).is_ok());
-        for row in [TextRow { content: None, ..text() }, TextRow { text_renderer_version: None, ..text() }] {
+        for row in [TextRow { content: None, ..text() }, TextRow { html: None, ..text() }] {
             assert!(row.into_page(head()).is_err());
         }
     }
 
     #[test]
     fn a_page_whose_title_and_content_today_would_be_refused_can_be_read() {
-        let head = HeadRow { title: Some("a".repeat(201)), ..active() }.into_stored(&slug());
-        let Ok(Stored::Active(head, ..)) = head else { panic!("{head:?}") };
+        let head = HeadRow { title: Some("a".repeat(201)), ..active() }.into_base(&slug());
+        let Ok(Lookup::Active(Base { head, .. })) = head else { panic!("{head:?}") };
         let page = TextRow { content: Some("a".repeat(102_401)), ..text() }.into_page(head).unwrap();
-        assert_eq!((page.title.as_ref().unwrap().as_str().len(), page.content.as_str().len()), (201, 102_401));
+        assert_eq!(
+            (page.head.title.as_ref().unwrap().as_str().len(), page.text.content.as_str().len()),
+            (201, 102_401)
+        );
     }
 
     #[test]
@@ -423,8 +407,8 @@ mod tests {
             takedown_by: Some("desk".to_owned()),
             ..empty()
         };
-        let takedown = |reason| match deleted(reason).into_stored(&slug()) {
-            Ok(Stored::Deleted(tombstone)) => tombstone.takedown.map(|takedown| (takedown.reason.code(), takedown.by)),
+        let takedown = |reason| match deleted(reason).into_base(&slug()) {
+            Ok(Lookup::Deleted(tombstone)) => tombstone.takedown.map(|takedown| (takedown.reason.code(), takedown.by)),
             other => panic!("{other:?}"),
         };
         assert_eq!(takedown("spam"), Some(("spam", "desk".to_owned())));

@@ -101,7 +101,7 @@ type ScanRecords = Vec<Result<Record, UnreadableRecord>>;
 
 fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
     match record {
-        Ok(Record::Active(page)) => RECORD_BYTES + page.content.as_str().len() + page.rendered.html.len(),
+        Ok(Record::Active(page)) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
         Ok(Record::Deleted(_)) | Err(_) => RECORD_BYTES,
     }
 }

@@ -129,10 +129,7 @@ impl Statements {
             read_head: preparing.read(head.clone()).await?,
             read_head_serially: repeatable(head, Consistency::LocalSerial).await?,
             read_text: preparing
-                .read(format!(
-                    "SELECT content, html, excerpt, code_blocks, language, text_renderer_version FROM {pages} \
-                     WHERE {text_key}"
-                ))
+                .read(format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}"))
                 .await?,
             read_nonces: repeatable(
                 format!("SELECT DISTINCT state, version, key_hash, nonces FROM {pages} WHERE slug = ?"),
@@ -142,8 +139,8 @@ impl Statements {
             insert_text: repeatable(
                 format!(
                     "INSERT INTO {pages} (slug, text_version, text_nonce, content, html, excerpt, code_blocks, \
-                     language, text_renderer_version) VALUES (:slug, :text_version, :text_nonce, :content, :html, \
-                     :excerpt, :code_blocks, :language, :text_renderer_version) USING TIMESTAMP :written_at"
+                     language) VALUES (:slug, :text_version, :text_nonce, :content, :html, :excerpt, :code_blocks, \
+                     :language) USING TIMESTAMP :written_at"
                 ),
                 Consistency::LocalQuorum,
             )

@@ -20,7 +20,7 @@ use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
-use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
+use super::rows::{HeadImage, HeadRow, NonceRow, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion};
@@ -28,8 +28,7 @@ use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::metrics::ClusterMetrics;
 use crate::ports::clock::SharedClock;
-use crate::ports::deadline;
-use crate::ports::page_store::{Access, CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
 /// How often a request that may be repeated is sent again after it has failed on every node that got it.
@@ -115,23 +114,26 @@ impl CqlStore {
         self.fence.state()
     }
 
-    /// The time by which an operation that begins now must end.
-    fn deadline(&self) -> Result<Instant, StoreError> {
-        let now = Instant::now();
-        let deadline = self.timeouts.deadline(now, deadline::current());
-        if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
-    }
-
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
-        let deadline = self.deadline()?;
+        let deadline = self.timeouts.deadline(Instant::now(), None);
         match timeout(self.timeouts.permit, self.background.acquire()).await {
             Ok(Ok(permit)) => Ok(Permit::of_operator(deadline, permit)),
             _ => Err(StoreError::Unavailable(Box::new(Refusal::Overloaded))),
         }
     }
 
-    pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
-        let deadline = self.deadline()?;
+    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`, whose answer is needed at `needed_by`.
+    pub(super) async fn permit<'a>(
+        &self,
+        gate: &'a Gate,
+        slug: &Slug,
+        needed_by: Option<Instant>,
+    ) -> Result<Permit<'a>, StoreError> {
+        let now = Instant::now();
+        let deadline = self.timeouts.deadline(now, needed_by);
+        if deadline <= now {
+            return Err(StoreError::Unavailable(Box::new(NoTimeError)));
+        }
         match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {
             Ok(Ok(pass)) => Ok(Permit::of_page(deadline, pass)),
             Ok(Err(refusal)) => Err(StoreError::Unavailable(Box::new(refusal))),
@@ -199,21 +201,21 @@ impl CqlStore {
         }
     }
 
-    pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
+    pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            let Some(row) = row.map_err(unreadable)? else { return Ok(Stored::Absent) };
+            let Some(row) = row.map_err(unreadable)? else { return Ok(Lookup::Absent) };
             if let Some(future_times) = &self.future_times {
                 future_times.look(row.times());
             }
-            row.into_stored(slug).map_err(unreadable)
+            row.into_base(slug).map_err(unreadable)
         };
-        let stored = self.repeat(permit, request).await?;
-        if let Stored::Active(head, text, nonces) = &stored {
-            self.recent.keep(Base { head: head.clone(), text: *text, digest: None, nonces: nonces.clone() });
+        let found = self.repeat(permit, request).await?;
+        if let Lookup::Active(base) = &found {
+            self.recent.keep(base.clone());
         }
-        Ok(stored)
+        Ok(found)
     }
 
     /// The record under `slug`: its head, and the text that the head points to.
@@ -221,9 +223,9 @@ impl CqlStore {
         let mut gone = None;
         loop {
             let (head, text) = match self.read_head(permit, slug).await? {
-                Stored::Active(head, text, _) => (head, text),
-                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
-                Stored::Absent => return Ok(Lookup::Absent),
+                Lookup::Active(base) => (base.head, base.text),
+                Lookup::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
+                Lookup::Absent => return Ok(Lookup::Absent),
             };
             if let Some(page) = self.read_text(permit, &head, text).await? {
                 return Ok(Lookup::Active(page));
@@ -256,16 +258,16 @@ pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
 
 #[async_trait]
 impl PageStore for CqlStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        let permit = self.permit(&self.writes, &page.slug).await?;
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        let permit = self.permit(&self.writes, &page.head.slug, needed_by).await?;
         let nonce = self.random_nonce();
-        let text = TextId { version: page.version, nonce };
+        let text = TextId { version: page.head.version, nonce };
         self.insert_text(&permit, &page, &text).await?;
         let nonces = Nonces::first(nonce);
-        let head = page.head();
+        let head = page.head.clone();
         let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
         let write = Write {
-            slug: &page.slug,
+            slug: &page.head.slug,
             statement: &self.statements.create_head,
             values: HeadImage::of_page(&head, text, &nonces),
             classify: &classify,
@@ -274,42 +276,43 @@ impl PageStore for CqlStore {
             self.recent.keep(Base { head, text, digest: Some(self.recent.digest(&page)), nonces });
             return Ok(InsertResult::Inserted);
         }
-        self.delete_text(&permit, &page.slug, text, page.updated_at).await;
+        self.delete_text(&permit, &page.head.slug, text, page.head.updated_at).await;
         Ok(InsertResult::SlugTaken)
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        self.record_under(slug, &self.permit(&self.reads, slug).await?).await
+        self.record_under(slug, &self.permit(&self.reads, slug, None).await?).await
     }
 
     fn access(&self) -> Access<'_> {
         Access::HeadFirst
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        let permit = self.permit(&self.reads, slug).await?;
-        Ok(match self.read_head(&permit, slug).await? {
-            Stored::Active(head, ..) => Head::Active(head),
-            Stored::Deleted(tombstone) => Head::Deleted(tombstone),
-            Stored::Absent => Head::Absent,
-        })
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        let permit = self.permit(&self.reads, slug, None).await?;
+        Ok(self.read_head(&permit, slug).await?.map(|base| base.head))
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        let permit = self.permit(&self.reads, &head.slug).await?;
+        let permit = self.permit(&self.reads, &head.slug, None).await?;
         let text = match self.recent.text_at(&head.slug, head.state()) {
             Some(text) => text,
             // The page was changed, or so many others were read since.
             None => match self.read_head(&permit, &head.slug).await? {
-                Stored::Active(present, text, _) if present.state() == head.state() => text,
+                Lookup::Active(base) if base.head.state() == head.state() => base.text,
                 _ => return Ok(None),
             },
         };
         self.read_text(&permit, head, text).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         // A deletion is the newest write of its page, so its own time is late enough.
-        self.swap(expected, None, next, UnixMillis::new(0)).await
+        self.swap(expected, None, next, UnixMillis::new(0), needed_by).await
     }
 }

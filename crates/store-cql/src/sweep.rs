@@ -25,12 +25,12 @@ use super::connect::ReachError;
 use super::fence::Fenced;
 use super::nonces::TextId;
 use super::ring::{PARTS, range};
-use super::rows::{HeadRow, Stored};
+use super::rows::HeadRow;
 use super::store::CqlStore;
 use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_store::Cause;
+use crate::ports::page_store::{Cause, Lookup};
 use crate::settings::CqlSettings;
 
 /// Keys that one page of a result holds.
@@ -186,11 +186,11 @@ impl CqlStore {
         let answer =
             self.session.execute_unpaged(&self.statements.read_head_serially, (slug,)).await.map_err(failed)?;
         let row = answer.into_rows_result().map_err(failed)?.maybe_first_row::<HeadRow>().map_err(failed)?;
-        let head = row.map_or(Ok(Stored::Absent), |row| row.into_stored(&parsed)).map_err(failed)?;
+        let head = row.map_or(Ok(Lookup::Absent), |row| row.into_base(&parsed)).map_err(failed)?;
         match head {
-            Stored::Active(_, current, _) if current == text => return Ok(()),
-            Stored::Active(..) | Stored::Deleted(_) => report.unnamed += 1,
-            Stored::Absent => report.headless += 1,
+            Lookup::Active(base) if base.text == text => return Ok(()),
+            Lookup::Active(_) | Lookup::Deleted(_) => report.unnamed += 1,
+            Lookup::Absent => report.headless += 1,
         }
         if !dry_run {
             let values = (written_at.saturating_add(1), slug, text.version.get().cast_signed(), text.nonce.as_slice());
@@ -204,7 +204,7 @@ impl CqlStore {
 async fn prepare(session: &Session, keyspace: &str) -> Result<PreparedStatement, SweepError> {
     let cql = format!(
         "SELECT slug, text_version, text_nonce, current_text_version, current_text_nonce, \
-         writetime(text_renderer_version) AS written_at \
+         writetime(html) AS written_at \
          FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?"
     );
     let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await.map_err(failed)?;

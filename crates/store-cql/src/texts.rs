@@ -37,7 +37,7 @@ impl CqlStore {
     pub(super) async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
         self.fence.check()?;
         let request = async || {
-            let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
+            let values = TextInsert::of(page, text, write_times::of_text(page.head.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;
             Ok(())
         };

@@ -102,7 +102,7 @@ fn records(
             continue;
         };
         hashes.insert(hash(&slug));
-        match record::decode(slug.clone(), value.value()) {
+        match record::decode(&slug, value.value()) {
             Ok(Record::Active(_)) => checked.pages += 1,
             Ok(Record::Deleted(_)) => {
                 checked.tombstones += 1;

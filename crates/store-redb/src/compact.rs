@@ -93,7 +93,7 @@ fn copy_tables(
             done += 1;
             progress(done, Some(all));
             let slug = Slug::parse(slug).map_err(|error| format!("the key {slug:?} is {error}"))?;
-            record::decode(slug.clone(), value).map(drop).map_err(|error| format!("the record of {slug}: {error}"))
+            record::decode(&slug, value).map(drop).map_err(|error| format!("the record of {slug}: {error}"))
         })?;
         write.commit()?;
         Ok(())

@@ -156,7 +156,7 @@ fn all_tombstones(database: &Database) -> Result<Vec<Tombstone>, redb::Error> {
 
 /// The tombstone of these bytes. A record that cannot be read is no tombstone: `handbill check` finds it.
 fn tombstone(slug: &str, bytes: &[u8]) -> Option<Tombstone> {
-    match record::decode(Slug::parse(slug).ok()?, bytes) {
+    match record::decode(&Slug::parse(slug).ok()?, bytes) {
         Ok(Record::Deleted(tombstone)) => Some(tombstone),
         Ok(Record::Active(_)) | Err(_) => None,
     }

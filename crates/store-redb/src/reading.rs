@@ -11,9 +11,9 @@ use super::no_wait::without_waiting;
 use super::panics::{Panicked, caught};
 use super::shared::{DbState, Shared, cause};
 use super::tables;
-use crate::domain::page::PageState;
+use crate::domain::page::{PageHead, PageState};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Head, Lookup, StoreError};
+use crate::ports::page_store::{Lookup, StoreError};
 
 /// After a disk error, a lookup waits this long for the writer to reopen the file.
 const REOPEN_LIMIT: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub(super) trait Found {
 impl Found for Lookup {
     fn state(&self) -> Option<PageState> {
         match self {
-            Self::Active(page) => Some(page.state()),
+            Self::Active(page) => Some(page.head.state()),
             Self::Deleted(_) | Self::Absent => None,
         }
     }
@@ -64,7 +64,7 @@ impl Found for Option<Lookup> {
     }
 }
 
-impl Found for Head {
+impl Found for Lookup<PageHead> {
     fn state(&self) -> Option<PageState> {
         match self {
             Self::Active(head) => Some(head.state()),

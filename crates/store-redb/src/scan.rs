@@ -79,7 +79,7 @@ pub(super) fn batch(
         bytes += key.len() + value.len();
         let unreadable = |cause: Cause| UnreadableRecord { name: key.to_owned(), cause };
         records.push(match Slug::parse(key) {
-            Ok(slug) => record::decode(slug, value).map_err(|error| unreadable(error.into())),
+            Ok(slug) => record::decode(&slug, value).map_err(|error| unreadable(error.into())),
             Err(error) => Err(unreadable(error.into())),
         });
         last = Some(ScanCursor::new(key));

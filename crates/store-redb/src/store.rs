@@ -10,16 +10,13 @@ use redb::Database;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
-use tokio::time;
+use tokio::time::{self, Instant};
 
-use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
-use crate::ports::page_store::{
-    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
@@ -207,7 +204,7 @@ impl Drop for RedbStore {
 
 #[async_trait]
 impl PageStore for RedbStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         Ok(match self.write(Operation::Insert(page)).await? {
             Outcome::Done => InsertResult::Inserted,
             Outcome::Refused => InsertResult::SlugTaken,
@@ -222,7 +219,7 @@ impl PageStore for RedbStore {
         Access::AtOnce(self)
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         if let Some(head) = self.now(slug, tables::head) {
             return Ok(head);
         }
@@ -231,12 +228,17 @@ impl PageStore for RedbStore {
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         Ok(match self.lookup(&head.slug).await? {
-            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            Lookup::Active(page) if page.head.state() == head.state() => Some(page),
             _ => None,
         })
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        _: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         self.swap(Expected::Version(expected), next).await
     }
 }
@@ -281,8 +283,8 @@ async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemap
 fn queued_bytes(operation: &Operation) -> usize {
     let content = match operation {
         Operation::Insert(page) | Operation::CompareAndSet { next: Record::Active(page), .. } => {
-            let Rendered { html, code_blocks, .. } = &page.rendered;
-            page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
+            let PageText { content, html, code_blocks, .. } = &page.text;
+            content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
         Operation::CompareAndSet { next: Record::Deleted(_), .. }
         | Operation::InsertTombstone(_)

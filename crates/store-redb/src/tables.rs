@@ -9,9 +9,9 @@ use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::audit::AuditEntry;
-use crate::domain::page::{Page, PageState, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Head, Lookup, Record, StoreError};
+use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
@@ -65,11 +65,10 @@ pub(super) enum Expected {
 impl Expected {
     /// Whether the record with these `bytes` under `slug` is such a page.
     fn is(self, slug: &Slug, bytes: &[u8]) -> Result<bool, RecordError> {
+        let Lookup::Active(head) = record::decode_head(slug, bytes)? else { return Ok(false) };
         Ok(match self {
-            Self::Version(version) => record::active_version(slug, bytes)? == Some(version),
-            Self::State(state) => {
-                matches!(record::decode_head(slug.clone(), bytes)?, Head::Active(head) if head.state() == state)
-            }
+            Self::Version(version) => head.version == version,
+            Self::State(state) => head.state() == state,
         })
     }
 }
@@ -212,14 +211,14 @@ pub(super) fn lookup_up_to(
 }
 
 fn decode(slug: &Slug, bytes: &[u8]) -> Result<Lookup, RecordError> {
-    Ok(match record::decode(slug.clone(), bytes)? {
+    Ok(match record::decode(slug, bytes)? {
         Record::Active(page) => Lookup::Active(page),
         Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
     })
 }
 
-pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
-    read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
+pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Lookup<PageHead>, StoreError>, redb::Error> {
+    read(database, slug, Lookup::Absent, |bytes| record::decode_head(slug, bytes))
 }
 
 /// Decodes the record under `slug`; `absent` if the slug was never used.
@@ -300,7 +299,7 @@ fn stage_one(
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
     let (applies, next) = match operation {
         Operation::Insert(page) => {
-            let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
+            let is_used = pages.get(page.head.slug.as_str())?.is_some() || slugs.get(hash(&page.head.slug))?.is_some();
             (Ok(!is_used), Record::Active(Arc::clone(page)))
         }
         Operation::InsertTombstone(tombstone) => {

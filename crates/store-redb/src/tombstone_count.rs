@@ -4,7 +4,7 @@ use redb::{ReadableTable, Table};
 
 use super::record;
 use crate::domain::slug::Slug;
-use crate::ports::page_store::Head;
+use crate::ports::page_store::Lookup;
 
 /// The number of tombstones, among the facts about the whole file.
 pub(super) const TOMBSTONES_KEY: &str = "tombstones";
@@ -30,8 +30,8 @@ fn tombstones(pages: &impl ReadableTable<&'static str, &'static [u8]>) -> Result
     let mut count = 0;
     for entry in pages.iter()? {
         let (slug, value) = entry?;
-        let head = Slug::parse(slug.value()).ok().and_then(|slug| record::decode_head(slug, value.value()).ok());
-        count += u64::from(matches!(head, Some(Head::Deleted(_))));
+        let head = Slug::parse(slug.value()).ok().and_then(|slug| record::decode_head(&slug, value.value()).ok());
+        count += u64::from(matches!(head, Some(Lookup::Deleted(_))));
     }
     Ok(count)
 }

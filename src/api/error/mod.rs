@@ -276,6 +276,7 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
+            BodyError::Missing(field) => invalid(format!("The field `{field}` is missing. Send it as a string.")),
             BodyError::NoTitle => invalid(
                 "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
             ),

@@ -9,7 +9,8 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, Visitor, value};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -131,32 +132,66 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
 
 /// The fields of a JSON object, as the messages of errors list them.
 pub struct Fields {
-    pub names: &'static [&'static str],
-    /// The names of the fields that are lists of objects, each with the names of the fields of those objects.
-    pub lists: &'static [(&'static str, &'static [&'static str])],
+    /// The names of the fields.
+    pub names: Vec<&'static str>,
+    /// The name of the field that is a list of objects, with the names of the fields of those objects.
+    pub list: Option<(&'static str, &'static [&'static str])>,
 }
 
 impl Fields {
-    /// Fields of which none is a list.
-    pub const fn of(names: &'static [&'static str]) -> Self {
-        Self { names, lists: &[] }
+    /// The fields of `T`.
+    pub fn of<T: DeserializeOwned>() -> Self {
+        Self { names: names_of::<T>().to_vec(), list: None }
     }
 }
 
-/// Parses the JSON object in `bytes`. Messages list `fields`. Content that is too large fails before any other error.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &Fields) -> Body<T> {
+/// The names of the fields of `T`, a struct, as it is read from JSON.
+pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    struct Asked<'a>(&'a mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = value::Error;
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, value::Error> {
+            *self.0 = fields;
+            Err(value::Error::custom("only the names are asked for"))
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, value::Error> {
+            Err(value::Error::custom("it is no struct"))
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let mut names: &'static [&'static str] = &[];
+    let _ = T::deserialize(Asked(&mut names));
+    names
+}
+
+/// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     // Serde would also accept an array with the fields of the struct in order.
     let is_object = bytes.trim_ascii_start().starts_with(b"{");
     // Almost every body is right. Following the path to an error takes time, so this is done only for a wrong body.
     if is_object && let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
+    let fields = Fields::of::<T>();
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json);
     let error = match parsed {
         Ok(value) => {
             json.end().map_err(|error| BodyError::Malformed(not_json(&error)))?;
-            return if is_object { Ok(value) } else { Err(BodyError::Malformed(wrong_shape(".", "", fields))) };
+            return if is_object { Ok(value) } else { Err(BodyError::Malformed(wrong_shape(".", "", &fields))) };
         }
         Err(error) => error,
     };
@@ -167,17 +202,39 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &Fields) -> Body<T> {
     let of_content = |name: &str| if name == "content" { Kept::All } else { Kept::Nothing };
     let read = json::read(bytes, Kept::Members(&of_content)).ok();
     check_content_size(read.as_ref().and_then(|read| read.value.get("content")))?;
-    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), fields)))
+    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), &fields)))
 }
 
-/// Parses `object` like [`parse`].
-pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &Fields) -> Body<T> {
+/// Parses `object` like [`parse`]. Messages list `fields`.
+pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: impl FnOnce() -> Fields) -> Body<T> {
+    parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
+}
+
+/// Parses `object` like [`parse_object`]. The fields of `B` are its own, and all others belong to `A`.
+pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
+    object: Map<String, Value>,
+    fields: impl FnOnce() -> Fields,
+) -> Body<(A, B)> {
     let size = check_content_size(object.get("content"));
-    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match size {
+    let names = names_of::<B>();
+    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
+    let both = || Ok((from_object(of_a)?, from_object(of_b)?));
+    both().map_err(|error: serde_path_to_error::Error<serde_json::Error>| match size {
         Err(too_large) => too_large,
-        Ok(()) => BodyError::Malformed(wrong_shape(&error.path().to_string(), &error.inner().to_string(), fields)),
+        Ok(()) => BodyError::Malformed(wrong_shape(&error.path().to_string(), &error.inner().to_string(), &fields())),
     })
 }
+
+fn from_object<T: DeserializeOwned>(
+    object: Map<String, Value>,
+) -> Result<T, serde_path_to_error::Error<serde_json::Error>> {
+    serde_path_to_error::deserialize(Value::Object(object))
+}
+
+/// An object without fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
 
 /// Fails if `content` is too large.
 fn check_content_size(content: Option<&Value>) -> Result<(), BodyError> {
@@ -218,8 +275,8 @@ fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
     };
     let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
     let (list, is_in_list) = path.split_once('[').map_or((path, false), |(list, _)| (list, true));
-    let in_list = fields.lists.iter().find(|(name, _)| *name == list).map_or(&[][..], |(_, names)| names);
-    let listed = enumerate(if is_in_list { in_list } else { fields.names });
+    let in_list = fields.list.filter(|(name, _)| *name == list).map_or(&[][..], |(_, names)| names);
+    let listed = enumerate(if is_in_list { in_list } else { &fields.names });
     if let Some(field) = named("missing field") {
         format!("The field `{field}` is missing. Send it as a string.")
     } else if let Some(field) = named("duplicate field") {

@@ -34,13 +34,13 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
-    use crate::api::types::{CreatePage, PageBody, UpdatePage};
+    use crate::api::types::{CreatePage, FieldsBody, PageBody};
 
     #[test]
     fn the_limits_in_the_schemas_are_the_limits_in_force() {
         let mut schemas = BTreeMap::from([
             ("CreatePage".to_owned(), CreatePage::schema()),
-            ("UpdatePage".to_owned(), UpdatePage::schema()),
+            ("UpdatePage".to_owned(), FieldsBody::schema()),
             ("Page".to_owned(), PageBody::schema()),
         ]);
         set_limits(&mut schemas);

@@ -1,133 +1,25 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
+mod fields;
+mod json;
 mod limits;
-mod page_json;
-mod tool_page;
-
-use std::sync::Arc;
+mod page;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
+pub use self::fields::{CreatePage, FieldsBody};
+pub use self::json::{JsonParts, Nesting, StreamedJson};
 pub use self::limits::set_limits;
-use self::page_json::Text;
-pub use self::page_json::{Nesting, PageJson, StreamedJson};
-pub use self::tool_page::{Included, Part, ToolPage};
+pub use self::page::{Included, PageBody, Part};
 use crate::api::error::{ApiError, Code};
-use crate::domain::content::MAX_BYTES;
 use crate::domain::edit_key::EditKey;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
-use crate::domain::page::Page;
 use crate::domain::slug::Slug;
-use crate::domain::title::MAX_CHARS;
-use crate::service::{CreateFields, Created, TitleField, UpdateFields};
-
-/// The body of a create.
-#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreatePage {
-    /// The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings,
-    /// overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the
-    /// title and never changes afterwards.
-    #[schema(
-        min_length = 1,
-        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
-        example = "Hello, world"
-    )]
-    #[schemars(length(min = 1, max = MAX_CHARS), example = "Hello, world")]
-    title: String,
-    /// Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.
-    #[schema(min_length = 1, example = "A *first* page.")]
-    #[schemars(length(min = 1, max = MAX_BYTES), example = "A *first* page.")]
-    content: String,
-}
-
-/// The body of an update. An omitted field keeps its value.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpdatePage {
-    /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
-    #[serde(default, deserialize_with = "sent")]
-    #[schema(
-        value_type = Option<String>,
-        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
-        example = "Hello again"
-    )]
-    title: Option<Option<String>>,
-    /// The new Markdown. Its length counts bytes of UTF-8, not characters.
-    #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
-    content: Option<Option<String>>,
-}
-
-/// Wraps a field that was sent. So `null` is `Some(None)`, and a field that was not sent is `None`.
-fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
-
-impl From<CreatePage> for CreateFields {
-    fn from(body: CreatePage) -> Self {
-        Self { title: TitleField::Given(body.title), content: body.content.into() }
-    }
-}
-
-impl From<UpdatePage> for UpdateFields {
-    fn from(body: UpdatePage) -> Self {
-        Self { title: body.title, content: body.content, ..Self::default() }
-    }
-}
-
-/// A page, as reads and updates return it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Page)]
-pub struct PageBody {
-    /// The page's identifier: words of its first title and a random suffix. It never changes and is never reused.
-    #[schema(example = "hello-world-7k2m9xqz")]
-    slug: String,
-    /// The page's public address.
-    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
-    url: String,
-    /// The title; `null` if an update cleared it.
-    #[schema(required = true, example = "Hello, world")]
-    title: Option<String>,
-    /// The Markdown source, byte for byte as it was sent.
-    #[schema(example = "A *first* page.")]
-    content: String,
-    /// The content as sanitised HTML. A stranger wrote it.
-    #[schema(example = "<p>A <em>first</em> page.</p>\n")]
-    content_html: String,
-    /// When the page was created, in UTC with milliseconds.
-    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
-    created_at: String,
-    /// When the page last changed. It equals `created_at` until the first change, and grows with each change.
-    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
-    updated_at: String,
-}
-
-impl PageBody {
-    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`.
-    pub fn json(page: Arc<Page>, base_url: &Origin) -> PageJson {
-        let members = Self::without_texts(&page, base_url);
-        let texts = [Text::whole_source(&page), Text::Html];
-        PageJson::new(page, &members, texts)
-    }
-
-    /// `page` with empty strings in place of its two long texts.
-    fn without_texts(page: &Page, base_url: &Origin) -> Self {
-        Self {
-            slug: page.slug.to_string(),
-            url: page_url(&page.slug, base_url),
-            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
-            content: String::new(),
-            content_html: String::new(),
-            created_at: page.created_at.to_string(),
-            updated_at: page.updated_at.to_string(),
-        }
-    }
-}
+use crate::service::Created;
 
 // The type has no `Debug`, so that no log can show the key. (This reason is not in the doc comment, because OpenAPI
 // publishes doc comments.)
@@ -156,10 +48,10 @@ impl CreatedBody {
     /// The answer for `created`. Its addresses begin with `base_url`.
     pub fn new(created: &Created, base_url: &Origin) -> Self {
         Self {
-            slug: created.page.slug.to_string(),
-            url: page_url(&created.page.slug, base_url),
+            slug: created.page.head.slug.to_string(),
+            url: page_url(&created.page.head.slug, base_url),
             edit_key: created.edit_key.reveal().to_owned(),
-            created_at: created.page.created_at.to_string(),
+            created_at: created.page.head.created_at.to_string(),
         }
     }
 }

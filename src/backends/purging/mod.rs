@@ -13,8 +13,7 @@ pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
 use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::deadline;
-use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::spans::with_current_span;
 
 /// How long a write waits for its purge: a cache that cannot be reached must not stop writes.
@@ -40,8 +39,8 @@ impl Purging {
 #[async_trait]
 impl PageStore for Purging {
     /// No cache keeps a page that was not there.
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.inner.insert_if_absent(page).await
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        self.inner.insert_if_absent(page, needed_by).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -52,7 +51,7 @@ impl PageStore for Purging {
         self.inner.access()
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         self.inner.head(slug).await
     }
 
@@ -61,12 +60,16 @@ impl PageStore for Purging {
     }
 
     /// The write goes on although its caller may stop waiting, so that its purge follows it in any case.
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         let (inner, purges, slug) = (Arc::clone(&self.inner), self.purges.clone(), next.slug().clone());
-        let needed_by = deadline::current();
         let work = with_current_span(async move {
             let began = Instant::now();
-            let result = deadline::carried(needed_by, inner.compare_and_set(expected, next)).await;
+            let result = inner.compare_and_set(expected, next, needed_by).await;
             if matches!(result, Ok(CasResult::Swapped) | Err(StoreError::OutcomeUnknown(_))) {
                 let left = WRITE_AND_PURGE.saturating_sub(began.elapsed());
                 purges.purge(&slug, left.min(PURGE_WAIT)).await;

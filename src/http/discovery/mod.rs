@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::coding::VARY_TYPE_AND_CODING;
+use super::representation::Representation;
 use super::state::SiteSettings;
-use super::static_response::StaticResponse;
 use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
 use crate::domain::oauth;
@@ -33,7 +33,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     site: &SiteSettings,
     clock: &SharedClock,
 ) -> Router<S> {
-    let json = |document: &Value| StaticResponse::new(JSON, bytes(document)).route();
+    let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let card = server_card(base_url);
     let contact = site.abuse_contact.as_ref();
     let security = site.security_contact.as_ref().or(contact);
@@ -43,7 +43,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     };
     let router = match &site.registry_proof {
         Some(proof) => {
-            let proof = StaticResponse::new("text/plain; charset=utf-8", format!("{proof}\n"));
+            let proof = Representation::document("text/plain; charset=utf-8", format!("{proof}\n"));
             router.route(path::REGISTRY_PROOF, proof.route())
         }
         None => router,
@@ -55,10 +55,10 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         // token, but the MCP server does not ask for one.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url)))
-        .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
+        .route(path::AI_CATALOG, Representation::document(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(
             path::LLMS,
-            StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas, contact)).route(),
+            Representation::document("text/plain; charset=utf-8", llms::text(base_url, quotas, contact)).route(),
         )
         // Each address has its own default media type. `Accept` may ask for the other type.
         .route(path::SERVER_CARD, negotiated(&card, prefers_card))
@@ -82,13 +82,17 @@ fn negotiated<S: Clone + Send + Sync + 'static>(
 ) -> axum::routing::MethodRouter<S> {
     let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
         // SEP-2127 requires the last two headers on every response, not only on the preflight.
-        StaticResponse::new(content_type, bytes(card))
+        Representation::document(content_type, bytes(card))
             .with(VARY, VARY_TYPE_AND_CODING)
             .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
             .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
     });
     get(move |headers: HeaderMap| {
-        std::future::ready(if as_card(&headers) { typed.respond_to(&headers) } else { plain.respond_to(&headers) })
+        std::future::ready(if as_card(&headers) {
+            typed.respond_compressed_to(&headers)
+        } else {
+            plain.respond_compressed_to(&headers)
+        })
     })
 }
 

@@ -28,8 +28,8 @@ use crate::domain::{content, title};
 use crate::http::error::unless_key_shown;
 use crate::http::etag::REVALIDATE;
 use crate::http::extract::SlugParam;
+use crate::http::representation::Representation;
 use crate::http::state::Http;
-use crate::http::static_response::StaticResponse;
 use crate::service::Created;
 
 /// For a file whose address has the hash of its content.
@@ -153,7 +153,7 @@ impl HelpTemplate<'_> {
 }
 
 /// The response to `GET /`.
-pub(in crate::http) fn home(http: &Http) -> StaticResponse {
+pub(in crate::http) fn home(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
@@ -161,7 +161,7 @@ pub(in crate::http) fn home(http: &Http) -> StaticResponse {
 }
 
 /// The response to `GET /help`.
-pub(in crate::http) fn help(http: &Http) -> StaticResponse {
+pub(in crate::http) fn help(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let template = HelpTemplate { layout: Layout::new(base_url), create_quota: http.service.quotas().create };
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
@@ -179,7 +179,8 @@ pub(in crate::http) async fn edit(
             let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
-            unless_key_shown(request.uri(), &http, page.respond_uncompressed_to(request.headers()))
+            // It is made for one request, and compressing it each time would take far longer than making it.
+            unless_key_shown(request.uri(), &http, page.respond_to(request.headers()).0)
         }
         Err(_) => super::not_found_response(&http, &request),
     }
@@ -193,17 +194,17 @@ pub(in crate::http) async fn file(
 ) -> Response {
     let asked = path.map(|Path(path)| path).unwrap_or_default();
     match file_response(&asked.0, &asked.1) {
-        Some(file) => file.respond_to(request.headers()),
+        Some(file) => file.respond_compressed_to(request.headers()),
         None => super::not_found_response(&http, &request),
     }
 }
 
 /// The file `name`, as it is sent at the address with `version`.
-fn file_response(version: &str, name: &str) -> Option<&'static StaticResponse> {
+fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
     /// Each file at the address with its own version, and at the address with any other.
-    static RESPONSES: LazyLock<Vec<[StaticResponse; 2]>> = LazyLock::new(|| {
+    static RESPONSES: LazyLock<Vec<[Representation; 2]>> = LazyLock::new(|| {
         let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
-            let file = StaticResponse::new(content_type, *bytes);
+            let file = Representation::document(content_type, *bytes);
             // A file must not be cached under the address of another version.
             [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
         };
@@ -213,8 +214,8 @@ fn file_response(version: &str, name: &str) -> Option<&'static StaticResponse> {
     Some(&RESPONSES[place][usize::from(version != *VERSION)])
 }
 
-fn page(html: String, policy: HeaderValue) -> StaticResponse {
-    StaticResponse::new("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
+fn page(html: String, policy: HeaderValue) -> Representation {
+    Representation::document("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
 }
 
 /// The `Link` to the documentation for machines, and to `other`.

@@ -28,7 +28,7 @@ use crate::http::error::error_response;
 use crate::http::extract::ClientAddr;
 use crate::http::pages::{json_tag, respond};
 use crate::http::state::Http;
-use crate::service::{BodyError, CreateFields, Created, Limited, Preview, ServiceError, TitleField};
+use crate::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Says whose page made a browser send a request.
@@ -69,13 +69,11 @@ pub(in crate::http) async fn post(
 }
 
 /// The fields of `post`. Its title is the one that was sent, else it must be found.
-fn fields(post: RawPost) -> CreateFields {
+fn fields(post: RawPost) -> PageFields {
     let RawPost { title, content, file_name, .. } = post;
-    let title = match Title::parse(&title) {
-        Err(TitleError::Empty) => TitleField::InText(file_name),
-        _ => TitleField::Given(title),
-    };
-    CreateFields { title, content }
+    let is_empty = Title::parse(&title) == Err(TitleError::Empty);
+    let title = (!is_empty).then_some(Some(title));
+    PageFields { title, content: Some(Some(content)), file_name: Some(file_name), ..PageFields::default() }
 }
 
 /// The forms of an answer.
@@ -151,9 +149,9 @@ impl Form<'_> {
 
     fn published(&self, created: &Created) -> Response {
         let Http { base_url, .. } = self.http;
-        let url = page_url(&created.page.slug, base_url);
+        let url = page_url(&created.page.head.slug, base_url);
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
-        let fields = [(LOCATION, location), (ETAG, json_tag(&*created.page, self.http))];
+        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];
         let body = match self.form {
             AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created), 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),

@@ -19,17 +19,17 @@ use percent_encoding::percent_decode_str;
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{VARY_CODING, VARY_TYPE_AND_CODING};
-use super::described::Described;
 use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::REVALIDATE;
+use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::robots::mark_noindex;
 use super::state::Http;
-use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
+
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
-use crate::domain::page::Page;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 use crate::domain::title::Title;
 use crate::service::ServiceError;
@@ -47,15 +47,15 @@ const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=864
 
 /// `GET /robots.txt`.
 pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
-    ANSWER.respond_to(&headers)
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
+    ANSWER.respond_compressed_to(&headers)
 }
 
 /// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
 pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     // The address stays the same when the icon changes, so the icon is cached for one hour only.
-    static ANSWER: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
-    ANSWER.respond_to(&headers)
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
+    ANSWER.respond_compressed_to(&headers)
 }
 
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
@@ -97,24 +97,24 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
 }
 
 pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
-    let url = page_url(&page.slug, &http.base_url);
+    let url = page_url(&page.head.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
         layout: Layout::new(&http.base_url),
         url: &url,
         markdown_url: &markdown_url,
-        title: page.title.as_ref().map(Title::as_str),
-        content_html: &page.rendered.html,
-        code_blocks: &page.rendered.code_blocks,
-        language: page.rendered.language,
-        description: &page.rendered.excerpt,
-        created_at: page.created_at,
-        updated_at: page.updated_at,
-        noindex: http.is_noindex(page),
+        title: page.head.title.as_ref().map(Title::as_str),
+        content_html: &page.text.html,
+        code_blocks: &page.text.code_blocks,
+        language: page.text.language,
+        description: &page.text.excerpt,
+        created_at: page.head.created_at,
+        updated_at: page.head.updated_at,
+        noindex: http.is_noindex(&page.head),
         report_url: report_url.as_deref(),
     };
-    templates::html(&template, page.rendered.html.len())
+    templates::html(&template, page.text.html.len())
 }
 
 /// The representation in the tags of the HTML page. The fingerprint changes with the layout, so that a cached copy does
@@ -123,10 +123,10 @@ pub(in crate::http) fn html_representation(http: &Http) -> String {
     format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
 }
 
-pub(in crate::http) fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
+pub(in crate::http) fn html_view_fields(page: &PageHead, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    let markdown_url = format!("{}.md", page_url(page.slug(), &http.base_url));
+    let markdown_url = format!("{}.md", page_url(&page.slug, &http.base_url));
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
         fields.insert(LINK, link);
     }
@@ -146,9 +146,9 @@ pub(in crate::http) enum Source {
 }
 
 /// The header fields of the Markdown, without the entity tag.
-pub(in crate::http) fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> HeaderMap {
+pub(in crate::http) fn markdown_fields(http: &Http, page: &PageHead, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
-    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug())).expect("a slug is ASCII");
+    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
     let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
     match source {
         Source::OwnAddress => {
@@ -158,7 +158,7 @@ pub(in crate::http) fn markdown_fields(http: &Http, page: &impl Described, sourc
         }
         // A shared cache that ignores `Vary` would send this to browsers.
         Source::Negotiated => {
-            let own = HeaderValue::try_from(format!("/{}.md", page.slug())).expect("a slug is ASCII");
+            let own = HeaderValue::try_from(format!("/{}.md", page.slug)).expect("a slug is ASCII");
             fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
             fields.insert(VARY, VARY_TYPE_AND_CODING);
             fields.insert(CONTENT_LOCATION, own);
@@ -193,8 +193,8 @@ fn page_policy() -> HeaderValue {
     HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
 }
 
-fn asset_response(asset: &'static Asset, caching: HeaderValue) -> StaticResponse {
-    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
+fn asset_response(asset: &'static Asset, caching: HeaderValue) -> Representation {
+    Representation::file(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
 }
 
 /// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.

@@ -72,7 +72,7 @@ async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is
             TakedownResult { deleted_at, message, fingerprints, ..result(TakedownCode::NotInLedger) }
         }
         Ok(TakedownOutcome::WouldTakeDown(page)) => {
-            let title = page.title.as_ref().map(|title| title.as_str().to_owned());
+            let title = page.head.title.as_ref().map(|title| title.as_str().to_owned());
             TakedownResult {
                 title,
                 fingerprints: aside(page, fingerprints).await,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 use super::state::OperatorsApi;
-use crate::domain::archive::{ArchivedPage, Entry, entry_line};
+use crate::domain::archive::{Entry, entry_line};
 use crate::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{Record, StoreError};
 use crate::service::ServiceError;
@@ -44,7 +44,7 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
     let (mut lines, mut unreadable) = (String::new(), Vec::new());
     for record in records {
         match record {
-            Ok(Record::Active(page)) => lines.push_str(&entry_line(&Entry::Page(ArchivedPage::of(&page)))),
+            Ok(Record::Active(page)) => lines.push_str(&entry_line(&Entry::of(&page))),
             Ok(Record::Deleted(tombstone)) => lines.push_str(&entry_line(&Entry::Tombstone(tombstone))),
             Err(damaged) => {
                 tracing::error!(slug = damaged.name, error = %damaged.cause, "a record cannot be read");

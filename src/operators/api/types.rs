@@ -198,11 +198,11 @@ pub struct FoundPage {
 impl FoundPage {
     pub(super) fn of(page: &Page) -> Self {
         Self {
-            slug: page.slug.to_string(),
-            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
-            excerpt: page.rendered.excerpt.clone(),
-            created_at: page.created_at.to_string(),
-            hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+            slug: page.head.slug.to_string(),
+            title: page.head.title.as_ref().map(|title| title.as_str().to_owned()),
+            excerpt: page.text.excerpt.clone(),
+            created_at: page.head.created_at.to_string(),
+            hosts: link_hosts(&page.text.html).into_iter().collect(),
         }
     }
 }
@@ -286,24 +286,25 @@ fn sent<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<u32>>, D::E
 }
 
 /// The entries for `--blocklist-file` that refuse the same text or links as `page`.
-pub(super) fn fingerprints(Page { rendered, .. }: &Page) -> Vec<String> {
-    Fingerprint::of_page(&rendered.html, &link_hosts(&rendered.html)).iter().map(ToString::to_string).collect()
+pub(super) fn fingerprints(page: &Page) -> Vec<String> {
+    let html = &page.text.html;
+    Fingerprint::of_page(html, &link_hosts(html)).iter().map(ToString::to_string).collect()
 }
 
 impl Inspection {
     pub(super) fn of_page(page: &Page) -> Self {
         Self {
-            slug: page.slug.to_string(),
+            slug: page.head.slug.to_string(),
             state: "active".to_owned(),
-            created_at: Some(page.created_at.to_string()),
+            created_at: Some(page.head.created_at.to_string()),
             page: Some(InspectedPage {
-                title: page.title.as_ref().map(|title| title.as_str().to_owned()),
-                excerpt: page.rendered.excerpt.clone(),
-                updated_at: page.updated_at.to_string(),
-                version: page.version.get(),
-                content_bytes: page.content.as_str().len(),
-                html_bytes: page.rendered.html.len(),
-                hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+                title: page.head.title.as_ref().map(|title| title.as_str().to_owned()),
+                excerpt: page.text.excerpt.clone(),
+                updated_at: page.head.updated_at.to_string(),
+                version: page.head.version.get(),
+                content_bytes: page.text.content.as_str().len(),
+                html_bytes: page.text.html.len(),
+                hosts: link_hosts(&page.text.html).into_iter().collect(),
                 fingerprints: fingerprints(page),
             }),
             ..Self::default()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 
-use crate::domain::archive::{ArchivedPage, Encoder, Entry};
+use crate::domain::archive::{Encoder, Entry};
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{Record, StoreError};
@@ -66,7 +66,7 @@ async fn next_piece(
         for record in records {
             match record {
                 Ok(Record::Active(page)) if selection == Selection::All => {
-                    text.push_str(&encoder.entry(&Entry::Page(ArchivedPage::of(&page))));
+                    text.push_str(&encoder.entry(&Entry::of(&page)));
                 }
                 Ok(Record::Active(_)) => {}
                 Ok(Record::Deleted(tombstone)) => text.push_str(&encoder.entry(&Entry::Tombstone(tombstone))),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::domain::archive::{Entry, Precedence, Stored, precedence};
-use crate::domain::page::Tombstone;
+use crate::domain::page::{Page, Tombstone};
 use crate::ports::clock::SharedClock;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
@@ -80,7 +80,7 @@ impl Importer {
         loop {
             let found = self.store.lookup(entry.slug()).await?;
             let stored = match &found {
-                Lookup::Active(page) => Stored::Active(page.state()),
+                Lookup::Active(page) => Stored::Active(page.head.state()),
                 Lookup::Deleted(_) => Stored::Deleted,
                 Lookup::Absent => Stored::Absent,
             };
@@ -99,9 +99,9 @@ impl Importer {
             let now = self.clock.now();
             let is_stored = match (found, record.clone()) {
                 (Lookup::Active(page), record) => {
-                    self.store.replace(page.state(), record, now).await? == CasResult::Swapped
+                    self.store.replace(page.head.state(), record, now).await? == CasResult::Swapped
                 }
-                (_, Record::Active(page)) => self.store.insert_if_absent(page).await? == InsertResult::Inserted,
+                (_, Record::Active(page)) => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
                 (_, Record::Deleted(tombstone)) => {
                     self.store.insert_tombstone_if_absent(tombstone, now).await? == InsertResult::Inserted
                 }
@@ -123,9 +123,9 @@ impl Importer {
 
     async fn record_of(&self, entry: &Entry) -> Result<Record, RenderError> {
         Ok(match entry {
-            Entry::Page(page) => {
-                let rendered = self.renderer.render(&page.content, Purpose::Upkeep, None).await?.rendered;
-                Record::Active(Arc::new(page.clone().into_page(rendered)))
+            Entry::Page(head, content) => {
+                let rendered = self.renderer.render(content, Purpose::Upkeep, None).await?.rendered;
+                Record::Active(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
             }
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),
         })

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::client::Client;
 use crate::domain::archive::{ArchiveError, Entry, read_entry_line};
 use crate::domain::markdown::Rendered;
+use crate::domain::page::Page;
 use crate::operators::api::records::BatchEnd;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Record, StoreError};
@@ -58,7 +59,7 @@ fn parse(answer: &[u8]) -> Result<(Vec<Result<Record, UnreadableRecord>>, BatchE
     let mut records = Vec::with_capacity(lines.len());
     for line in lines {
         records.push(Ok(match read_entry_line(line)? {
-            Entry::Page(page) => Record::Active(Arc::new(page.into_page(Rendered::default()))),
+            Entry::Page(head, content) => Record::Active(Arc::new(Page::new(head, content, Rendered::default()))),
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone),
         }));
     }

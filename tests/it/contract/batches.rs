@@ -35,7 +35,7 @@ async fn writes_that_wait_for_a_commit_share_the_next_one() {
     let (store, commits) = observed(&disk);
     let pages: Vec<_> = (0..41).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     let held = disk.hold_syncs();
-    let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone())).collect();
+    let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone(), None)).collect();
     begin(&mut writes[0]);
     held.wait_for_one();
     writes[1..].iter_mut().for_each(begin);
@@ -53,7 +53,7 @@ async fn the_writer_leaves_the_core_to_threads_that_answer() {
     let store = RedbStore::on(Disk::default().storage()).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     store.observe_commits(move |_| tell.send(getpriority_process(None).unwrap()).unwrap());
-    store.insert_if_absent(Arc::new(page("a page"))).await.unwrap();
+    store.insert_if_absent(Arc::new(page("a page")), None).await.unwrap();
     let own = getpriority_process(None).unwrap();
     assert_eq!(told.recv().unwrap(), (own + 10).min(19));
     assert_eq!(getpriority_process(None).unwrap(), own, "only the writer's own thread");
@@ -65,12 +65,12 @@ async fn a_batch_is_bounded_in_operations_and_in_bytes() {
     let (store, commits) = observed(&disk);
     let (small, large) = (Arc::new(page("small")), Arc::new(page(&"x".repeat(102_400))));
     let held = disk.hold_syncs();
-    let mut first = store.insert_if_absent(Arc::new(page("first")));
+    let mut first = store.insert_if_absent(Arc::new(page("first")), None);
     begin(&mut first);
     held.wait_for_one();
     let mut writes = vec![first];
-    writes.extend((0..300).map(|_| store.insert_if_absent(small.clone())));
-    writes.extend((0..300).map(|_| store.insert_if_absent(large.clone())));
+    writes.extend((0..300).map(|_| store.insert_if_absent(small.clone(), None)));
+    writes.extend((0..300).map(|_| store.insert_if_absent(large.clone(), None)));
     for write in &mut writes[1..] {
         tokio::task::unconstrained(async { begin(write) }).await;
     }
@@ -87,19 +87,19 @@ async fn operations_of_one_batch_see_those_before_them() {
     let disk = Disk::default();
     let (store, commits) = observed(&disk);
     let first = Arc::new(page("first"));
-    let other = Arc::new(page_at(first.slug.clone(), "other"));
+    let other = Arc::new(page_at(first.head.slug.clone(), "other"));
     let second = edited(&first, "second");
-    let tombstone = second.head().tombstone(UnixMillis::new(CREATED + 2000));
+    let tombstone = second.head.tombstone(UnixMillis::new(CREATED + 2000));
     let held = disk.hold_syncs();
-    let mut before = store.insert_if_absent(Arc::new(page("before")));
+    let mut before = store.insert_if_absent(Arc::new(page("before")), None);
     begin(&mut before);
     held.wait_for_one();
-    let mut inserts = [store.insert_if_absent(first.clone()), store.insert_if_absent(other)];
+    let mut inserts = [store.insert_if_absent(first.clone(), None), store.insert_if_absent(other, None)];
     inserts.iter_mut().for_each(begin);
     let mut swaps = [
-        store.compare_and_set(first.version, Record::Active(second.clone())),
-        store.compare_and_set(first.version, Record::Active(second.clone())),
-        store.compare_and_set(second.version, Record::Deleted(tombstone.clone())),
+        store.compare_and_set(first.head.version, Record::Active(second.clone()), None),
+        store.compare_and_set(first.head.version, Record::Active(second.clone()), None),
+        store.compare_and_set(second.head.version, Record::Deleted(tombstone.clone()), None),
     ];
     swaps.iter_mut().for_each(begin);
     drop(held);
@@ -108,7 +108,7 @@ async fn operations_of_one_batch_see_those_before_them() {
     assert_eq!(inserted.collect::<Vec<_>>(), [InsertResult::Inserted, InsertResult::SlugTaken]);
     let swapped = join_all(swaps).await.into_iter().map(Result::unwrap);
     assert_eq!(swapped.collect::<Vec<_>>(), [CasResult::Swapped, CasResult::Stale, CasResult::Swapped]);
-    assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 5]);
 }
@@ -118,29 +118,29 @@ async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
     // This leaves room in the file. A write that has to grow it syncs it then too, for which lookups do wait.
-    store.insert_if_absent(Arc::new(page(&"x".repeat(102_400)))).await.unwrap();
+    store.insert_if_absent(Arc::new(page(&"x".repeat(102_400))), None).await.unwrap();
     let there = Arc::new(page("there"));
-    store.insert_if_absent(there.clone()).await.unwrap();
+    store.insert_if_absent(there.clone(), None).await.unwrap();
     let (coming, next) = (Arc::new(page("coming")), edited(&there, "next"));
 
     let held = disk.hold_syncs();
-    let mut insert = store.insert_if_absent(coming.clone());
+    let mut insert = store.insert_if_absent(coming.clone(), None);
     begin(&mut insert);
     held.wait_for_one();
-    let mut swap = store.compare_and_set(there.version, Record::Active(next.clone()));
+    let mut swap = store.compare_and_set(there.head.version, Record::Active(next.clone()), None);
     begin(&mut swap);
     for _ in 0..10 {
-        assert_eq!(store.lookup(&there.slug).await.unwrap(), Lookup::Active(there.clone()));
+        assert_eq!(store.lookup(&there.head.slug).await.unwrap(), Lookup::Active(there.clone()));
     }
     assert!((&mut insert).now_or_never().is_none());
     let survived = RedbStore::on(disk.after_power_failure().storage()).unwrap();
-    assert_eq!(survived.lookup(&coming.slug).await.unwrap(), Lookup::Absent);
+    assert_eq!(survived.lookup(&coming.head.slug).await.unwrap(), Lookup::Absent);
 
     drop(held);
     insert.await.unwrap();
     swap.await.unwrap();
-    assert_eq!(store.lookup(&coming.slug).await.unwrap(), Lookup::Active(coming));
-    assert_eq!(store.lookup(&there.slug).await.unwrap(), Lookup::Active(next));
+    assert_eq!(store.lookup(&coming.head.slug).await.unwrap(), Lookup::Active(coming));
+    assert_eq!(store.lookup(&there.head.slug).await.unwrap(), Lookup::Active(next));
 }
 
 #[tokio::test]
@@ -149,16 +149,16 @@ async fn a_write_given_up_before_its_turn_is_not_done_and_one_given_up_later_is(
     let store = RedbStore::on(disk.storage()).unwrap();
     let (begun, waiting) = (Arc::new(page("begun")), Arc::new(page("waiting")));
     let held = disk.hold_syncs();
-    let mut first = store.insert_if_absent(begun.clone());
+    let mut first = store.insert_if_absent(begun.clone(), None);
     begin(&mut first);
     held.wait_for_one();
-    let mut second = store.insert_if_absent(waiting.clone());
+    let mut second = store.insert_if_absent(waiting.clone(), None);
     begin(&mut second);
     drop((first, second));
     drop(held);
-    store.insert_if_absent(Arc::new(page("after"))).await.unwrap();
-    assert_eq!(store.lookup(&begun.slug).await.unwrap(), Lookup::Active(begun));
-    assert_eq!(store.lookup(&waiting.slug).await.unwrap(), Lookup::Absent);
+    store.insert_if_absent(Arc::new(page("after")), None).await.unwrap();
+    assert_eq!(store.lookup(&begun.head.slug).await.unwrap(), Lookup::Active(begun));
+    assert_eq!(store.lookup(&waiting.head.slug).await.unwrap(), Lookup::Absent);
 }
 
 // Time is paused. It advances to the limit when nothing else can happen.
@@ -169,20 +169,20 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
     let large = Arc::new(page(&"x".repeat(102_400)));
     let held = disk.hold_syncs();
     // Each insert takes 0.2 MB of the queue's 64 MiB.
-    let mut queued: Vec<_> = (0..321).map(|_| store.insert_if_absent(large.clone())).collect();
+    let mut queued: Vec<_> = (0..321).map(|_| store.insert_if_absent(large.clone(), None)).collect();
     for write in &mut queued {
         tokio::task::unconstrained(async { begin(write) }).await;
     }
     let late = Arc::new(page(&"y".repeat(102_400)));
-    let refused = time::timeout(Duration::from_mins(1), store.insert_if_absent(late.clone())).await;
+    let refused = time::timeout(Duration::from_mins(1), store.insert_if_absent(late.clone(), None)).await;
     let refused = refused.expect("the limit is shorter").unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     drop(held);
     for inserted in join_all(queued).await {
         inserted.unwrap();
     }
-    assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Absent);
-    assert_eq!(store.insert_if_absent(late).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Absent);
+    assert_eq!(store.insert_if_absent(late, None).await.unwrap(), InsertResult::Inserted);
 }
 
 #[tokio::test]
@@ -191,20 +191,20 @@ async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     let store = RedbStore::on(disk.storage()).unwrap();
     let pages: Vec<_> = (0..10).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     let held = disk.hold_syncs();
-    let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone())).collect();
+    let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone(), None)).collect();
     writes.iter_mut().for_each(begin);
     drop(held);
     store.close().await;
     for inserted in join_all(writes).await {
         assert_eq!(inserted.unwrap(), InsertResult::Inserted);
     }
-    let refused = store.insert_if_absent(Arc::new(page("late"))).await.unwrap_err();
+    let refused = store.insert_if_absent(Arc::new(page("late")), None).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
-    let refused = store.lookup(&pages[0].slug).await.unwrap_err();
+    let refused = store.lookup(&pages[0].head.slug).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 
     let again = RedbStore::on(disk.storage()).unwrap();
     for page in pages {
-        assert_eq!(again.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+        assert_eq!(again.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
     }
 }

@@ -37,11 +37,11 @@ fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
 async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
-    store.insert_if_absent(page.clone()).await.unwrap();
+    store.insert_if_absent(page.clone(), None).await.unwrap();
     if let Some(next) = change {
-        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Swapped);
+        assert_eq!(store.compare_and_set(page.head.version, next, None).await.unwrap(), CasResult::Swapped);
     }
-    let written = store.lookup(&page.slug).await.unwrap();
+    let written = store.lookup(&page.head.slug).await.unwrap();
     drop(store);
     (disk.bytes(), written)
 }
@@ -75,7 +75,7 @@ impl Seen {
 async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
     let (small, old, deleted) = (Arc::new(page("A *small* page.")), Arc::new(page("old")), Arc::new(page("deleted")));
     let large = Arc::new(page(&"A large page. ".repeat(700)));
-    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = deleted.head.tombstone(UnixMillis::new(CREATED + 5));
     for (page, change) in [
         (&small, None),
         (&large, None),
@@ -85,16 +85,16 @@ async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
         let (whole, written) = file_of(page, change).await;
         let mut seen = Seen::default();
         // A record's value follows its key. Its length is at most this: its texts, and 100 bytes for the other fields.
-        let len = page.slug.as_str().len() + page.content.as_str().len() + page.rendered.html.len() + 100;
-        for key in places(&whole, page.slug.as_str().as_bytes()) {
+        let len = page.head.slug.as_str().len() + page.text.content.as_str().len() + page.text.html.len() + 100;
+        for key in places(&whole, page.head.slug.as_str().as_bytes()) {
             for at in (key..whole.len().min(key + len)).step_by(1 + len / 300) {
                 let mut flipped = whole.clone();
                 flipped[at] ^= 1 << (at % 8);
-                seen.look(flipped, &page.slug, &written).await;
+                seen.look(flipped, &page.head.slug, &written).await;
             }
         }
         // A tombstone has 23 bytes, and its key 20.
-        assert!(seen.unreadable >= 40 || page.slug == large.slug && seen.unreadable >= 20, "{seen:?}");
+        assert!(seen.unreadable >= 40 || page.head.slug == large.head.slug && seen.unreadable >= 20, "{seen:?}");
     }
 }
 
@@ -105,7 +105,7 @@ async fn a_file_whose_head_or_tree_is_damaged_is_never_opened_as_one_without_its
     // Both commits of which the head knows have the first page.
     let pages = ["first", "second", "third"].map(|content| Arc::new(page(content)));
     for page in &pages {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     drop(store);
     let (whole, first) = (disk.bytes(), &pages[0]);
@@ -119,10 +119,10 @@ async fn a_file_whose_head_or_tree_is_damaged_is_never_opened_as_one_without_its
                 for slot in slots_without_roots {
                     bytes[FIRST_SLOT_AT + slot * SLOT_BYTES + 1..][..2].fill(0);
                 }
-                for at in places(&bytes, first.slug.as_str().as_bytes()) {
-                    bytes[at + first.slug.as_str().len() + 30] ^= u8::from(damages_leaves);
+                for at in places(&bytes, first.head.slug.as_str().as_bytes()) {
+                    bytes[at + first.head.slug.as_str().len() + 30] ^= u8::from(damages_leaves);
                 }
-                seen.look(bytes, &first.slug, &Lookup::Active(first.clone())).await;
+                seen.look(bytes, &first.head.slug, &Lookup::Active(first.clone())).await;
             }
         }
     }
@@ -133,13 +133,13 @@ async fn a_file_whose_head_or_tree_is_damaged_is_never_opened_as_one_without_its
 async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
     let page = Arc::new(page("A page."));
     let (mut bytes, _) = file_of(&page, None).await;
-    for at in places(&bytes, page.slug.as_str().as_bytes()) {
+    for at in places(&bytes, page.head.slug.as_str().as_bytes()) {
         bytes[at + 3] ^= 1;
     }
     let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
-    let error = store.lookup(&page.slug).await.unwrap_err();
+    let error = store.lookup(&page.head.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::SlugTaken);
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::SlugTaken);
 }
 
 #[tokio::test]
@@ -148,11 +148,11 @@ async fn a_record_in_the_place_of_another_is_found() {
     let store = RedbStore::on(disk.storage()).unwrap();
     let (first, second) = (Arc::new(page("first")), Arc::new(page("other")));
     for page in [&first, &second] {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     drop(store);
     // Only the two keys are swapped.
-    let (one, other) = (first.slug.as_str().as_bytes(), second.slug.as_str().as_bytes());
+    let (one, other) = (first.head.slug.as_str().as_bytes(), second.head.slug.as_str().as_bytes());
     let mut bytes = disk.bytes();
     let (mut at, mut swapped) = (0, 0);
     while at + one.len() <= bytes.len() {
@@ -171,7 +171,7 @@ async fn a_record_in_the_place_of_another_is_found() {
     assert!(swapped >= 2);
     let mut seen = Seen::default();
     for page in [first, second] {
-        seen.look(bytes.clone(), &page.slug, &Lookup::Active(page.clone())).await;
+        seen.look(bytes.clone(), &page.head.slug, &Lookup::Active(page.clone())).await;
     }
     assert_eq!(seen.right, 0, "{seen:?}");
 }
@@ -182,7 +182,7 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
     let (mut bytes, _) = file_of(&page, None).await;
     let mut leaves = 0;
     for block in bytes.chunks_exact_mut(BLOCK_BYTES).filter(|block| is_leaf_of_one(block)) {
-        if !places(block, page.slug.as_str().as_bytes()).is_empty() {
+        if !places(block, page.head.slug.as_str().as_bytes()).is_empty() {
             // The end of the value is now far beyond the page.
             block[8..12].fill(0xff);
             leaves += 1;
@@ -191,7 +191,7 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
     assert!(leaves > 0);
     let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
     for _ in 0..3 {
-        let error = store.lookup(&page.slug).await.unwrap_err();
+        let error = store.lookup(&page.head.slug).await.unwrap_err();
         let StoreError::Unreadable(cause) = error else { panic!("{error}") };
         assert!(cause.to_string().contains("the database panicked"), "{cause}");
     }
@@ -203,19 +203,19 @@ async fn a_damaged_record_is_not_changed() {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
     let damaged = Arc::new(page("A page that will be damaged."));
-    store.insert_if_absent(damaged.clone()).await.unwrap();
+    store.insert_if_absent(damaged.clone(), None).await.unwrap();
     drop(store);
     let mut bytes = disk.bytes();
-    let places = places(&bytes, damaged.content.as_str().as_bytes());
+    let places = places(&bytes, damaged.text.content.as_str().as_bytes());
     assert!(!places.is_empty());
     for at in places {
         bytes[at] ^= 1;
     }
     let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
     let next = Record::Active(edited(&damaged, "next"));
-    let error = store.compare_and_set(damaged.version, next).await.unwrap_err();
+    let error = store.compare_and_set(damaged.head.version, next, None).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), InsertResult::SlugTaken);
-    let error = store.lookup(&damaged.slug).await.unwrap_err();
+    assert_eq!(store.insert_if_absent(damaged.clone(), None).await.unwrap(), InsertResult::SlugTaken);
+    let error = store.lookup(&damaged.head.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::backends::redb::RedbStore;
-use handbill::domain::page::Page;
+use handbill::domain::page::{Page, PageHead};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{Head, InsertResult, Lookup, PageStore, ReadsNow, Record};
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore, ReadsNow, Record};
 
 use super::disk::Disk;
-use crate::support::pages::{CREATED, edited, page as new_page, slug};
+use crate::support::pages::{CREATED, edited, page as new_page, slug, with_head};
 
 /// The lookups that may wait for the disk at the same time.
 const LOOKUPS_AT_ONCE: usize = 16;
@@ -27,7 +27,7 @@ async fn with_one_page() -> (Disk, Arc<RedbStore>, Arc<Page>) {
     let disk = Disk::default().without_cache();
     let store = Arc::new(RedbStore::on(disk.storage()).unwrap());
     let page = Arc::new(new_page("there"));
-    store.insert_if_absent(page.clone()).await.unwrap();
+    store.insert_if_absent(page.clone(), None).await.unwrap();
     (disk, store, page)
 }
 
@@ -44,13 +44,13 @@ async fn while_a_disk_does_not_answer_pages_in_memory_are_found_on_the_only_thre
     let (disk, store, page) = with_one_page().await;
     disk.keep_in_memory(Some(0));
     for _ in 0..100 {
-        assert_eq!(store.lookup_now(&page.slug, usize::MAX), None);
+        assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None);
     }
     disk.keep_in_memory(None);
     let held = disk.hold_reads();
     let waiting: Vec<_> = (0..LOOKUPS_AT_ONCE + 10)
         .map(|_| {
-            let (store, slug) = (Arc::clone(&store), page.slug.clone());
+            let (store, slug) = (Arc::clone(&store), page.head.slug.clone());
             tokio::spawn(async move { store.lookup(&slug).await.unwrap() })
         })
         .collect();
@@ -60,10 +60,10 @@ async fn while_a_disk_does_not_answer_pages_in_memory_are_found_on_the_only_thre
     });
     let held = held.await.unwrap();
     // Every thread for lookups waits for the disk, and further lookups wait for a thread.
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page.clone())));
-    assert_eq!(store.head(&page.slug).now_or_never().unwrap().unwrap(), Head::Active(page.head()));
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(page.clone())));
+    assert_eq!(store.head(&page.head.slug).now_or_never().unwrap().unwrap(), Lookup::Active(page.head.clone()));
     disk.keep_in_memory(Some(0));
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), None);
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None);
     drop(held);
     for found in join_all(waiting).await {
         assert_eq!(found.unwrap(), Lookup::Active(page.clone()));
@@ -74,39 +74,39 @@ async fn while_a_disk_does_not_answer_pages_in_memory_are_found_on_the_only_thre
 async fn what_is_found_without_waiting_is_what_a_lookup_finds() {
     let (_disk, store, page) = with_one_page().await;
     let never = new_page("never stored");
-    assert_eq!(store.lookup_now(&never.slug, usize::MAX), Some(Lookup::Absent));
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page.clone())));
-    assert_eq!(store.known_state(&page.slug), Some(page.state()), "it shows the page's state like a lookup");
+    assert_eq!(store.lookup_now(&never.head.slug, usize::MAX), Some(Lookup::Absent));
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(page.clone())));
+    assert_eq!(store.known_state(&page.head.slug), Some(page.head.state()), "it shows the page's state like a lookup");
     let next = edited(&page, "next");
-    store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-    assert_eq!(store.known_state(&page.slug), None);
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(next.clone())));
-    assert_eq!(store.known_state(&page.slug), Some(next.state()));
-    let tombstone = next.head().tombstone(UnixMillis::new(CREATED + 2000));
-    store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Deleted(tombstone)));
+    store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
+    assert_eq!(store.known_state(&page.head.slug), None);
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(next.clone())));
+    assert_eq!(store.known_state(&page.head.slug), Some(next.head.state()));
+    let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 2000));
+    store.compare_and_set(next.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Deleted(tombstone)));
     store.close().await;
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), None);
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None);
 }
 
 #[tokio::test]
 async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_store_as_it_was() {
     let (disk, store, mut page) = with_one_page().await;
-    let never = new_page("never stored").slug;
+    let never = new_page("never stored").head.slug;
     let mut most = 0;
     for reads in 0.. {
         disk.keep_in_memory(Some(reads));
-        let found = store.lookup_now(&page.slug, usize::MAX);
+        let found = store.lookup_now(&page.head.slug, usize::MAX);
         disk.keep_in_memory(Some(reads));
         let absent = store.lookup_now(&never, usize::MAX);
         disk.keep_in_memory(None);
         // Nothing was left locked: the same thread, other threads and the writer go on.
-        assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page.clone())));
-        assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
+        assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(page.clone())));
+        assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page.clone()));
         let next = edited(&page, "next");
-        store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
+        store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
         let other = Arc::new(new_page("another"));
-        assert_eq!(store.insert_if_absent(other).await.unwrap(), InsertResult::Inserted);
+        assert_eq!(store.insert_if_absent(other, None).await.unwrap(), InsertResult::Inserted);
         match (found, absent) {
             (Some(found), Some(absent)) => {
                 assert_eq!((found, absent), (Lookup::Active(page.clone()), Lookup::Absent));
@@ -120,7 +120,7 @@ async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_
     store.close().await;
     drop(store);
     let reopened = RedbStore::on(disk.storage()).unwrap();
-    assert!(matches!(reopened.lookup(&page.slug).await.unwrap(), Lookup::Active(_)));
+    assert!(matches!(reopened.lookup(&page.head.slug).await.unwrap(), Lookup::Active(_)));
     assert!(most >= 2, "a lookup reads the tables' tree and a table, and this one made {most} reads");
 }
 
@@ -128,43 +128,43 @@ async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_
 async fn a_lookup_that_must_not_wait_and_meets_a_failed_read_leaves_it_to_one_that_may() {
     let (disk, store, page) = with_one_page().await;
     disk.fail_one_read();
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), None);
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None);
     assert!(disk.has_failed_that_read());
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), None, "the file must be opened again");
-    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page.clone())));
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None, "the file must be opened again");
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page.clone()));
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(page.clone())));
     disk.refuse_reads(true);
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), None);
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), None);
     disk.refuse_reads(false);
-    assert_eq!(store.head(&page.slug).await.unwrap(), Head::Active(page.head()));
+    assert_eq!(store.head(&page.head.slug).await.unwrap(), Lookup::Active(page.head.clone()));
 }
 
 #[tokio::test]
 async fn while_the_file_grows_a_lookup_that_must_not_wait_does_not() {
     let (disk, store, page) = with_one_page().await;
     let large = new_page(&"x".repeat(102_400));
-    let pages: Vec<_> = (0..200).map(|_| Arc::new(Page { slug: slug(), ..large.clone() })).collect();
+    let pages: Vec<_> = (0..200).map(|_| with_head(&large, |head| PageHead { slug: slug(), ..head })).collect();
     let growing = disk.hold_growth();
     let written = Arc::clone(&store);
     let writing = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(join_all(pages.into_iter().map(|page| written.insert_if_absent(page))))
+        runtime.block_on(join_all(pages.into_iter().map(|page| written.insert_if_absent(page, None))))
     });
     growing.wait_for_one();
-    let found = looked_up_in_time(&store, &page.slug);
+    let found = looked_up_in_time(&store, &page.head.slug);
     drop(growing);
     assert_eq!(found, Ok(None));
     for written in writing.join().unwrap() {
         assert_eq!(written.unwrap(), InsertResult::Inserted);
     }
-    assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page)));
+    assert_eq!(store.lookup_now(&page.head.slug, usize::MAX), Some(Lookup::Active(page)));
 }
 
 #[tokio::test]
 async fn while_the_writer_opens_the_file_again_a_lookup_that_must_not_wait_does_not() {
     let (disk, store, page) = with_one_page().await;
     let syncs = disk.hold_syncs();
-    let mut write = store.insert_if_absent(Arc::new(new_page("another")));
+    let mut write = store.insert_if_absent(Arc::new(new_page("another")), None);
     assert!((&mut write).now_or_never().is_none());
     syncs.wait_for_one();
     disk.fail_sync(0, false);
@@ -172,9 +172,9 @@ async fn while_the_writer_opens_the_file_again_a_lookup_that_must_not_wait_does_
     drop(syncs);
     // The writer has closed the file and reads it for opening.
     reads.wait_for(1);
-    let found = looked_up_in_time(&store, &page.slug);
+    let found = looked_up_in_time(&store, &page.head.slug);
     drop(reads);
     assert_eq!(found, Ok(None));
     let _ = write.await;
-    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }

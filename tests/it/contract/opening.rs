@@ -24,18 +24,18 @@ async fn everything_is_found_again_after_a_restart() {
     let store = RedbStore::open(directory.path()).unwrap();
     let (kept, changed, deleted) = (Arc::new(page("kept")), Arc::new(page("old")), Arc::new(page("gone")));
     for page in [&kept, &changed, &deleted] {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     let next = edited(&changed, "new");
-    store.compare_and_set(changed.version, Record::Active(next.clone())).await.unwrap();
-    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 1));
-    store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    store.compare_and_set(changed.head.version, Record::Active(next.clone()), None).await.unwrap();
+    let tombstone = deleted.head.tombstone(UnixMillis::new(CREATED + 1));
+    store.compare_and_set(deleted.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     drop(store);
 
     let store = RedbStore::open(directory.path()).unwrap();
-    assert_eq!(store.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept));
-    assert_eq!(store.lookup(&next.slug).await.unwrap(), Lookup::Active(next));
-    assert_eq!(store.lookup(&deleted.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(store.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept));
+    assert_eq!(store.lookup(&next.head.slug).await.unwrap(), Lookup::Active(next));
+    assert_eq!(store.lookup(&deleted.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn another_format_is_refused_and_left_as_it_is() {
 async fn a_damaged_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path()).unwrap();
-    store.insert_if_absent(Arc::new(page("text"))).await.unwrap();
+    store.insert_if_absent(Arc::new(page("text")), None).await.unwrap();
     drop(store);
     let path = directory.path().join(DATABASE_FILE);
     let whole = fs::read(&path).unwrap();

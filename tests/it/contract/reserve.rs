@@ -17,12 +17,12 @@ async fn full_with(pages: usize) -> (Disk, RedbStore, Vec<Arc<Page>>) {
     let store = RedbStore::on(disk.storage()).unwrap();
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&"x".repeat(1000 + 37 * number)))).collect();
     for page in &pages {
-        assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+        assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     }
     disk.fill();
     // Creates use up what the file still has.
-    while store.insert_if_absent(large()).await.is_ok() {}
-    while store.insert_if_absent(small()).await.is_ok() {}
+    while store.insert_if_absent(large(), None).await.is_ok() {}
+    while store.insert_if_absent(small(), None).await.is_ok() {}
     (disk, store, pages)
 }
 
@@ -35,12 +35,12 @@ fn small() -> Arc<Page> {
 }
 
 async fn delete(store: &RedbStore, page: &Page) -> Result<CasResult, StoreError> {
-    let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 2000));
-    store.compare_and_set(page.version, Record::Deleted(tombstone)).await
+    let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 2000));
+    store.compare_and_set(page.head.version, Record::Deleted(tombstone), None).await
 }
 
 async fn is_deleted(store: &RedbStore, page: &Page) -> bool {
-    matches!(store.lookup(&page.slug).await.unwrap(), Lookup::Deleted(_))
+    matches!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(_))
 }
 
 fn is_unavailable<T>(answer: &Result<T, StoreError>) -> bool {
@@ -68,19 +68,19 @@ async fn a_create_or_update_never_uses_the_room_for_deletions_and_resumes_when_t
     let (disk, store, pages) = full_with(20).await;
     let updated = Record::Active(edited(&pages[1], &"y".repeat(100_000)));
     for _ in 0..3 {
-        assert!(is_unavailable(&store.insert_if_absent(large()).await));
-        assert!(is_unavailable(&store.compare_and_set(pages[1].version, updated.clone()).await));
+        assert!(is_unavailable(&store.insert_if_absent(large(), None).await));
+        assert!(is_unavailable(&store.compare_and_set(pages[1].head.version, updated.clone(), None).await));
     }
     // They fail as well if a deletion of the same commit gets the room.
-    let (deleted, created) = tokio::join!(delete(&store, &pages[0]), store.insert_if_absent(large()));
+    let (deleted, created) = tokio::join!(delete(&store, &pages[0]), store.insert_if_absent(large(), None));
     assert_eq!(deleted.unwrap(), CasResult::Swapped);
     assert!(is_unavailable(&created));
     for _ in 0..3 {
-        assert!(is_unavailable(&store.insert_if_absent(large()).await));
+        assert!(is_unavailable(&store.insert_if_absent(large(), None).await));
     }
     assert_eq!(delete(&store, &pages[2]).await.unwrap(), CasResult::Swapped);
     disk.make_room();
-    assert_eq!(store.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(large(), None).await.unwrap(), InsertResult::Inserted);
     disk.fill();
     assert_eq!(delete(&store, &pages[3]).await.unwrap(), CasResult::Swapped);
 }
@@ -89,7 +89,7 @@ async fn a_create_or_update_never_uses_the_room_for_deletions_and_resumes_when_t
 async fn a_deletion_is_done_even_if_the_database_cannot_be_opened_for_writing_without_the_room_for_deletions() {
     let (disk, store, pages) = full_with(3).await;
     disk.never_write_in_place();
-    assert!(is_unavailable(&store.insert_if_absent(large()).await));
+    assert!(is_unavailable(&store.insert_if_absent(large(), None).await));
     assert!(!is_deleted(&store, &pages[0]).await, "it can be read");
     for page in &pages {
         assert_eq!(delete(&store, page).await.unwrap(), CasResult::Swapped);

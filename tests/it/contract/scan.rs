@@ -17,7 +17,7 @@ async fn store_of(pages: usize) -> (RedbStore, Vec<Arc<Page>>) {
     let store = RedbStore::in_memory().unwrap();
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     for page in &pages {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     (store, pages)
 }
@@ -27,16 +27,16 @@ async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
     let (store, pages) = store_of(5).await;
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 5, tombstones: 0 });
     let delete = |page: &Page| {
-        let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 1));
-        store.compare_and_set(page.version, Record::Deleted(tombstone))
+        let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 1));
+        store.compare_and_set(page.head.version, Record::Deleted(tombstone), None)
     };
     for page in [&pages[1], &pages[4], &pages[1]] {
         delete(page).await.unwrap();
     }
     let edited = edited(&pages[0], "edited");
-    store.compare_and_set(pages[0].version, Record::Active(edited)).await.unwrap();
+    store.compare_and_set(pages[0].head.version, Record::Active(edited), None).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 2 });
-    let elsewhere = page("elsewhere").head().tombstone(UnixMillis::new(CREATED + 1));
+    let elsewhere = page("elsewhere").head.tombstone(UnixMillis::new(CREATED + 1));
     store.insert_tombstone_if_absent(elsewhere, UnixMillis::new(CREATED + 1)).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 3 });
 }
@@ -47,11 +47,11 @@ async fn a_damaged_record_is_named_and_the_scan_goes_on() {
     let store = RedbStore::on(disk.storage()).unwrap();
     let (damaged, whole) = (Arc::new(page("A page that will be damaged.")), Arc::new(page("whole")));
     for page in [&damaged, &whole] {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     drop(store);
     let mut bytes = disk.bytes();
-    let text = damaged.content.as_str().as_bytes();
+    let text = damaged.text.content.as_str().as_bytes();
     for at in 0..bytes.len() - text.len() {
         if bytes[at..].starts_with(text) {
             bytes[at] ^= 1;
@@ -62,5 +62,5 @@ async fn a_damaged_record_is_named_and_the_scan_goes_on() {
     let (good, bad): (Vec<_>, Vec<_>) = batch.records.into_iter().partition(Result::is_ok);
     assert_eq!(good.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Record::Active(whole)]);
     let names: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
-    assert_eq!(names, [damaged.slug.to_string()]);
+    assert_eq!(names, [damaged.head.slug.to_string()]);
 }

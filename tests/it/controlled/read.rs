@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::clock::Clock;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
@@ -81,7 +81,7 @@ async fn a_path_that_no_slug_can_be_is_answered_without_asking_the_store() {
 
 /// A page as an older renderer wrote it, with a link to another site.
 fn written_by_an_older_renderer(app: &TestApp, slug: &str) -> Arc<Page> {
-    let page = page_at(Slug::parse(slug).unwrap(), "Some text.");
+    let Page { head, text } = page_at(Slug::parse(slug).unwrap(), "Some text.");
     let rendered = Rendered {
         html: "<p>as it was</p>".to_owned(),
         excerpt: "as it was".to_owned(),
@@ -89,7 +89,8 @@ fn written_by_an_older_renderer(app: &TestApp, slug: &str) -> Arc<Page> {
         renderer_version: RENDERER_VERSION - 1,
         ..Rendered::default()
     };
-    Arc::new(Page { rendered, created_at: app.clock.now(), updated_at: app.clock.now(), ..page })
+    let head = PageHead { created_at: app.clock.now(), updated_at: app.clock.now(), ..head };
+    Arc::new(Page::new(head, text.content, rendered))
 }
 
 #[tokio::test]
@@ -97,7 +98,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_again_when_it_is_read()
     let app = TestApp::new();
     let slug = "old-page-2222bbbb";
     let old = written_by_an_older_renderer(&app, slug);
-    assert_eq!(app.store.insert_if_absent(old).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(app.store.insert_if_absent(old, None).await.unwrap(), InsertResult::Inserted);
     let new = app.publish("New page", "Some text.").await;
 
     let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);
@@ -123,14 +124,12 @@ async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
 async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
     let page = app.published().await;
     let current = stored(app, &page).await;
-    let old = Rendered {
-        html: "<p>as it was</p>".to_owned(),
-        excerpt: "as it was".to_owned(),
-        renderer_version: RENDERER_VERSION - 1,
-        ..current.rendered.clone()
-    };
-    let old = Arc::new(Page { rendered: old, ..Page::clone(&current) });
-    let swapped = app.store.compare_and_set(old.version, Record::Active(Arc::clone(&old))).await;
+    let mut old = Page::clone(&current);
+    old.head.renderer_version = RENDERER_VERSION - 1;
+    old.text.html = String::from("<p>as it was</p>");
+    old.text.excerpt = String::from("as it was");
+    let old = Arc::new(old);
+    let swapped = app.store.compare_and_set(old.head.version, Record::Active(Arc::clone(&old)), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
     (page, current, app.store.calls())
 }
@@ -149,7 +148,7 @@ async fn an_old_page_that_many_read_at_once_is_rendered_once_and_written_back_as
     let rendered = renders(&app);
     for read in join_all((0..40).map(|_| app.read(&page.slug))).await {
         read.expect_status(200);
-        assert_eq!(read.field("content_html"), current.rendered.html);
+        assert_eq!(read.field("content_html"), current.text.html);
     }
     app.store.has_answered(Operation::Swap, before.swaps + 1).await;
     assert_eq!(stored(&app, &page).await, current, "version and times are as they were");
@@ -174,7 +173,7 @@ async fn an_update_while_an_old_page_is_written_back_wins() {
     app.read(&page.slug).await.expect_status(200);
     app.store.has_answered(Operation::Swap, before.swaps + 2).await;
     let stored = stored(&app, &page).await;
-    assert_eq!((stored.content.as_str(), stored.version), ("Newer.", PageVersion::FIRST.next()));
+    assert_eq!((stored.text.content.as_str(), stored.head.version), ("Newer.", PageVersion::FIRST.next()));
     assert_eq!(app.page(&page.slug).await["content_html"], "<p>Newer.</p>\n");
 }
 
@@ -200,7 +199,7 @@ async fn an_old_page_that_cannot_be_written_back_is_rendered_once_all_the_same()
     let rendered = renders(&app);
     app.store.always(Operation::Swap, || Fault::Unavailable);
     for _ in 0..10 {
-        assert_eq!(app.page(&page.slug).await["content_html"], *current.rendered.html);
+        assert_eq!(app.page(&page.slug).await["content_html"], *current.text.html);
     }
     assert_eq!(renders(&app) - rendered, 1);
 }
@@ -229,5 +228,5 @@ async fn an_old_page_whose_title_changes_is_rendered_once_and_kept_with_the_titl
     app.page(&page.slug).await;
     assert_eq!(renders(&app) - rendered, 1);
     let stored = stored(&app, &page).await;
-    assert_eq!((&stored.rendered, stored.version), (&current.rendered, PageVersion::FIRST.next()));
+    assert_eq!((&stored.text, stored.head.version), (&current.text, PageVersion::FIRST.next()));
 }

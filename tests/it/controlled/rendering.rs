@@ -110,9 +110,9 @@ async fn creates_and_updates_are_writes_previews_are_previews_and_old_pages_are_
     assert!(calls[2..].iter().all(|(_, purpose)| matches!(purpose, Purpose::Preview(_))), "{calls:?}");
     let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
     let mut old = Arc::unwrap_or_clone(stored);
-    old.rendered.renderer_version = RENDERER_VERSION - 1;
+    old.head.renderer_version = RENDERER_VERSION - 1;
     let (other, renderer) = start(Setup::unlimited());
-    let inserted = other.store.insert_if_absent(Arc::new(old)).await.unwrap();
+    let inserted = other.store.insert_if_absent(Arc::new(old), None).await.unwrap();
     assert_eq!(inserted, InsertResult::Inserted);
     other.read(&page.slug).await.expect_status(200);
     assert_eq!(renderer.calls(), [("render", Purpose::Upkeep)]);

@@ -13,12 +13,11 @@ use handbill::domain::edge_caching::EdgeCaching;
 use handbill::domain::origin::Origin;
 use handbill::domain::purge_url::PurgeUrl;
 use handbill::http::SiteSettings;
-use handbill::ports::deadline;
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::heads_first::{HeadsFirst, Reads};
@@ -168,11 +167,8 @@ async fn a_store_whose_changes_are_purged_is_told_when_its_answer_is_needed() {
     let (_cache, address) = Noting::start().await;
     let (app, store, _) = purging(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
     let page = app.published().await;
-    let (tell, told) = oneshot::channel();
-    let asking = async move { tell.send(deadline::current()).unwrap() };
-    store.next(Operation::Swap, Fault::Meanwhile(Box::pin(asking)));
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
-    assert!(told.await.unwrap().is_some());
+    assert!(store.swap_needed_by().is_some());
 }
 
 #[tokio::test]

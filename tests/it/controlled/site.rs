@@ -2,39 +2,23 @@
 
 use std::sync::Arc;
 
-use handbill::domain::content::Content;
-use handbill::domain::edit_key::EditKey;
-use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{InsertResult, PageStore};
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::app::BASE_URL;
 use crate::support::exchange::Request;
+use crate::support::pages::page_at;
 
 const NOINDEX_META: &str = r#"<meta name="robots" content="noindex">"#;
 
 /// Puts a page with these links straight into the store and returns its slug.
 async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
     let slug = "linked-page-2222bbbb";
-    let page = Page {
-        slug: Slug::parse(slug).unwrap(),
-        title: None,
-        content: Content::parse("Some *text*.".to_owned()).unwrap(),
-        rendered: Rendered {
-            html: "<p>Some <em>text</em>.</p>\n".to_owned(),
-            link_origins: origins.iter().map(|&origin| origin.to_owned()).collect(),
-            renderer_version: RENDERER_VERSION,
-            ..Rendered::default()
-        },
-        key_hash: EditKey::random(|_| 1).hash(),
-        version: PageVersion::FIRST,
-        created_at: UnixMillis::new(0),
-        updated_at: UnixMillis::new(0),
-    };
-    assert_eq!(app.store.insert_if_absent(Arc::new(page)).await.unwrap(), InsertResult::Inserted);
+    let mut page = page_at(Slug::parse(slug).unwrap(), "Some *text*.");
+    page.head.title = None;
+    page.head.link_origins = origins.iter().map(|&origin| origin.to_owned()).collect();
+    assert_eq!(app.store.insert_if_absent(Arc::new(page), None).await.unwrap(), InsertResult::Inserted);
     slug
 }
 

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
+
+use tokio::time::Instant;
 
 use super::app::{Setup, TestApp};
 
@@ -65,13 +67,13 @@ impl HeadsFirst {
 
 #[async_trait]
 impl PageStore for HeadsFirst {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         yield_now().await;
         let mut state = self.state();
-        if state.records.contains_key(&page.slug) {
+        if state.records.contains_key(&page.head.slug) {
             return Ok(InsertResult::SlugTaken);
         }
-        state.records.insert(page.slug.clone(), Record::Active(page));
+        state.records.insert(page.head.slug.clone(), Record::Active(page));
         Ok(InsertResult::Inserted)
     }
 
@@ -83,29 +85,30 @@ impl PageStore for HeadsFirst {
         Access::HeadFirst
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        Ok(match self.read(slug, |reads| reads.heads += 1).await {
-            Lookup::Active(page) => Head::Active(page.head()),
-            Lookup::Deleted(tombstone) => Head::Deleted(tombstone),
-            Lookup::Absent => Head::Absent,
-        })
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        Ok(self.read(slug, |reads| reads.heads += 1).await.map(|page| page.head.clone()))
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         Ok(match self.read(&head.slug, |reads| reads.texts += 1).await {
-            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            Lookup::Active(page) if page.head.state() == head.state() => Some(page),
             _ => None,
         })
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        _: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         // A write takes longer than a read.
         for _ in 0..3 {
             yield_now().await;
         }
         let mut state = self.state();
         match state.records.get(next.slug()) {
-            Some(Record::Active(page)) if page.version == expected => {
+            Some(Record::Active(page)) if page.head.version == expected => {
                 state.records.insert(next.slug().clone(), next);
                 Ok(CasResult::Swapped)
             }

@@ -1,5 +1,7 @@
 //! A store that counts its calls and fails as a test tells it to.
 
+use tokio::time::Instant;
+
 use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -9,9 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{
-    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
 use tokio::sync::watch;
 
 /// One of the store's operations.
@@ -68,6 +68,7 @@ struct Plan {
     calls: Calls,
     next: VecDeque<(Operation, Fault)>,
     always: Vec<(Operation, fn() -> Fault)>,
+    swap_needed_by: Option<Instant>,
 }
 
 /// A store around another: it does what the other does, except where a fault was planned.
@@ -97,6 +98,11 @@ impl WatchedStore {
         let mut plan = self.plan();
         plan.next.clear();
         plan.always.clear();
+    }
+
+    /// When the answer to the last compare-and-set was needed.
+    pub(crate) fn swap_needed_by(&self) -> Option<Instant> {
+        self.plan().swap_needed_by
     }
 
     pub(crate) fn calls(&self) -> Calls {
@@ -174,8 +180,8 @@ impl WatchedStore {
 
 #[async_trait]
 impl PageStore for WatchedStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.pass(Operation::Insert, Some(InsertResult::SlugTaken), self.inner.insert_if_absent(page)).await
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        self.pass(Operation::Insert, Some(InsertResult::SlugTaken), self.inner.insert_if_absent(page, needed_by)).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -189,7 +195,7 @@ impl PageStore for WatchedStore {
         }
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.head(slug)).await
     }
 
@@ -197,8 +203,15 @@ impl PageStore for WatchedStore {
         self.pass(Operation::Lookup, None, self.inner.page(head)).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.pass(Operation::Swap, Some(CasResult::Stale), self.inner.compare_and_set(expected, next)).await
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.plan().swap_needed_by = needed_by;
+        let swapping = self.inner.compare_and_set(expected, next, needed_by);
+        self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
     }
 }
 

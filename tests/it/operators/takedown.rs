@@ -165,7 +165,7 @@ async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
     assert_eq!((&found["state"], &found["title"], &found["version"]), (&json!("active"), &json!("A title"), &json!(1)));
     assert_eq!((&found["hosts"], &found["content_bytes"]), (&json!(["a.example", "b.example"]), &json!(text.len())));
     let Lookup::Active(stored) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
-    let hash = stored.key_hash.as_bytes().iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
+    let hash = stored.head.key_hash.as_bytes().iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
     for hidden in [page.key.as_str(), &hash, TOKEN] {
         assert!(!answer.text.contains(hidden), "{answer:?}");
     }
@@ -212,21 +212,21 @@ async fn a_tombstone_and_its_entry_in_the_audit_are_written_together_or_not_at_a
     let directory = tempfile::tempdir().unwrap();
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
     let (taken, stale) = (Arc::new(page("text")), Arc::new(page("text")));
-    let tombstone = taken.head().taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
+    let tombstone = taken.head.taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
     let store = RedbStore::open(directory.path()).unwrap();
     for page in [&taken, &stale] {
-        store.insert_if_absent(Arc::clone(page)).await.unwrap();
+        store.insert_if_absent(Arc::clone(page), None).await.unwrap();
     }
-    store.compare_and_set(stale.version, Record::Active(edited(&stale, "newer"))).await.unwrap();
-    let late = Record::Deleted(stale.head().taken_down(takedown, UnixMillis::new(CREATED + 5)));
-    assert_eq!(store.compare_and_set(stale.version, late).await.unwrap(), CasResult::Stale);
+    store.compare_and_set(stale.head.version, Record::Active(edited(&stale, "newer")), None).await.unwrap();
+    let late = Record::Deleted(stale.head.taken_down(takedown, UnixMillis::new(CREATED + 5)));
+    assert_eq!(store.compare_and_set(stale.head.version, late, None).await.unwrap(), CasResult::Stale);
     assert_eq!(audited(&store).await, []);
-    store.compare_and_set(taken.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    store.compare_and_set(taken.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     drop(store);
 
     let store = RedbStore::open(directory.path()).unwrap();
-    assert_eq!(audited(&store).await, [(taken.slug.to_string(), tombstone.deleted_at)]);
-    assert_eq!(store.lookup(&taken.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(audited(&store).await, [(taken.head.slug.to_string(), tombstone.deleted_at)]);
+    assert_eq!(store.lookup(&taken.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]

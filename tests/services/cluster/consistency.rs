@@ -14,7 +14,9 @@ use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
-use handbill::service::{CreateFields, PageService, TitleField};
+use handbill::service::{
+    LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+};
 use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};
@@ -92,17 +94,23 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     }
     let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     let racers = (0..24).map(|racer| {
-        let service = PageService::new(
-            Arc::clone(&stores[racer % 3]),
-            Arc::new(MemoryRateLimiter::new(clock.clone())),
-            Deps::system().renderer,
-            clock.clone(),
-            racing(),
-            unlimited,
-        );
+        let service = PageService::new(ServiceParts {
+            store: Arc::clone(&stores[racer % 3]),
+            limiter: Arc::new(MemoryRateLimiter::new(clock.clone())),
+            renderer: Deps::system().renderer,
+            clock: clock.clone(),
+            random: racing(),
+            quotas: unlimited,
+            tiers: LimitTiers::default(),
+            policy: PublishingPolicy::default(),
+            pages: PageCache::new(0, PageCacheMetrics::default()),
+            turns: TurnMetrics::default(),
+            writes_renewed_pages_back: false,
+        });
         tokio::spawn(async move {
             let title = format!("Race {}", std::process::id());
-            let fields = CreateFields { title: TitleField::Given(title), content: format!("racer {racer}").into() };
+            let content = Some(Some(format!("racer {racer}").into()));
+            let fields = PageFields { title: Some(Some(title)), content, ..PageFields::default() };
             let client = Client::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
             service.create(client, Ok(fields)).await.outcome
         })

@@ -1,9 +1,8 @@
-//! A store that is told by when its answer is needed.
+//! A store that is told by when the answer to a write is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::ports::deadline::needed_by;
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore, Record, StoreError};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 use tokio::time::Instant;
@@ -22,16 +21,15 @@ async fn what_cannot_be_answered_in_time_is_not_sent_and_what_is_not_answered_en
 
     let mut traffic = Traffic::of(&mut proxied);
     let store = Arc::clone(&proxied.store);
-    let too_late = needed_by(Instant::now(), store.compare_and_set(page.version, edit())).await;
-    assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
-    let too_late = needed_by(Instant::now(), store.lookup(&page.slug)).await;
+    let too_late = store.compare_and_set(page.head.version, edit(), Some(Instant::now())).await;
     assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
     assert_eq!(traffic.take_those_with(&[page.slug.as_str()]).requests, 0);
 
     let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
     proxied.rules(vec![silence], Vec::new());
     let began = Instant::now();
-    let unanswered = needed_by(began + Duration::from_secs(1), store.compare_and_set(page.version, edit())).await;
+    let needed_by = Some(began + Duration::from_secs(1));
+    let unanswered = store.compare_and_set(page.head.version, edit(), needed_by).await;
     assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
     assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
     proxied.rules(Vec::new(), Vec::new());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use handbill::app::Deps;
 use handbill::backends::cql::CqlLedger;
-use handbill::domain::archive::{ArchivedPage, Entry};
-use handbill::domain::page::{Page, PageVersion, Tombstone};
+use handbill::domain::archive::Entry;
+use handbill::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::operators::archive::import::{ImportError, Importer};
@@ -16,7 +16,7 @@ use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Re
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
 use super::texts::{insert_text, texts};
-use crate::support::pages::{CREATED, edited, page, slug};
+use crate::support::pages::{CREATED, edited, page, slug, with_head};
 use crate::support::scans::all;
 
 const DAY: i64 = 24 * 3_600_000;
@@ -35,7 +35,10 @@ fn old(slug: Slug) -> Tombstone {
 #[tokio::test]
 async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_than_it() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
-    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
+    let changed = with_head(&page("changed days later"), |head| PageHead {
+        updated_at: UnixMillis::new(CREATED + 5 * DAY),
+        ..head
+    });
     store.insert_if_absent(changed.clone()).await.unwrap();
     let now = UnixMillis::new(CREATED + 7 * DAY);
     let deleted = store.replace(changed.state(), Record::Deleted(old(changed.slug.clone())), now).await.unwrap();
@@ -55,7 +58,10 @@ async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_
 #[tokio::test]
 async fn no_text_can_be_read_after_the_import_of_a_tombstone_by_a_clock_that_is_days_behind_the_page() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
-    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
+    let changed = with_head(&page("changed days later"), |head| PageHead {
+        updated_at: UnixMillis::new(CREATED + 5 * DAY),
+        ..head
+    });
     store.insert_if_absent(changed.clone()).await.unwrap();
     let behind = UnixMillis::new(CREATED + 6);
     let deleted = store.replace(changed.state(), Record::Deleted(old(changed.slug.clone())), behind).await.unwrap();
@@ -70,7 +76,7 @@ async fn an_import_that_has_seen_an_older_record_of_the_same_version_does_not_re
     remembers.insert_if_absent(first.clone()).await.unwrap();
     let at = |content: &str, millis| {
         let updated_at = UnixMillis::new(first.updated_at.get() + millis);
-        Arc::new(Page { version: first.version, updated_at, ..Page::clone(&edited(&first, content)) })
+        with_head(&edited(&first, content), |head| PageHead { version: first.head.version, updated_at, ..head })
     };
     let (earlier, later) = (at("earlier record", 1), at("later record", 2));
     let replaced = other.replace(first.state(), Record::Active(later.clone()), later.updated_at).await.unwrap();
@@ -87,7 +93,7 @@ async fn an_import_that_has_seen_an_older_record_of_the_same_version_does_not_re
 async fn an_import_of_unknown_outcome_is_not_taken_for_another_import_of_its_page() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let older = Arc::new(page("older record"));
-    let newer = Arc::new(Page { version: PageVersion::new(3), ..Page::clone(&edited(&older, "newer record")) });
+    let newer = with_head(&edited(&older, "newer record"), |head| PageHead { version: PageVersion::new(3), ..head });
     let mut looked = proxied.swallow_the_next_write(&newer.slug, "newer record").await;
     let (store, importing) = (proxied.store.clone(), newer.clone());
     let importing = tokio::spawn(async move { store.insert_if_absent(importing).await });
@@ -114,7 +120,7 @@ async fn a_write_of_unknown_outcome_that_an_import_of_its_version_replaced_is_no
     let setting = tokio::spawn(async move { store.compare_and_set(expected, next).await });
     looked.recv().await.unwrap();
     let later = UnixMillis::new(ours.updated_at.get() + 1);
-    let imported = Arc::new(Page { updated_at: later, ..Page::clone(&edited(&first, "imported text")) });
+    let imported = with_head(&edited(&first, "imported text"), |head| PageHead { updated_at: later, ..head });
     let replaced = other.replace(ours.state(), Record::Active(imported.clone()), later).await.unwrap();
     assert_eq!(replaced, CasResult::Swapped, "ours was done");
     proxied.be_honest();
@@ -132,8 +138,8 @@ async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_un
     let importer =
         Importer { store: store.clone(), renderer: Deps::system().renderer, clock: Arc::new(SystemClock::new()) };
     let (there, elsewhere) = (Arc::new(page("there")), page("elsewhere"));
-    importer.import(Entry::Page(ArchivedPage::of(&there))).await.unwrap();
-    let tombstones = [&*there, &elsewhere].map(|page| page.head().tombstone(UnixMillis::new(CREATED + 5)));
+    importer.import(Entry::of(&there)).await.unwrap();
+    let tombstones = [&*there, &elsewhere].map(|page| page.head.tombstone(UnixMillis::new(CREATED + 5)));
     // Only the entry has this column, not the note before the head is written.
     change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP version")).await;
     for round in 0..2 {

@@ -15,8 +15,8 @@ use crate::support::pages::{edited, page};
 async fn a_title_that_is_cleared_and_links_that_are_gone_leave_nothing() {
     let store = store().await;
     let mut first = page("first");
-    first.rendered.link_origins = vec!["https://a.example".to_owned()];
-    first.rendered.language = Language::from_code("de");
+    first.head.link_origins = vec!["https://a.example".to_owned()];
+    first.text.language = Language::from_code("de");
     let mut next = (*edited(&first, "next")).clone();
     next.title = None;
     let (first, next) = (Arc::new(first), Arc::new(next));

@@ -35,7 +35,7 @@ fn takedown() -> Takedown {
 
 async fn taken_down(store: &CqlStore) -> Tombstone {
     let page = inserted(store).await;
-    let tombstone = page.head().taken_down(takedown(), UnixMillis::new(CREATED + 5));
+    let tombstone = page.head.taken_down(takedown(), UnixMillis::new(CREATED + 5));
     let swapped = store.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped);
     tombstone
@@ -92,7 +92,7 @@ async fn a_takedown_is_in_the_audit_once_wherever_its_process_ended() {
     // As if it had ended before it wrote the page's head: nothing was done, and the note stays for an hour.
     let page = inserted(&store).await;
     let now = SystemClock::new().now();
-    let undone = Tombstone { deleted_at: now, ..page.head().taken_down(takedown(), now) };
+    let undone = Tombstone { deleted_at: now, ..page.head.taken_down(takedown(), now) };
     begin(&session, &keyspace, &[9; 16], &undone).await;
     assert_eq!(audit(&store).await, both);
     assert_eq!(begun(&session, &keyspace).await, [[9; 16]]);
@@ -156,7 +156,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     let ledger = CqlLedger::of(store.clone());
     let taken = taken_down(&store).await;
     let page = inserted(&store).await;
-    let deleted = page.head().tombstone(UnixMillis::new(CREATED + 7));
+    let deleted = page.head.tombstone(UnixMillis::new(CREATED + 7));
     store.compare_and_set(page.version, Record::Deleted(deleted.clone())).await.unwrap();
     let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
     for records in [1, 2, 100] {

@@ -43,7 +43,7 @@ async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxie
     assert_eq!(swapped, CasResult::Swapped);
     assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Active(next.clone()));
 
-    let tombstone = next.head().tombstone(UnixMillis::new(CREATED + 9));
+    let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
     let swapped = proxied.store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped);
@@ -164,7 +164,7 @@ async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() 
     let mut looked = proxied.swallow_the_next_write(&first.slug, "our text").await;
     let setting = setting(&proxied, first.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
-    let tombstone = first.head().tombstone(UnixMillis::new(CREATED + 9));
+    let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 9));
     other.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);

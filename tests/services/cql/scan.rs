@@ -19,8 +19,8 @@ async fn a_text_without_a_head_is_no_record_and_a_damaged_record_is_named_and_th
     }
     // A create that died before its head.
     let orphan = format!(
-        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html, text_renderer_version) \
-         VALUES (?, 1, 0x00112233445566778899aabbccddeeff, 'orphan', '', 1)"
+        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html) \
+         VALUES (?, 1, 0x00112233445566778899aabbccddeeff, 'orphan', '')"
     );
     session.query_unpaged(orphan, (slug().as_str(),)).await.unwrap();
     let mut expected: BTreeMap<_, _> =

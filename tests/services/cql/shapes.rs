@@ -68,7 +68,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
     let first = page("first");
     proxied.store.insert_if_absent(Arc::new(first.clone())).await.unwrap();
     let replaced = Record::Active(edited(&first, "next"));
-    let buried = Record::Deleted(first.head().tombstone(UnixMillis::new(CREATED)));
+    let buried = Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED)));
     // Whether it was applied, and the version of the row if there was one.
     for (applied, version, swapped) in
         [(true, Some(1_i64), CasResult::Swapped), (false, Some(9), CasResult::Stale), (false, None, CasResult::Stale)]

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handbill::backends::cql::{CqlStore, SweepPlan, SweepReport, migrate};
-use handbill::domain::page::Page;
+use handbill::domain::page::{HeadChanges, Page};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill::ports::random::Random;
 use scylla::client::session::Session;
 
 use super::faults::requests_with;
 use super::server::{PATIENT, drop_keyspace, fresh_keyspace, migrated_keyspace, proxied, session, settings, store};
-use crate::support::pages::{CREATED, edited, page, page_at, slug};
+use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 /// The version and content of each text under `slug`, however it got there.
 pub(super) async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec<(i64, String)> {
@@ -28,8 +28,8 @@ pub(super) async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec
 /// Stores a text as a writer with another clock does, or one that dies before it writes the head.
 pub(super) async fn insert_text(session: &Session, keyspace: &str, slug: &Slug, content: &str, written_at: i64) {
     let cql = format!(
-        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html, text_renderer_version) \
-         VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '', 1) USING TIMESTAMP ?"
+        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html) \
+         VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '') USING TIMESTAMP ?"
     );
     session.query_unpaged(cql, (slug.as_str(), content, written_at)).await.unwrap();
 }
@@ -54,7 +54,7 @@ async fn a_new_title_leaves_the_text_where_it_is() {
     for round in 0..3 {
         let page = found(&store, &first.slug).await;
         let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
-        let next = Arc::new(Page::clone(&page).retitled(title, UnixMillis::new(CREATED)));
+        let next = with_head(&page, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED)));
         let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
         assert_eq!(swapped, CasResult::Swapped);
         assert_eq!(found(&store, &first.slug).await, next);
@@ -91,7 +91,7 @@ async fn the_text_of_a_write_that_lost_is_gone() {
 async fn no_text_of_a_deleted_page_can_be_read_even_if_it_arrives_late_from_a_clock_that_is_ahead() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let first = inserted(&store, "the text").await;
-    let tombstone = first.head().tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 5));
     store.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
     assert_eq!(texts(&session, keyspace, &first.slug).await, []);
     for ahead in [0, Duration::from_mins(1).as_micros(), Duration::from_hours(23).as_micros()] {
@@ -108,7 +108,7 @@ async fn a_create_that_dies_before_its_head_leaves_the_slug_free() {
     let slug = slug();
     insert_text(&session, keyspace, &slug, "orphan", CREATED * 1000).await;
     assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Absent);
-    assert_eq!(store.head(&slug).await.unwrap(), Head::Absent);
+    assert_eq!(store.head(&slug).await.unwrap(), Lookup::Absent);
     let page = Arc::new(page_at(slug.clone(), "ours"));
     assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     assert_eq!(found(&store, &slug).await, page);
@@ -161,7 +161,7 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
     let kept = inserted(&store, "kept").await;
     let deleted = inserted(&store, "deleted").await;
-    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = deleted.head.tombstone(UnixMillis::new(CREATED + 5));
     store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
     let (orphan, young) = (slug(), slug());
     let now = plan(false).now.get() * 1000;

@@ -45,7 +45,7 @@ pub(crate) async fn change_behind_its_back(other: &CqlStore, slug: &str, content
 /// Deletes a page as another replica does.
 pub(crate) async fn delete_behind_its_back(other: &CqlStore, slug: &str) {
     let page = found(other, slug).await;
-    let tombstone = page.head().tombstone(UnixMillis::new(page.updated_at.get() + 1));
+    let tombstone = page.head.tombstone(UnixMillis::new(page.updated_at.get() + 1));
     let swapped = other.compare_and_set(page.version, Record::Deleted(tombstone)).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
 }

@@ -1,5 +1,7 @@
 //! Stores around a good one: broken ones, which the test must catch, and one that only leaves its callers in doubt.
 
+use tokio::time::Instant;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,9 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{
-    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl FaultyStore {
     async fn swap(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
-        let swapped = self.inner.compare_and_set(expected, next).await?;
+        let swapped = self.inner.compare_and_set(expected, next, needed_by).await?;
         if let (CasResult::Swapped, Lookup::Active(page)) = (swapped, standing) {
             self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(slug, page);
         }
@@ -91,11 +91,11 @@ impl FaultyStore {
 
 #[async_trait]
 impl PageStore for FaultyStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         if self.strikes(Fault::LostInsert) {
             return Ok(InsertResult::Inserted);
         }
-        self.inner.insert_if_absent(page).await
+        self.inner.insert_if_absent(page, needed_by).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -109,19 +109,17 @@ impl PageStore for FaultyStore {
         }
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         if matches!(self.access(), Access::HeadFirst) {
             let found = self.inner.head(slug).await?;
             return Ok(match (found, self.before(slug)) {
-                (Head::Active(_), Some(before)) if self.strikes(Fault::StaleHead) => Head::Active(before.head()),
+                (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleHead) => {
+                    Lookup::Active(before.head.clone())
+                }
                 (found, _) => found,
             });
         }
-        Ok(match self.lookup(slug).await? {
-            Lookup::Active(page) => Head::Active(page.head()),
-            Lookup::Deleted(tombstone) => Head::Deleted(tombstone),
-            Lookup::Absent => Head::Absent,
-        })
+        Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
@@ -132,7 +130,12 @@ impl PageStore for FaultyStore {
         if before.is_some() { Ok(before) } else { self.inner.page(head).await }
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         if self.strikes(Fault::LostSwap) {
             return Ok(CasResult::Swapped);
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::edit_key::{EditKey, EditKeyHash};
+use super::language::Language;
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
@@ -46,39 +47,14 @@ pub struct PageState {
     pub updated_at: UnixMillis,
 }
 
-/// Everything about a page except its text: enough to check a key or a precondition, to delete the page, and to tell a
-/// client that its copy is current.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All of a page but its text. Every request asks for it: it is enough to check a key or a precondition, to delete the
+/// page, and to tell a client that its copy is current.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageHead {
-    /// As [`Page::slug`].
-    pub slug: Slug,
-    /// As [`Page::title`].
-    pub title: Option<Title>,
-    /// As [`Page::key_hash`].
-    pub key_hash: EditKeyHash,
-    /// As [`Page::version`].
-    pub version: PageVersion,
-    /// As [`Page::created_at`].
-    pub created_at: UnixMillis,
-    /// As [`Page::updated_at`].
-    pub updated_at: UnixMillis,
-    /// As [`Rendered::link_origins`] of the page's text.
-    pub link_origins: Vec<String>,
-    /// As [`Rendered::renderer_version`] of the page's text.
-    pub renderer_version: u16,
-}
-
-/// A page that can be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
     /// The page's name, which never changes.
     pub slug: Slug,
     /// The page's title; `None` if an update cleared it.
     pub title: Option<Title>,
-    /// The page's Markdown source.
-    pub content: Content,
-    /// The HTML of `content`, with the version of its renderer.
-    pub rendered: Rendered,
     /// The hash of the page's edit key.
     pub key_hash: EditKeyHash,
     /// The version of the last write.
@@ -87,11 +63,47 @@ pub struct Page {
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
+    /// As [`Rendered::link_origins`].
+    pub link_origins: Vec<String>,
+    /// As [`Rendered::renderer_version`].
+    pub renderer_version: u16,
+}
+
+/// The fields of a head that an update changes: `None` keeps a field, and `Some(None)` clears it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadChanges {
+    /// The new title.
+    pub title: Option<Option<Title>>,
+}
+
+/// A page's text: the source, and what the renderer has made of it. It may be large, and is read only where it is shown
+/// or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageText {
+    /// The Markdown source.
+    pub content: Content,
+    /// As [`Rendered::html`].
+    pub html: String,
+    /// As [`Rendered::excerpt`].
+    pub excerpt: String,
+    /// As [`Rendered::code_blocks`].
+    pub code_blocks: Vec<u32>,
+    /// As [`Rendered::language`].
+    pub language: Option<Language>,
+}
+
+/// A page that can be read: its head and its text, which belong to the same state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// All but the text.
+    pub head: PageHead,
+    /// The text.
+    pub text: PageText,
 }
 
 /// The record that remains of a deleted page. It keeps the slug from being used again, and contains none of the page's
 /// text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
     /// The slug that stays reserved.
     pub slug: Slug,
@@ -106,45 +118,48 @@ pub struct Tombstone {
 }
 
 impl Page {
-    /// The current state of the page.
-    pub fn state(&self) -> PageState {
-        PageState { version: self.version, updated_at: self.updated_at }
+    /// The page with this head, which has everything but the facts in `rendered`, and with the text `content`.
+    pub fn new(head: PageHead, content: Content, rendered: Rendered) -> Self {
+        let Rendered { html, excerpt, code_blocks, link_origins, language, renderer_version } = rendered;
+        Self {
+            head: PageHead { link_origins, renderer_version, ..head },
+            text: PageText { content, html, excerpt, code_blocks, language },
+        }
     }
 
     /// Whether the title or the source has anything of the form of an edit key. People paste the wrong thing.
     pub fn seems_to_hold_a_key(&self) -> bool {
-        let title = self.title.as_ref().map_or("", Title::as_str);
-        EditKey::stands_in(title) || EditKey::stands_in(self.content.as_str())
+        let title = self.head.title.as_ref().map_or("", Title::as_str);
+        EditKey::stands_in(title) || EditKey::stands_in(self.text.content.as_str())
+    }
+}
+
+impl PageHead {
+    /// The head of a page that is created at `now`, before its text is rendered.
+    pub fn first(slug: Slug, title: Title, key_hash: EditKeyHash, now: UnixMillis) -> Self {
+        Self {
+            slug,
+            title: Some(title),
+            key_hash,
+            version: PageVersion::FIRST,
+            created_at: now,
+            updated_at: now,
+            link_origins: Vec::new(),
+            renderer_version: 0,
+        }
     }
 
-    /// This page after an update at the time `now` that keeps the text. `title` is the new title: `None` keeps the present
-    /// one, and `Some(None)` clears it.
+    /// This head after an update at the time `now`.
     #[must_use]
-    pub fn retitled(self, title: Option<Option<Title>>, now: UnixMillis) -> Self {
+    pub fn updated(self, changes: HeadChanges, now: UnixMillis) -> Self {
         Self {
-            title: title.unwrap_or(self.title),
+            title: changes.title.unwrap_or(self.title),
             version: self.version.next(),
             updated_at: now.strictly_after(self.updated_at),
             ..self
         }
     }
 
-    /// The page without its text.
-    pub fn head(&self) -> PageHead {
-        PageHead {
-            slug: self.slug.clone(),
-            title: self.title.clone(),
-            key_hash: self.key_hash,
-            version: self.version,
-            created_at: self.created_at,
-            updated_at: self.updated_at,
-            link_origins: self.rendered.link_origins.clone(),
-            renderer_version: self.rendered.renderer_version,
-        }
-    }
-}
-
-impl PageHead {
     /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
@@ -153,33 +168,6 @@ impl PageHead {
     /// Whether a link of the page leads to another origin than `own`.
     pub fn has_external_links(&self, own: &Origin) -> bool {
         any_external(&self.link_origins, own.as_str())
-    }
-
-    /// The page with this head, and with its text.
-    pub fn with_text(self, content: Content, rendered: Rendered) -> Page {
-        Page {
-            slug: self.slug,
-            title: self.title,
-            content,
-            rendered,
-            key_hash: self.key_hash,
-            version: self.version,
-            created_at: self.created_at,
-            updated_at: self.updated_at,
-        }
-    }
-
-    /// The page after an update at the time `now` that replaces the text, and the title as in [`Page::retitled`]. The
-    /// present text is not needed.
-    #[must_use]
-    pub fn rewritten(
-        &self,
-        title: Option<Option<Title>>,
-        content: Content,
-        rendered: Rendered,
-        now: UnixMillis,
-    ) -> Page {
-        self.clone().with_text(content, rendered).retitled(title, now)
     }
 
     /// The tombstone of the page when it is deleted at `now`.

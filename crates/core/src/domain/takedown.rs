@@ -40,7 +40,7 @@ pub enum TakedownReason {
 }
 
 /// The takedown of a page. It is kept in the page's tombstone for ever.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takedown {
     /// Why the page was taken down.
     pub reason: TakedownReason,

@@ -8,7 +8,6 @@
 pub mod audit_log;
 pub mod clock;
 pub mod creates_switch;
-pub mod deadline;
 pub mod page_import;
 pub mod page_scan;
 pub mod page_store;

@@ -7,11 +7,16 @@
 //! * The store alone decides who gets a slug. Once inserted, a slug is never free again: a deleted page leaves a
 //!   tombstone.
 //! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
+//!
+//! A write is told when its caller needs the answer: `needed_by`. A store that heeds it sends nothing whose answer nobody
+//! would wait for, and can say whether anything was changed while its caller still listens. Without it a write has the
+//! store's own limits only. So have all reads, because requests share them.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -20,7 +25,7 @@ use crate::domain::slug::Slug;
 #[async_trait]
 pub trait PageStore: Send + Sync {
     /// Stores `page` unless its slug is taken, by a page or by a tombstone.
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError>;
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError>;
 
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
@@ -29,7 +34,7 @@ pub trait PageStore: Send + Sync {
     fn access(&self) -> Access<'_>;
 
     /// The head of the record under `slug`, not older than the start of this call.
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError>;
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError>;
 
     /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since: only a new
     /// head or lookup then shows the page's present state. A store may still have the page of the older head.
@@ -37,7 +42,12 @@ pub trait PageStore: Send + Sync {
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
     /// tombstone with a takedown is also appended to the [audit](super::audit_log).
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError>;
 }
 
 /// How the records of a store are read best.
@@ -85,32 +95,41 @@ impl Record {
     /// The slug of the record.
     pub fn slug(&self) -> &Slug {
         match self {
-            Self::Active(page) => &page.slug,
+            Self::Active(page) => &page.head.slug,
             Self::Deleted(tombstone) => &tombstone.slug,
         }
     }
 }
 
-/// The answer to a lookup. An absent page is an answer, not an error.
+/// The answer to a read of a page, or of its head. An absent page is an answer, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup {
-    /// A page that can be read.
-    Active(Arc<Page>),
+pub enum Lookup<T = Arc<Page>> {
+    /// The page can be read.
+    Active(T),
     /// The page was deleted.
     Deleted(Tombstone),
     /// The slug was never used.
     Absent,
 }
 
-/// The answer to a read of a head. An absent page is an answer, not an error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Head {
-    /// The page can be read.
-    Active(PageHead),
-    /// The page was deleted.
-    Deleted(Tombstone),
-    /// The slug was never used.
-    Absent,
+impl<T> Lookup<T> {
+    /// This answer, with what `shown` makes of the page.
+    pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Self::Active(page) => Lookup::Active(shown(page)),
+            Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
+            Self::Absent => Lookup::Absent,
+        }
+    }
+
+    /// The name of this answer in metrics and spans.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Active(_) => "active",
+            Self::Deleted(_) => "deleted",
+            Self::Absent => "absent",
+        }
+    }
 }
 
 /// The answer to an insert.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, Checked, CreateFields, TitleField};
-use super::{Limited, PageService, StoreBudget};
+use super::request::{Body, New, NewTitle, PageFields};
+use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::subject::Requester;
 use crate::domain::title::{Title, TitleError};
@@ -31,16 +33,25 @@ pub struct Created {
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored, without anyone having its key.
-    pub async fn create(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Created> {
+    pub async fn create(&self, requester: impl Into<Requester>, body: Body<PageFields>) -> Limited<Created> {
         let requester = requester.into();
         let purpose = Purpose::Write(self.tiers.believed(requester));
-        match body.and_then(CreateFields::check) {
-            Ok(fields) => self.admit_within_deadline(LimitKind::Create, requester, self.publish(fields, purpose)).await,
+        match body.and_then(PageFields::check_new) {
+            Ok(new) => {
+                let deadline = deadline();
+                let publishing = until(deadline, self.publish(new, purpose, deadline));
+                self.admit(LimitKind::Create, requester, publishing).await
+            }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
-    async fn publish(&self, (title, content): Checked, purpose: Purpose) -> Result<Created, ServiceError> {
+    async fn publish(
+        &self,
+        New { title, content }: New,
+        purpose: Purpose,
+        deadline: Instant,
+    ) -> Result<Created, ServiceError> {
         let title = self.title_of(title, &content, purpose).await?.map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::Title(error),
@@ -51,24 +62,18 @@ impl PageService {
         self.policy.check_content(&made)?;
         self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
-        let now = self.clock.now();
-        let mut page = Page {
-            slug,
-            title: Some(title.clone()),
-            content,
-            rendered: made.rendered,
-            key_hash: edit_key.hash(),
-            version: PageVersion::FIRST,
-            created_at: now,
-            updated_at: now,
-        };
+        let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
+        let mut page = Page::new(head, content, made.rendered);
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(&candidate))).await?;
+            let mut store_budget = StoreBudget::new(deadline);
+            let inserting = self.store.insert_if_absent(Arc::clone(&candidate), Some(store_budget.needed_by()));
+            let inserted = store_budget.wait(inserting).await?;
             if inserted == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
-            page = Page { slug: self.random_slug(&title), ..Arc::unwrap_or_clone(candidate) };
+            page = Arc::unwrap_or_clone(candidate);
+            page.head.slug = self.random_slug(&title);
         }
         Err(ServiceError::NoFreeSlug)
     }
@@ -76,13 +81,13 @@ impl PageService {
     /// The title that was sent, else the one that is found in `content`.
     pub(super) async fn title_of(
         &self,
-        title: TitleField<Title>,
+        title: NewTitle,
         content: &Content,
         purpose: Purpose,
     ) -> Result<Result<Title, TitleError>, RenderError> {
         let file_name = match title {
-            TitleField::Given(title) => return Ok(Ok(title)),
-            TitleField::InText(file_name) => file_name,
+            NewTitle::Given(title) => return Ok(Ok(title)),
+            NewTitle::InText(file_name) => file_name,
         };
         let heading = self.rendering.renderer().first_heading(content, purpose).await?;
         Ok(Title::parse(&heading.unwrap_or(file_name)))

@@ -1,8 +1,10 @@
 //! Deleting a page for ever.
 
+use tokio::time::Instant;
+
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
-use super::{Limited, PageService, StoreBudget, back_off};
+use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::ports::page_store::{CasResult, Record};
@@ -24,8 +26,9 @@ impl PageService {
     ) -> Limited<()> {
         match Slug::parse(slug) {
             Ok(slug) => {
-                let deletion = self.delete_page(&slug, credential, body, precondition);
-                self.admit_within_deadline(LimitKind::Edit, requester, deletion).await
+                let deadline = deadline();
+                let deletion = self.delete_page(&slug, credential, body, precondition, deadline);
+                self.admit(LimitKind::Edit, requester, until(deadline, deletion)).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }
@@ -37,20 +40,23 @@ impl PageService {
         credential: &Credential,
         body: Body<()>,
         precondition: &Precondition,
+        deadline: Instant,
     ) -> Result<(), ServiceError> {
-        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new());
+        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new(deadline));
         let mut head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         body?;
         precondition.check(head.state())?;
         let turn = place.turn().await;
         if let Some(page) = turn.written_after(&head) {
-            head = page.head();
+            head = page.head.clone();
         }
         loop {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.clock.now());
-            match store_budget.wait(self.store.compare_and_set(head.version, Record::Deleted(tombstone))).await? {
+            let needed_by = Some(store_budget.needed_by());
+            let swapped = self.store.compare_and_set(head.version, Record::Deleted(tombstone), needed_by);
+            match store_budget.wait(swapped).await? {
                 CasResult::Swapped => {
                     self.pages.drop_page(slug);
                     return Ok(());
@@ -58,7 +64,7 @@ impl PageService {
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => back_off(&self.random).await,
             }
-            store_budget = StoreBudget::new();
+            store_budget.renew();
             head = self.existing_head(slug, &mut store_budget).await?;
         }
     }

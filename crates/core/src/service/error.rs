@@ -89,6 +89,9 @@ pub enum BodyError {
     Malformed(String),
     #[error("the edit key is not a string")]
     KeyType,
+    /// A field that a page needs was not sent, or is `null`.
+    #[error("the field {0} is missing")]
+    Missing(&'static str),
     /// No title was sent, and the text has no heading to take one from.
     #[error("there is no title")]
     NoTitle,

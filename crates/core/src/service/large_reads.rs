@@ -46,7 +46,7 @@ impl LargeReads {
 
     /// A permit for `page`, if the page is small or there is memory for it now.
     pub(super) fn try_acquire(&self, page: &Page) -> Result<ReadPermit, NeededBytes> {
-        let bytes = page.content.as_str().len() + page.rendered.html.len();
+        let bytes = page.text.content.as_str().len() + page.text.html.len();
         if bytes <= LARGE_BYTES {
             return Ok(ReadPermit::default());
         }
@@ -79,21 +79,16 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;
-    use crate::domain::page::PageVersion;
+    use crate::domain::page::PageHead;
     use crate::domain::slug::Slug;
     use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
 
     fn page(html_bytes: usize) -> Page {
-        Page {
-            slug: Slug::parse("a-page-22222222").unwrap(),
-            title: None,
-            content: Content::parse("a".to_owned()).unwrap(),
-            rendered: Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() },
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::FIRST,
-            created_at: UnixMillis::new(1),
-            updated_at: UnixMillis::new(1),
-        }
+        let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let rendered = Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() };
+        Page::new(head, Content::parse("a".to_owned()).unwrap(), rendered)
     }
 
     /// Takes permits until there is no memory left.

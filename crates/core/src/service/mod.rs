@@ -54,8 +54,7 @@ use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::ports::clock::SharedClock;
-use crate::ports::deadline::needed_by;
-use crate::ports::page_store::{Head, Lookup, PageStore};
+use crate::ports::page_store::{Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
@@ -64,12 +63,12 @@ pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::{LARGE_BYTES, LargeReads};
 pub use operators::{Operators, Scanned, TakedownOutcome};
-pub use page_cache::{Keeper, Kept, PageCache, PageCacheMetrics, PageRead};
+pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
 pub use read::Reading;
 use render::Rendering;
-pub use request::{Body, CreateFields, Credential, Precondition, States, TitleField, UpdateFields};
+pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;
@@ -82,6 +81,28 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Longest pause before a lost compare-and-set is tried again. Each pause is a random part of this time.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
+
+/// The parts of a service.
+pub struct ServiceParts {
+    pub store: Arc<dyn PageStore>,
+    pub limiter: Arc<dyn RateLimiter>,
+    pub renderer: Arc<dyn Renderer>,
+    pub clock: SharedClock,
+    pub random: Random,
+    /// The limits of clients.
+    pub quotas: Quotas,
+    /// The clients that have other limits for creates and edits.
+    pub tiers: LimitTiers,
+    /// The policy of the operators.
+    pub policy: PublishingPolicy,
+    /// Keeps pages that are ready to be sent.
+    pub pages: PageCache,
+    /// Counts the turns of those who change a page.
+    pub turns: TurnMetrics,
+    /// Whether pages that had to be rendered again are also stored. This is for a store that only this process uses: if
+    /// replicas shared it, each of them would write.
+    pub writes_renewed_pages_back: bool,
+}
 
 /// The service over its backends. Cheap to clone.
 #[derive(Clone)]
@@ -116,65 +137,18 @@ impl<T> Limited<T> {
 }
 
 impl PageService {
-    pub fn new(
-        store: Arc<dyn PageStore>,
-        limiter: Arc<dyn RateLimiter>,
-        renderer: Arc<dyn Renderer>,
-        clock: SharedClock,
-        random: Random,
-        quotas: Quotas,
-    ) -> Self {
-        let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
-        let pages = PageCache::new(0, PageCacheMetrics::default());
-        let policy = PublishingPolicy::default();
-        let (tiers, turns) = (LimitTiers::default(), WriteTurns::default());
+    pub fn new(parts: ServiceParts) -> Self {
+        let ServiceParts { store, limiter, renderer, clock, random, quotas, tiers, policy, pages, turns, .. } = parts;
+        let rendering = Rendering::new(renderer, parts.writes_renewed_pages_back.then(|| Arc::clone(&store)));
+        let (large_reads, turns) = (LargeReads::new(), WriteTurns::new(turns));
         Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
-    }
-
-    #[must_use]
-    pub fn keeping_pages_in(self, pages: PageCache) -> Self {
-        Self { pages, ..self }
-    }
-
-    #[must_use]
-    pub fn counting_turns_in(self, metrics: TurnMetrics) -> Self {
-        Self { turns: WriteTurns::new(metrics), ..self }
-    }
-
-    /// Makes the service also write pages that it had to render again back to its store. This is for a store that only
-    /// this process uses: if replicas shared it, each of them would write.
-    #[must_use]
-    pub fn writing_renewed_pages_back(self) -> Self {
-        let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
-        Self { rendering, ..self }
-    }
-
-    /// Makes the service ask `policy` about each create and each new text.
-    #[must_use]
-    pub fn with_policy(self, policy: PublishingPolicy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// Gives the clients of some networks other quotas for creates and edits. Tokens keep theirs.
-    #[must_use]
-    pub fn with_tiers(self, tiers: LimitTiers) -> Self {
-        Self { tiers, ..self }
     }
 
     pub fn quotas(&self) -> Quotas {
         self.quotas
     }
 
-    async fn admit_within_deadline<T>(
-        &self,
-        kind: LimitKind,
-        requester: impl Into<Requester>,
-        work: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Limited<T> {
-        self.admit(kind, requester, within_deadline(Instant::now(), work)).await
-    }
-
-    /// Does `work`, which keeps its own deadline, if `requester` is within its limits.
+    /// Does `work` if `requester` is within its limits.
     async fn admit<T>(
         &self,
         kind: LimitKind,
@@ -211,11 +185,7 @@ impl PageService {
 
     /// The head of the page under `slug`, or why there is none.
     async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
-        match store_budget.wait(self.store.head(slug)).await? {
-            Head::Active(head) => Ok(head),
-            Head::Deleted(_) => Err(ServiceError::Gone),
-            Head::Absent => Err(ServiceError::NotFound),
-        }
+        active(store_budget.wait(self.store.head(slug)).await?)
     }
 
     /// The page of `head`, or its present state if it has changed since and its text is gone.
@@ -228,7 +198,7 @@ impl PageService {
 }
 
 /// The page that was found, or why there is none.
-fn active(found: Lookup) -> Result<Arc<Page>, ServiceError> {
+fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
     match found {
         Lookup::Active(page) => Ok(page),
         Lookup::Deleted(_) => Err(ServiceError::Gone),
@@ -241,11 +211,12 @@ async fn back_off(mut random: &Random) {
     tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
 }
 
-/// The outcome of `work`, or [`ServiceError::DeadlinePassed`] once [`DEADLINE`] has passed since `began`.
-async fn within_deadline<T>(
-    began: Instant,
-    work: impl Future<Output = Result<T, ServiceError>>,
-) -> Result<T, ServiceError> {
-    let deadline = began + DEADLINE;
-    tokio::time::timeout_at(deadline, needed_by(deadline, work)).await.unwrap_or(Err(ServiceError::DeadlinePassed))
+/// The end of an operation that begins now.
+fn deadline() -> Instant {
+    Instant::now() + DEADLINE
+}
+
+/// The outcome of `work`, or [`ServiceError::DeadlinePassed`] at `deadline`.
+async fn until<T>(deadline: Instant, work: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
+    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
-use super::{StoreBudget, back_off, within_deadline};
+use super::{StoreBudget, back_off, deadline, until};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::{Page, Tombstone};
 use crate::domain::slug::Slug;
@@ -85,22 +85,24 @@ impl Operators {
         takedown: &Takedown,
         is_dry_run: bool,
     ) -> Result<TakedownOutcome, ServiceError> {
-        within_deadline(Instant::now(), async {
+        let deadline = deadline();
+        until(deadline, async {
             loop {
-                let mut store_budget = StoreBudget::new();
+                let mut store_budget = StoreBudget::new(deadline);
                 let page = match store_budget.wait(self.store.lookup(slug)).await? {
                     Lookup::Active(page) => page,
                     Lookup::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
-                    Lookup::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None).await),
+                    Lookup::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None, deadline).await),
                     Lookup::Absent => return Ok(TakedownOutcome::NotFound),
                 };
                 if is_dry_run {
                     return Ok(TakedownOutcome::WouldTakeDown(page));
                 }
-                let tombstone = page.head().taken_down(takedown.clone(), self.clock.now());
-                let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
+                let tombstone = page.head.taken_down(takedown.clone(), self.clock.now());
+                let record = Record::Deleted(tombstone.clone());
+                let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await? {
-                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, Some(page)).await),
+                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, Some(page), deadline).await),
                     // The page's owner changed or deleted it between the read and the write.
                     CasResult::Stale => back_off(&self.random).await,
                 }
@@ -110,8 +112,8 @@ impl Operators {
     }
 
     /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
-    async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>) -> TakedownOutcome {
-        match (StoreBudget::new().wait(self.audit.ensure_in_ledger(&tombstone)).await, page) {
+    async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>, deadline: Instant) -> TakedownOutcome {
+        match (StoreBudget::new(deadline).wait(self.audit.ensure_in_ledger(&tombstone)).await, page) {
             (Ok(()), Some(page)) => TakedownOutcome::TakenDown(tombstone, page),
             (Ok(()), None) => TakedownOutcome::AlreadyDeleted(tombstone),
             (Err(error), page) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
@@ -119,7 +121,7 @@ impl Operators {
     }
 
     pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
-        within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
+        StoreBudget::new(deadline()).wait(self.store.lookup(slug)).await
     }
 
     /// The pages that are `wanted` among the records after `after`, or from the beginning. One call looks at one batch.
@@ -128,9 +130,10 @@ impl Operators {
         wanted: impl Fn(&Page) -> bool + Send + 'static,
         after: Option<ScanCursor>,
     ) -> Result<Scanned, ServiceError> {
-        within_deadline(Instant::now(), async {
+        let deadline = deadline();
+        until(deadline, async {
             let _alone = self.scanning.lock().await;
-            let mut store_budget = StoreBudget::new();
+            let mut store_budget = StoreBudget::new(deadline);
             let batch = store_budget.wait(self.scan.scan(after.as_ref(), ScanLimit::DEFAULT)).await?;
             let total = store_budget.wait(self.scan.estimated_records()).await?;
             let examined = batch.records.len();
@@ -157,11 +160,11 @@ impl Operators {
     /// Appends to the audit that `by` did `action` now.
     pub async fn record(&self, by: String, action: AuditAction) -> Result<(), ServiceError> {
         let entry = AuditEntry { at: self.clock.now(), by, action };
-        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.append(entry))).await
+        StoreBudget::new(deadline()).wait(self.audit.append(entry)).await
     }
 
     /// The first entries of the audit after the number `after`, oldest first; none at its end.
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, ServiceError> {
-        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.list(after, limit))).await
+        StoreBudget::new(deadline()).wait(self.audit.list(after, limit)).await
     }
 }

@@ -1,4 +1,4 @@
-//! Pages that are ready to be sent, each with what the transports made of it, bounded in bytes.
+//! Pages that are ready to be sent, each with what its readers have made of it, bounded in bytes.
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
 //! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
@@ -55,7 +55,7 @@ struct Inner {
 /// gets a new entry.
 #[derive(Clone)]
 struct Entry {
-    ready: Arc<ReadyPage>,
+    ready: Arc<Ready>,
     bytes: u64,
 }
 
@@ -68,29 +68,28 @@ impl Weighter<Slug, Entry> for EntryBytes {
     }
 }
 
-/// The transports. Each keeps one value beside a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
-    /// The REST API and the pages for people.
-    Http,
-    Mcp,
-}
-
-/// The value that a transport keeps beside a page. A transport has one such type.
-pub trait Kept: Default + Send + Sync + 'static {
-    const KEEPER: Keeper;
-}
-
-/// A page, and what the transports made of it.
-struct ReadyPage {
+/// A page, and what its readers have made of it.
+struct Ready {
     page: Arc<Page>,
-    /// By [`Keeper`].
-    made: [OnceLock<Box<dyn Any + Send + Sync>>; 2],
+    made: Made,
+    /// The bytes of all of this.
     bytes: Mutex<u64>,
 }
 
+/// At most one value of each type, and a place for the values of other types.
+#[derive(Default)]
+struct Made(OnceLock<(Box<dyn Any + Send + Sync>, Box<Made>)>);
+
+impl Made {
+    fn of<T: Default + Send + Sync + 'static>(&self) -> &T {
+        let (value, others) = self.0.get_or_init(|| (Box::new(T::default()), Box::default()));
+        value.downcast_ref().unwrap_or_else(|| others.of())
+    }
+}
+
+/// A page that was read, and its place in the cache.
 pub struct PageRead {
-    ready: Arc<ReadyPage>,
+    ready: Arc<Ready>,
     /// The cache that has the page; `None` if no cache has it.
     cache: Option<PageCache>,
     /// The share of memory that a large page holds until the response is made.
@@ -115,7 +114,7 @@ impl PageCache {
     /// The page under `slug` in `state`, if it is ready.
     pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<PageRead> {
         let Entry { ready, .. } = self.0.entries.as_ref()?.get(slug)?;
-        if ready.page.state() != state {
+        if ready.page.head.state() != state {
             return None;
         }
         Some(PageRead { ready, cache: Some(self.clone()), _permit: ReadPermit::default() })
@@ -125,14 +124,14 @@ impl PageCache {
     pub(super) fn keep(&self, page: Arc<Page>, permit: ReadPermit) -> PageRead {
         self.0.metrics.misses.inc();
         let Some(entries) = self.0.entries.as_ref().filter(|_| permit.is_small()) else {
-            return PageRead { ready: Arc::new(ReadyPage::new(page)), cache: None, _permit: permit };
+            return PageRead { ready: Arc::new(Ready::new(page)), cache: None, _permit: permit };
         };
         // Several requests may have missed the same page.
-        let standing = entries.peek(&page.slug).filter(|entry| *entry.ready.page == *page);
+        let standing = entries.peek(&page.head.slug).filter(|entry| *entry.ready.page == *page);
         let ready = standing.map_or_else(
             || {
-                let ready = Arc::new(ReadyPage::new(page));
-                entries.insert(ready.page.slug.clone(), ready.entry());
+                let ready = Arc::new(Ready::new(page));
+                entries.insert(ready.page.head.slug.clone(), ready.entry());
                 self.measure(entries);
                 ready
             },
@@ -155,10 +154,10 @@ impl PageCache {
     }
 }
 
-impl ReadyPage {
+impl Ready {
     fn new(page: Arc<Page>) -> Self {
         let bytes = held_bytes(&page) as u64;
-        Self { page, made: Default::default(), bytes: Mutex::new(bytes) }
+        Self { page, made: Made::default(), bytes: Mutex::new(bytes) }
     }
 
     fn entry(self: &Arc<Self>) -> Entry {
@@ -183,10 +182,9 @@ impl PageRead {
         Some(Self { ready: Arc::clone(&self.ready), cache: Some(cache), _permit: ReadPermit::default() })
     }
 
-    /// The value that a transport keeps beside this page. It is empty at its first use.
-    pub fn made<T: Kept>(&self) -> &T {
-        let value = self.ready.made[T::KEEPER as usize].get_or_init(|| Box::new(T::default()));
-        value.downcast_ref().expect("one transport keeps one type")
+    /// The value of this type that is kept beside the page. It is the default one at its first use.
+    pub fn made<T: Default + Send + Sync + 'static>(&self) -> &T {
+        self.ready.made.of()
     }
 
     pub(super) fn count_hit(&self) {
@@ -202,7 +200,7 @@ impl PageRead {
         let mut held = self.ready.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         *held += bytes as u64;
         // This does nothing if the cache has dropped the page. The lock makes the last entry the one with all bytes.
-        let slug = &self.ready.page.slug;
+        let slug = &self.ready.page.head.slug;
         if entries.peek(slug).is_some_and(|entry| Arc::ptr_eq(&entry.ready, &self.ready)) {
             let _ = entries.replace(slug.clone(), Entry { ready: Arc::clone(&self.ready), bytes: *held }, true);
         }
@@ -224,7 +222,7 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;
-    use crate::domain::page::PageVersion;
+    use crate::domain::page::{PageHead, PageVersion};
     use crate::domain::slug::SlugSuffix;
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
@@ -239,16 +237,12 @@ mod tests {
             rest /= bound;
             digit
         });
-        Arc::new(Page {
-            slug: Slug::derive(&Title::parse("A page").unwrap(), suffix),
-            title: None,
-            content: Content::parse("a".repeat(1000)).unwrap(),
-            rendered: Rendered { html: "<p>a</p>".to_owned(), renderer_version: 1, ..Rendered::default() },
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::new(version),
-            created_at: UnixMillis::new(1),
-            updated_at: UnixMillis::new(1),
-        })
+        let title = Title::parse("A page").unwrap();
+        let slug = Slug::derive(&title, suffix);
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let head = PageHead { version: PageVersion::new(version), ..head };
+        let rendered = Rendered { html: "<p>a</p>".to_owned(), renderer_version: 1, ..Rendered::default() };
+        Arc::new(Page::new(head, Content::parse("a".repeat(1000)).unwrap(), rendered))
     }
 
     fn cache(bytes: u64) -> PageCache {
@@ -263,55 +257,44 @@ mod tests {
     fn a_page_is_found_in_the_state_that_is_asked_for_and_in_no_other() {
         let cache = cache(CACHE_BYTES);
         let first = page(1, 1);
-        assert!(cache.get(&first.slug, first.state()).is_none());
+        assert!(cache.get(&first.head.slug, first.head.state()).is_none());
         cache.keep(Arc::clone(&first), ReadPermit::default());
-        assert_eq!(cache.get(&first.slug, first.state()).unwrap().share(), first);
-        let later = PageState { version: PageVersion::new(2), ..first.state() };
-        assert!(cache.get(&first.slug, later).is_none());
-        let restored = PageState { updated_at: UnixMillis::new(2), ..first.state() };
-        assert!(cache.get(&first.slug, restored).is_none());
+        assert_eq!(cache.get(&first.head.slug, first.head.state()).unwrap().share(), first);
+        let later = PageState { version: PageVersion::new(2), ..first.head.state() };
+        assert!(cache.get(&first.head.slug, later).is_none());
+        let restored = PageState { updated_at: UnixMillis::new(2), ..first.head.state() };
+        assert!(cache.get(&first.head.slug, restored).is_none());
         cache.keep(page(1, 2), ReadPermit::default());
-        assert!(cache.get(&first.slug, first.state()).is_none());
-        assert_eq!(cache.get(&first.slug, later).unwrap().version, PageVersion::new(2));
-        cache.drop_page(&first.slug);
-        assert!(cache.get(&first.slug, later).is_none());
+        assert!(cache.get(&first.head.slug, first.head.state()).is_none());
+        assert_eq!(cache.get(&first.head.slug, later).unwrap().head.version, PageVersion::new(2));
+        cache.drop_page(&first.head.slug);
+        assert!(cache.get(&first.head.slug, later).is_none());
     }
 
-    #[derive(Default)]
-    struct OfHttp(OnceLock<u64>);
-
-    impl Kept for OfHttp {
-        const KEEPER: Keeper = Keeper::Http;
-    }
-
-    #[derive(Default)]
-    struct OfMcp(OnceLock<&'static str>);
-
-    impl Kept for OfMcp {
-        const KEEPER: Keeper = Keeper::Mcp;
-    }
+    type Number = OnceLock<u64>;
+    type Name = OnceLock<&'static str>;
 
     #[test]
     fn what_is_made_of_a_page_is_made_once_for_all_who_read_it() {
         let cache = cache(CACHE_BYTES);
         let reads = [0, 1].map(|_| cache.keep(page(1, 1), ReadPermit::default()));
         let made: Vec<_> =
-            reads.iter().map(|read| *read.made::<OfHttp>().0.get_or_init(|| read.share().version.get())).collect();
-        let again = cache.get(&page(1, 1).slug, page(1, 1).state()).unwrap();
-        assert_eq!((made, *again.made::<OfHttp>().0.get_or_init(|| 7)), (vec![1, 1], 1));
+            reads.iter().map(|read| *read.made::<Number>().get_or_init(|| read.head.version.get())).collect();
+        let again = cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap();
+        assert_eq!((made, *again.made::<Number>().get_or_init(|| 7)), (vec![1, 1], 1));
     }
 
     #[test]
-    fn each_transport_keeps_a_value_of_its_own_beside_a_page_of_one_state() {
+    fn one_value_of_each_type_is_kept_beside_a_page_of_one_state() {
         let cache = cache(CACHE_BYTES);
         let read = cache.keep(page(1, 1), ReadPermit::default());
-        read.made::<OfHttp>().0.set(1).unwrap();
-        assert!(read.made::<OfMcp>().0.get().is_none());
-        read.made::<OfMcp>().0.set("a result").unwrap();
-        assert_eq!(read.made::<OfHttp>().0.get(), Some(&1));
-        assert_eq!(read.made::<OfMcp>().0.get(), Some(&"a result"));
+        read.made::<Number>().set(1).unwrap();
+        assert!(read.made::<Name>().get().is_none());
+        read.made::<Name>().set("a result").unwrap();
+        assert_eq!(read.made::<Number>().get(), Some(&1));
+        assert_eq!(read.made::<Name>().get(), Some(&"a result"));
         let changed = cache.keep(page(1, 2), ReadPermit::default());
-        assert!(changed.made::<OfHttp>().0.get().is_none() && changed.made::<OfMcp>().0.get().is_none());
+        assert!(changed.made::<Number>().get().is_none() && changed.made::<Name>().get().is_none());
     }
 
     #[test]
@@ -335,7 +318,7 @@ mod tests {
         cache.keep(page(1, 2), ReadPermit::default());
         slow.grew(10);
         let later = page(1, 2);
-        assert_eq!(cache.get(&later.slug, later.state()).unwrap().share(), later);
+        assert_eq!(cache.get(&later.head.slug, later.head.state()).unwrap().share(), later);
     }
 
     #[test]
@@ -343,7 +326,7 @@ mod tests {
         let cache = cache(CACHE_BYTES);
         let read = cache.keep(page(1, 1), ReadPermit::default());
         read.grew(2 * usize::try_from(CACHE_BYTES).unwrap());
-        assert!(cache.get(&page(1, 1).slug, page(1, 1).state()).is_none());
+        assert!(cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());
         assert_eq!((bytes(&cache), read.share()), (0, page(1, 1)));
         read.grew(1);
         assert_eq!(bytes(&cache), 0, "a page that was dropped does not come back");
@@ -351,22 +334,23 @@ mod tests {
 
     #[test]
     fn a_large_page_and_a_page_without_a_cache_are_not_kept() {
-        let large = Page { content: Content::parse("a".repeat(100_000)).unwrap(), ..Page::clone(&page(1, 1)) };
+        let mut large = Page::clone(&page(1, 1));
+        large.text.content = Content::parse("a".repeat(100_000)).unwrap();
         let permit = LargeReads::new().try_acquire(&large).unwrap_or_else(|_| unreachable!());
         let full = cache(CACHE_BYTES);
         assert!(!full.keep(Arc::new(large), permit).is_kept());
         assert_eq!(bytes(&full), 0);
         let off = cache(0);
         assert!(!off.keep(page(1, 1), ReadPermit::default()).is_kept());
-        assert!(off.get(&page(1, 1).slug, page(1, 1).state()).is_none());
+        assert!(off.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());
     }
 
     #[test]
     fn hits_and_misses_are_counted() {
         let cache = cache(CACHE_BYTES);
         cache.keep(page(1, 1), ReadPermit::default());
-        cache.get(&page(1, 1).slug, page(1, 1).state()).unwrap().count_hit();
-        assert!(cache.get(&page(1, 1).slug, page(1, 2).state()).is_none());
+        cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap().count_hit();
+        assert!(cache.get(&page(1, 1).head.slug, page(1, 2).head.state()).is_none());
         assert_eq!((cache.0.metrics.hits.get(), cache.0.metrics.misses.get()), (1, 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Previewing a page: the same checks and the same HTML as publishing it, and nothing is stored.
 
-use super::request::{Body, Checked, CreateFields};
-use super::{Limited, PageService};
+use super::request::{Body, New, PageFields};
+use super::{Limited, PageService, deadline, until};
 use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
 use crate::domain::title::Title;
@@ -18,15 +18,18 @@ pub struct Preview {
 impl PageService {
     /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
     /// and a heading that could be no title is none. The limit is that of previews.
-    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Preview> {
+    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<PageFields>) -> Limited<Preview> {
         let requester = requester.into();
         let purpose = Purpose::Preview(self.tiers.believed(requester));
-        let show = async |(title, content): Checked| {
-            let title = self.title_of(title, &content, purpose).await?.ok();
-            Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose, None).await?.rendered })
+        let show = async |new: New| {
+            let title = self.title_of(new.title, &new.content, purpose).await?.ok();
+            Ok(Preview {
+                title,
+                rendered: self.rendering.renderer().render(&new.content, purpose, None).await?.rendered,
+            })
         };
-        match body.and_then(CreateFields::check) {
-            Ok(fields) => self.admit_within_deadline(LimitKind::Preview, requester, show(fields)).await,
+        match body.and_then(PageFields::check_new) {
+            Ok(new) => self.admit(LimitKind::Preview, requester, until(deadline(), show(new))).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }

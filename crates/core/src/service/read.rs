@@ -8,12 +8,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::error::ServiceError;
 use super::large_reads::LARGE_BYTES;
 use super::page_cache::PageRead;
-use super::{PageService, StoreBudget, active, within_deadline};
+use super::{PageService, StoreBudget, active, deadline, until};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
@@ -46,7 +44,7 @@ impl PageService {
             Err(error) => return Some(Err(error)),
         };
         let permit = self.large_reads.try_acquire(&page).ok()?;
-        (page.rendered.renderer_version >= RENDERER_VERSION).then(|| Ok(self.pages.keep(page, permit)))
+        (page.head.renderer_version >= RENDERER_VERSION).then(|| Ok(self.pages.keep(page, permit)))
     }
 
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
@@ -67,8 +65,9 @@ impl PageService {
         slug: &Slug,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
     ) -> Result<Reading<T>, ServiceError> {
-        within_deadline(Instant::now(), async {
-            let mut store_budget = StoreBudget::new();
+        let deadline = deadline();
+        until(deadline, async {
+            let mut store_budget = StoreBudget::new(deadline);
             let mut page = match self.find(slug, unchanged, &mut store_budget).await? {
                 Found::Answered(reading) => return Ok(reading),
                 Found::Page(page) => page,

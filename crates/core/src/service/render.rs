@@ -19,10 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::store_budget::STORE_BUDGET;
-use crate::domain::markdown::{RENDERER_VERSION, Rendered};
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::markdown::RENDERER_VERSION;
+use crate::domain::page::{Page, PageState, PageText};
 use crate::domain::slug::Slug;
-use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{PageStore, Record};
 use crate::ports::renderer::{Made, Purpose, Renderer};
 
@@ -65,7 +64,7 @@ struct State {
 }
 
 /// One state of one page. Two pages with the same identity have the same content.
-type Identity = (Slug, PageVersion, UnixMillis);
+type Identity = (Slug, PageState);
 
 type Renewing = BoxFuture<'static, Arc<Page>>;
 
@@ -78,18 +77,13 @@ impl Rendering {
         Self(Arc::new(Inner { renderer, store, permits, writes, state: Mutex::new(state) }))
     }
 
-    /// The same renderer, which writes renewed pages back to `store`.
-    pub(super) fn writing_back_to(&self, store: Arc<dyn PageStore>) -> Self {
-        Self::new(Arc::clone(&self.0.renderer), Some(store))
-    }
-
     pub(super) fn renderer(&self) -> &dyn Renderer {
         &*self.0.renderer
     }
 
     /// `page`, rendered again if an older renderer made its HTML. A page whose rendering hangs keeps the older HTML.
     pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
-        if page.rendered.renderer_version >= RENDERER_VERSION {
+        if page.head.renderer_version >= RENDERER_VERSION {
             return page;
         }
         let renewing = {
@@ -123,13 +117,13 @@ impl Inner {
         permit: OwnedSemaphorePermit,
         sender: oneshot::Sender<Arc<Page>>,
     ) {
-        let Ok(Made { rendered, .. }) = self.renderer.render(&page.content, Purpose::Upkeep, None).await else {
+        let Ok(Made { rendered, .. }) = self.renderer.render(&page.text.content, Purpose::Upkeep, None).await else {
             // Work of the service itself is never refused, so this hangs. The next reader must not hang another thread.
             self.state().keep(&page);
             let _ = sender.send(page);
             return;
         };
-        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
+        let renewed = Arc::new(Page::new(page.head.clone(), page.text.content.clone(), rendered));
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         drop(permit);
@@ -137,7 +131,7 @@ impl Inner {
         if let (Some(store), Ok(_permit)) = (&self.store, self.writes.try_acquire()) {
             // This write keeps the page's version. A concurrent change gives the page another version, and then this
             // write does nothing. If the write fails, the page is renewed again once the cache has dropped it.
-            let written = store.compare_and_set(renewed.version, Record::Active(renewed));
+            let written = store.compare_and_set(renewed.head.version, Record::Active(renewed), None);
             if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
                 tracing::debug!(%error, "a page that was rendered again could not be written back");
             }
@@ -147,12 +141,12 @@ impl Inner {
 
 impl State {
     fn renewed(&mut self, page: &Page) -> Option<Arc<Page>> {
-        let renewed = self.renewed.get(&page.slug)?;
+        let renewed = self.renewed.get(&page.head.slug)?;
         (identity(renewed) == identity(page)).then(|| Arc::clone(renewed))
     }
 
     fn keep(&mut self, page: &Arc<Page>) {
-        let replaced = self.renewed.put(page.slug.clone(), Arc::clone(page));
+        let replaced = self.renewed.put(page.head.slug.clone(), Arc::clone(page));
         self.renewed_bytes += held_bytes(page);
         self.renewed_bytes -= replaced.map_or(0, |page| held_bytes(&page));
         while self.renewed_bytes > CACHE_BYTES {
@@ -198,13 +192,13 @@ impl Drop for Entry {
 }
 
 fn identity(page: &Page) -> Identity {
-    (page.slug.clone(), page.version, page.updated_at)
+    (page.head.slug.clone(), page.head.state())
 }
 
 pub(super) fn held_bytes(page: &Page) -> usize {
-    let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
-    let origins = link_origins.iter().map(String::len).sum::<usize>();
-    PAGE_BYTES + page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
+    let PageText { content, html, code_blocks, .. } = &page.text;
+    let origins = page.head.link_origins.iter().map(String::len).sum::<usize>();
+    PAGE_BYTES + content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
 }
 
 #[cfg(test)]
@@ -219,8 +213,10 @@ mod tests {
     use crate::domain::blocklist::Blocklist;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
-    use crate::domain::markdown::render;
+    use crate::domain::markdown::{Rendered, render};
+    use crate::domain::page::{PageHead, PageVersion};
     use crate::domain::slug::SlugSuffix;
+    use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
     use crate::ports::renderer::{Memory, RenderError};
 
@@ -279,16 +275,10 @@ mod tests {
             digit
         });
         let title = Title::parse("A page").unwrap();
-        Arc::new(Page {
-            slug: Slug::derive(&title, suffix),
-            title: Some(title),
-            rendered: Rendered { renderer_version: RENDERER_VERSION - 1, ..render(&text) },
-            content: Content::parse(text).unwrap(),
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::FIRST,
-            created_at: UnixMillis::new(0),
-            updated_at: UnixMillis::new(0),
-        })
+        let (key_hash, now) = (EditKey::random(|_| 0).hash(), UnixMillis::new(0));
+        let head = PageHead::first(Slug::derive(&title, suffix), title, key_hash, now);
+        let rendered = Rendered { renderer_version: RENDERER_VERSION - 1, ..render(&text) };
+        Arc::new(Page::new(head, Content::parse(text).unwrap(), rendered))
     }
 
     /// Lets every task run until it waits.
@@ -307,8 +297,8 @@ mod tests {
         settle().await;
         renderer.gate.add_permits(50);
         for page in readers.await {
-            assert_eq!(page.rendered.renderer_version, RENDERER_VERSION);
-            assert_eq!((page.version, page.updated_at), (PageVersion::FIRST, UnixMillis::new(0)));
+            assert_eq!(page.head.renderer_version, RENDERER_VERSION);
+            assert_eq!(page.head.state(), old(0).head.state());
         }
         rendering.current(old(0)).await;
         assert_eq!(renderer.begun(), 1, "those who come later have it too");
@@ -321,7 +311,7 @@ mod tests {
         let rendering = Rendering::new(renderer.clone(), None);
         renderer.gate.add_permits(2);
         for _ in 0..2 {
-            assert_eq!(rendering.current(old(0)).await.rendered, old(0).rendered);
+            assert_eq!(rendering.current(old(0)).await, old(0));
         }
         assert_eq!(renderer.begun(), 1);
     }
@@ -383,8 +373,9 @@ mod tests {
         renderer.gate.add_permits(100);
         let rendering = Rendering::new(renderer.clone(), None);
         rendering.current(old(0)).await;
-        let later = Arc::new(Page { version: PageVersion::FIRST.next(), ..Page::clone(&old(0)) });
-        assert_eq!(rendering.current(later).await.version, PageVersion::FIRST.next());
+        let mut later = Page::clone(&old(0));
+        later.head.version = PageVersion::FIRST.next();
+        assert_eq!(rendering.current(Arc::new(later)).await.head.version, PageVersion::FIRST.next());
         assert_eq!(renderer.begun(), 2);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! A transport must not refuse a body or a credential itself, because other checks come first.
 //!
-//! [`CreateFields`] and [`UpdateFields`] have the same fields as `api::types::CreatePage` and `UpdatePage`, which
-//! describe the JSON. They are separate so that the service needs neither `serde` nor an OpenAPI schema.
+//! [`PageFields`] has the fields of `api::types::FieldsBody`, which describes the JSON. They are separate so that the
+//! service needs neither `serde` nor a schema, and that other transports need no JSON.
 
 use std::sync::Arc;
 
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::PageState;
+use crate::domain::page::{HeadChanges, PageState};
 use crate::domain::text_edits::{MAX_EDITS, TextEdit, TextEditError};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::{Title, TitleError};
@@ -19,42 +19,44 @@ use super::error::{BodyError, ServiceError};
 /// The value in a body, or why there is none.
 pub type Body<T> = Result<T, BodyError>;
 
-/// The fields of a create or a preview.
-#[derive(Clone, Debug)]
-pub struct CreateFields {
-    /// The title.
-    pub title: TitleField,
-    /// The Markdown source as it was sent.
-    pub content: Arc<str>,
-}
-
-/// The title of a new page, as it was sent or already checked.
-#[derive(Clone, Debug)]
-pub enum TitleField<T = String> {
-    /// This title was sent.
-    Given(T),
-    /// A heading is the title, else this name of the file, which may be empty. It is looked for after the limit.
-    InText(String),
-}
-
-/// The fields of an update; a field that was not sent is `None`, one that was sent as `null` is `Some(None)`.
+/// The fields of a page as they were sent, for a create, a preview or an update. A field that was not sent is `None`, and
+/// one that was sent as `null` is `Some(None)`.
 #[derive(Clone, Debug, Default)]
-pub struct UpdateFields {
-    /// The title as it was sent.
+pub struct PageFields {
+    /// The title.
     pub title: Option<Option<String>>,
-    /// The Markdown source as it was sent.
-    pub content: Option<Option<String>>,
+    /// The name of the file that the content came in, which may be empty. A new page without a title then has a heading as
+    /// its title, else this name. They are looked for after the limit.
+    pub file_name: Option<String>,
+    /// The Markdown source.
+    pub content: Option<Option<Arc<str>>>,
     /// Replacements of parts of the stored source, in place of a whole new source.
     pub edits: Option<Vec<TextEdit>>,
-    /// The `updated_at` of the state that the update is for, as it was sent.
+    /// The `updated_at` of the state that the update is for.
     pub if_updated_at: Option<String>,
+}
+
+/// A new page whose fields were checked.
+#[derive(Debug)]
+pub(super) struct New {
+    pub(super) title: NewTitle,
+    pub(super) content: Content,
+}
+
+/// The title of a new page.
+#[derive(Debug)]
+pub(super) enum NewTitle {
+    /// This title was sent.
+    Given(Title),
+    /// A heading is the title, else this name of the file.
+    InText(String),
 }
 
 /// An update whose fields were checked.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The new title, `Some(None)` to clear it.
-    pub(super) title: Option<Option<Title>>,
+    /// The new fields of the head.
+    pub(super) head: HeadChanges,
     /// The new source.
     pub(super) text: TextUpdate,
     /// The time of the last change of the state that the update is for.
@@ -75,7 +77,7 @@ pub(super) enum TextUpdate {
 impl Update {
     /// Whether the update changes nothing. An update with any field is a change, even if the value stays the same.
     pub(super) fn is_empty(&self) -> bool {
-        self.title.is_none() && matches!(self.text, TextUpdate::Keep)
+        self.head == HeadChanges::default() && matches!(self.text, TextUpdate::Keep)
     }
 
     /// Fails unless the page is in the state that the update is for.
@@ -142,27 +144,24 @@ impl Precondition {
     }
 }
 
-/// A title and a content that were checked.
-pub(super) type Checked = (TitleField<Title>, Content);
-
-impl CreateFields {
-    /// The title and content of a new page. Size is checked before anything else.
-    pub(super) fn check(self) -> Result<Checked, BodyError> {
-        let title = match self.title {
-            TitleField::Given(title) => Title::parse(&title).map(TitleField::Given).map_err(BodyError::Title),
-            TitleField::InText(file_name) => Ok(TitleField::InText(file_name)),
+impl PageFields {
+    /// The new page that these fields ask for. Size is checked before anything else.
+    pub(super) fn check_new(self) -> Body<New> {
+        let title = match (self.title.flatten(), self.file_name) {
+            (Some(title), _) => Title::parse(&title).map(NewTitle::Given).map_err(BodyError::Title),
+            (None, Some(file_name)) => Ok(NewTitle::InText(file_name)),
+            (None, None) => Err(BodyError::Missing("title")),
         };
-        match (Content::parse(self.content), title) {
-            (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyError::Content(too_large)),
-            (content, title) => Ok((title?, content.map_err(BodyError::Content)?)),
+        let content = self.content.flatten().ok_or(BodyError::Missing("content"));
+        match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
+            (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
+            (content, title) => Ok(New { title: title?, content: content? }),
         }
     }
-}
 
-impl UpdateFields {
     /// The update that these fields ask for. Size is checked before anything else. `key` is the page's key, which may
     /// not be in any field.
-    pub(super) fn check(self, key: &EditKey) -> Result<Update, BodyError> {
+    pub(super) fn check_update(self, key: &EditKey) -> Body<Update> {
         let text = match (self.content, self.edits) {
             (None, None) => TextUpdate::Keep,
             (Some(None), None) => return Err(BodyError::NullContent),
@@ -190,6 +189,6 @@ impl UpdateFields {
             Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
             None => None,
         };
-        Ok(Update { title, text, if_updated_at })
+        Ok(Update { head: HeadChanges { title }, text, if_updated_at })
     }
 }

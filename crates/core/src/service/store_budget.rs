@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::error::ServiceError;
-use crate::ports::deadline::needed_by;
 use crate::ports::page_store::StoreError;
 
 /// Longest time that a request waits for the page store before the client learns that the store is unavailable.
@@ -15,23 +14,35 @@ use crate::ports::page_store::StoreError;
 /// [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
+/// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
 pub(super) struct StoreBudget {
     left: Duration,
+    deadline: Instant,
 }
 
 impl StoreBudget {
-    pub(super) fn new() -> Self {
-        Self { left: STORE_BUDGET }
+    pub(super) fn new(deadline: Instant) -> Self {
+        Self { left: STORE_BUDGET, deadline }
     }
 
-    /// The answer to `call`, if it comes within the rest of the budget. The store is told how much is left. After
-    /// [`ServiceError::DeadlinePassed`] the outcome of the call is unknown.
+    /// The whole budget again, for another attempt.
+    pub(super) fn renew(&mut self) {
+        self.left = STORE_BUDGET;
+    }
+
+    /// The time by which the answer to a call that begins now is needed.
+    pub(super) fn needed_by(&self) -> Instant {
+        self.deadline.min(Instant::now() + self.left)
+    }
+
+    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] the outcome
+    /// of the call is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, ServiceError> {
         let began = Instant::now();
-        let answer = timeout(self.left, needed_by(began + self.left, call)).await;
+        let answer = timeout(self.left, call).await;
         self.left = self.left.saturating_sub(began.elapsed());
         Ok(answer.map_err(|_| ServiceError::DeadlinePassed)??)
     }
@@ -41,32 +52,30 @@ impl StoreBudget {
 mod tests {
     use tokio::time::sleep;
 
-    use super::super::{DEADLINE, within_deadline};
+    use super::super::DEADLINE;
     use super::*;
-    use crate::ports::deadline::current;
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_is_told_the_rest_of_the_budget() {
-        let mut budget = StoreBudget::new();
+    async fn a_write_is_told_the_rest_of_the_budget() {
+        let mut budget = StoreBudget::new(Instant::now() + DEADLINE + DEADLINE);
+        assert_eq!(budget.needed_by(), Instant::now() + STORE_BUDGET);
         let slow = async {
             sleep(Duration::from_secs(1)).await;
-            Ok(current())
+            Ok(())
         };
-        let began = Instant::now();
-        assert_eq!(budget.wait(slow).await.unwrap(), Some(began + STORE_BUDGET));
+        budget.wait(slow).await.unwrap();
         // Time between two calls does not count.
-        sleep(Duration::from_secs(10)).await;
+        sleep(Duration::from_secs(2)).await;
         let rest = STORE_BUDGET.saturating_sub(Duration::from_secs(1));
-        assert_eq!(budget.wait(async { Ok(current()) }).await.unwrap(), Some(Instant::now() + rest));
+        assert_eq!(budget.needed_by(), Instant::now() + rest);
+        budget.renew();
+        assert_eq!(budget.needed_by(), Instant::now() + STORE_BUDGET);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_is_told_the_requests_deadline_if_that_comes_first() {
-        let began = Instant::now();
-        let told = within_deadline(began, async {
-            sleep(Duration::from_secs(4)).await;
-            StoreBudget::new().wait(async { Ok(current()) }).await
-        });
-        assert_eq!(told.await.unwrap(), Some(began + DEADLINE));
+    async fn a_write_is_told_the_requests_deadline_if_that_comes_first() {
+        let deadline = Instant::now() + DEADLINE;
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(StoreBudget::new(deadline).needed_by(), deadline);
     }
 }

@@ -4,12 +4,12 @@ use tokio::time::Instant;
 
 use super::error::{FormError, ServiceError, TokenError};
 use super::request::Credential;
-use super::{Limited, PageService, StoreBudget, within_deadline};
+use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::oauth::{GRANT_TYPE, SCOPES};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::Head;
+use crate::ports::page_store::Lookup;
 use crate::ports::rate_limiter::LimitKind;
 
 /// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
@@ -39,17 +39,18 @@ impl PageService {
     ) -> Limited<EditKey> {
         let exchange = async {
             let form = form.await;
-            within_deadline(Instant::now(), self.exchange(form)).await
+            let deadline = deadline();
+            until(deadline, self.exchange(form, deadline)).await
         };
         self.admit(LimitKind::Token, client, exchange).await
     }
 
-    async fn exchange(&self, form: Result<TokenForm, FormError>) -> Result<EditKey, ServiceError> {
+    async fn exchange(&self, form: Result<TokenForm, FormError>, deadline: Instant) -> Result<EditKey, ServiceError> {
         let form = form.map_err(TokenError::Form)?;
         if form.grant_type != GRANT_TYPE {
             return Err(TokenError::UnsupportedGrant.into());
         }
-        let key = self.authenticated(form.client.ok_or(TokenError::NoClient)?).await?;
+        let key = self.authenticated(form.client.ok_or(TokenError::NoClient)?, deadline).await?;
         let known = |scope: &str| SCOPES.iter().any(|(name, _)| *name == scope);
         if form.scope.split(' ').filter(|scope| !scope.is_empty()).all(known) {
             Ok(key)
@@ -60,9 +61,9 @@ impl PageService {
 
     /// Checks the slug and the key of `client`, and returns the key. Hashes are compared in constant time. Whether a
     /// page exists is not a secret, so the answer for a missing page may take another time.
-    async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
+    async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
-        let Head::Active(head) = StoreBudget::new().wait(self.store.head(&slug)).await? else {
+        let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.store.head(&slug)).await? else {
             return Err(TokenError::WrongClient.into());
         };
         Ok(client.secret.open(head.key_hash).map_err(|_| TokenError::WrongClient)?.clone())

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
 use super::large_reads::ReadPermit;
-use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
+use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update};
 use super::write_turns::Place;
-use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
+use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
@@ -67,14 +67,14 @@ impl Base {
     fn state(&self) -> PageState {
         match self {
             Self::Read(head) => head.state(),
-            Self::Written(page) => page.state(),
+            Self::Written(page) => page.head.state(),
         }
     }
 
     fn into_head(self) -> PageHead {
         match self {
             Self::Read(head) => head,
-            Self::Written(page) => page.head(),
+            Self::Written(page) => page.head.clone(),
         }
     }
 }
@@ -104,7 +104,7 @@ impl PageService {
         requester: impl Into<Requester>,
         slug: &str,
         credential: &Credential,
-        body: impl Future<Output = Body<UpdateFields>>,
+        body: impl Future<Output = Body<PageFields>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
         let requester = requester.into();
@@ -123,13 +123,13 @@ impl PageService {
         &self,
         slug: &Slug,
         credential: &Credential,
-        body: impl Future<Output = Body<UpdateFields>>,
+        body: impl Future<Output = Body<PageFields>>,
         precondition: &Precondition,
         purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
-        let mut began = Instant::now();
-        let mut opened = within_deadline(began, self.opened(slug, credential)).await?;
+        let mut ends = deadline();
+        let mut opened = until(ends, self.opened(slug, credential, ends)).await?;
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
@@ -137,16 +137,16 @@ impl PageService {
             // body has arrived, so its head is read again.
             drop(opened);
             let body = body.await;
-            began = Instant::now();
-            opened = within_deadline(began, self.opened(slug, credential)).await?;
+            ends = deadline();
+            opened = until(ends, self.opened(slug, credential, ends)).await?;
             body
         };
-        within_deadline(began, self.apply(opened, credential, body, precondition, purpose)).await
+        until(ends, self.apply(opened, credential, body, precondition, purpose)).await
     }
 
     /// The head of the page under `slug`, if `credential` is its key, and a place among the page's writers.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<Opened, ServiceError> {
-        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new());
+    async fn opened(&self, slug: &Slug, credential: &Credential, deadline: Instant) -> Result<Opened, ServiceError> {
+        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new(deadline));
         let head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         Ok(Opened { place, head, store_budget })
@@ -156,13 +156,13 @@ impl PageService {
         &self,
         opened: Opened,
         credential: &Credential,
-        body: Body<UpdateFields>,
+        body: Body<PageFields>,
         precondition: &Precondition,
         purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
         let Opened { place, head, mut store_budget } = opened;
         let key = credential.open(head.key_hash)?;
-        let update = body?.check(key)?;
+        let update = body?.check_update(key)?;
         let rendered = match &update.text {
             TextUpdate::Replace(content) => Some(self.publishable(content, key, purpose).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
@@ -171,7 +171,7 @@ impl PageService {
         edit.check_state(head.state())?;
         if edit.update.is_empty() {
             let (page, _permit) = self.page_with_permit(head, &mut store_budget).await?;
-            edit.check_state(page.state())?;
+            edit.check_state(page.head.state())?;
             return Ok(self.rendering.current(page).await);
         }
         let slug = head.slug.clone();
@@ -183,7 +183,8 @@ impl PageService {
         loop {
             let (expected, next, _held) = self.next(base, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
-            let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
+            let record = Record::Active(Arc::clone(&next));
+            let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 CasResult::Swapped => {
                     turn.hand_on(Arc::clone(&next));
@@ -192,7 +193,7 @@ impl PageService {
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => back_off(&self.random).await,
             }
-            store_budget = StoreBudget::new();
+            store_budget.renew();
             base = Base::Read(self.existing_head(&slug, &mut store_budget).await?);
         }
     }
@@ -209,8 +210,9 @@ impl PageService {
         edit.check_state(base.state())?;
         if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
             let head = base.into_head();
-            let next = head.rewritten(update.title.clone(), content.clone(), rendered.clone(), self.clock.now());
-            return Ok((head.version, next, Held::Rendered));
+            let version = head.version;
+            let head = head.updated(update.head.clone(), self.clock.now());
+            return Ok((version, Page::new(head, content.clone(), rendered.clone()), Held::Rendered));
         }
         let (page, permit) = match base {
             // Those who wait for a permit share this page.
@@ -220,8 +222,8 @@ impl PageService {
             },
             Base::Read(head) => self.page_with_permit(head, store_budget).await?,
         };
-        edit.check_state(page.state())?;
-        let version = page.version;
+        edit.check_state(page.head.state())?;
+        let version = page.head.version;
         let (next, held) = self.with_parts_replaced(page, permit, edit).await?;
         Ok((version, next, held))
     }
@@ -251,19 +253,19 @@ impl PageService {
         edit: &Edit<'_>,
     ) -> Result<(Page, Held), ServiceError> {
         let Edit { update, key, purpose, .. } = edit;
-        let title = update.title.clone();
+        let changes = update.head.clone();
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
-            let page = self.rendering.current(page).await;
-            return Ok((Arc::unwrap_or_clone(page).retitled(title, self.clock.now()), Held::Page(permit)));
+            let Page { head, text } = Arc::unwrap_or_clone(self.rendering.current(page).await);
+            return Ok((Page { head: head.updated(changes, self.clock.now()), text }, Held::Page(permit)));
         };
-        let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
+        let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
         // Many may wait to be rendered, and none of them needs the old text.
-        let head = page.head();
+        let head = page.head.clone();
         drop((page, permit));
         let Made { rendered, memory, .. } = self.publishable(&content, key, *purpose).await?;
-        Ok((head.rewritten(title, content, rendered, self.clock.now()), Held::Html(memory)))
+        Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), Held::Html(memory)))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character

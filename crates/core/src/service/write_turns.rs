@@ -120,7 +120,7 @@ impl Turn {
     /// The page as the last writer has written it, if that is newer than `read`, the head that this writer has read since
     /// it took its place.
     pub(super) fn written_after(&self, read: &PageHead) -> Option<Arc<Page>> {
-        self.written().clone().filter(|page| page.updated_at > read.updated_at)
+        self.written().clone().filter(|page| page.head.updated_at > read.updated_at)
     }
 
     /// Ends the turn, and hands on `page`, which was just written.
@@ -143,28 +143,30 @@ mod tests {
     use crate::domain::markdown::Rendered;
     use crate::domain::page::PageVersion;
     use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
 
     fn slug() -> Slug {
         Slug::parse("a-page-22222222").unwrap()
     }
 
     fn page(version: u64) -> Arc<Page> {
-        Arc::new(Page {
-            slug: slug(),
-            title: None,
-            content: Content::parse("a".to_owned()).unwrap(),
-            rendered: Rendered::default(),
-            key_hash: EditKey::random(|_| 0).hash(),
+        let head = PageHead {
             version: PageVersion::new(version),
-            created_at: UnixMillis::new(1000),
             updated_at: UnixMillis::new(1000 + version.cast_signed()),
-        })
+            ..PageHead::first(
+                slug(),
+                Title::parse("A page").unwrap(),
+                EditKey::random(|_| 0).hash(),
+                UnixMillis::new(1000),
+            )
+        };
+        Arc::new(Page::new(head, Content::parse("a".to_owned()).unwrap(), Rendered::default()))
     }
 
     #[tokio::test(start_paused = true)]
     async fn writers_of_one_page_go_in_the_order_of_their_arrival_and_get_what_was_written_last() {
         let turns = WriteTurns::default();
-        let read = page(1).head();
+        let read = page(1).head.clone();
         let first = turns.place(&slug()).turn().await;
         assert!(first.written_after(&read).is_none());
         let (mut second, mut third) = (Box::pin(turns.place(&slug()).turn()), Box::pin(turns.place(&slug()).turn()));
@@ -172,10 +174,10 @@ mod tests {
         first.hand_on(page(2));
         assert!(third.as_mut().now_or_never().is_none(), "it is the second's turn");
         let second = second.await;
-        assert_eq!(second.written_after(&read).unwrap().version, PageVersion::new(2));
+        assert_eq!(second.written_after(&read).unwrap().head.version, PageVersion::new(2));
         // The second's write fails, so the first's is the last that is known.
         drop(second);
-        assert_eq!(third.await.written_after(&read).unwrap().version, PageVersion::new(2));
+        assert_eq!(third.await.written_after(&read).unwrap().head.version, PageVersion::new(2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -185,7 +187,7 @@ mod tests {
         let second = turns.place(&slug());
         first.hand_on(page(2));
         let second = second.turn().await;
-        assert_eq!(second.written_after(&page(1).head()).unwrap().version, PageVersion::new(2));
+        assert_eq!(second.written_after(&page(1).head).unwrap().head.version, PageVersion::new(2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -194,7 +196,7 @@ mod tests {
         let first = turns.place(&slug()).turn().await;
         let second = turns.place(&slug());
         first.hand_on(page(2));
-        assert!(second.turn().await.written_after(&page(2).head()).is_none());
+        assert!(second.turn().await.written_after(&page(2).head).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,7 +204,7 @@ mod tests {
         let turns = WriteTurns::default();
         turns.place(&slug()).turn().await.hand_on(page(2));
         assert!(turns.queues().is_empty());
-        assert!(turns.place(&slug()).turn().await.written_after(&page(1).head()).is_none());
+        assert!(turns.place(&slug()).turn().await.written_after(&page(1).head).is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_scan::ScanLimit;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, page};
+use crate::support::pages::{CREATED, edited, page, with_head};
 use crate::support::scans::{all, of};
 
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     for page in &pages {
-        store.insert_if_absent(page.clone()).await.unwrap();
+        store.insert_if_absent(page.clone(), None).await.unwrap();
     }
     pages
 }
@@ -28,10 +28,10 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batc
         assert!(batch.records.is_empty() && batch.next.is_none(), "{name}: an empty store has nothing to scan");
 
         let pages = filled(&*store, 23).await;
-        let tombstone = pages[7].head().tombstone(UnixMillis::new(CREATED + 1));
-        store.compare_and_set(pages[7].version, Record::Deleted(tombstone.clone())).await.unwrap();
+        let tombstone = pages[7].head.tombstone(UnixMillis::new(CREATED + 1));
+        store.compare_and_set(pages[7].head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
         let mut expected: BTreeMap<_, _> =
-            pages.iter().map(|page| (page.slug.to_string(), Record::Active(page.clone()))).collect();
+            pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         for records in [1, 2, 22, 23, 24, 1000] {
             assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
@@ -57,19 +57,19 @@ async fn pages_that_are_there_all_the_time_are_found_once_however_others_change(
             if at.is_none() {
                 break;
             }
-            store.insert_if_absent(Arc::new(page("new"))).await.unwrap();
+            store.insert_if_absent(Arc::new(page("new")), None).await.unwrap();
             if let Some(changed) = pages.get(round) {
                 let next = if round % 2 == 0 {
                     Record::Active(edited(changed, "changed"))
                 } else {
-                    Record::Deleted(changed.head().tombstone(UnixMillis::new(CREATED + 9)))
+                    Record::Deleted(changed.head.tombstone(UnixMillis::new(CREATED + 9)))
                 };
-                store.compare_and_set(changed.version, next).await.unwrap();
+                store.compare_and_set(changed.head.version, next, None).await.unwrap();
             }
         }
         for page in &pages {
-            let times = found.iter().filter(|slug| **slug == page.slug).count();
-            assert_eq!(times, 1, "{name}: {}", page.slug);
+            let times = found.iter().filter(|slug| **slug == page.head.slug).count();
+            assert_eq!(times, 1, "{name}: {}", page.head.slug);
         }
     }
 }
@@ -78,7 +78,7 @@ async fn pages_that_are_there_all_the_time_are_found_once_however_others_change(
 async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        let gone = page("gone").head().tombstone(UnixMillis::new(CREATED + 5));
+        let gone = page("gone").head.tombstone(UnixMillis::new(CREATED + 5));
         let now = UnixMillis::new(CREATED + 9);
         let import = async |tombstone| store.insert_tombstone_if_absent(tombstone, now).await.unwrap();
         assert_eq!(import(gone.clone()).await, InsertResult::Inserted, "{name}");
@@ -86,10 +86,10 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
         assert_eq!(import(gone).await, InsertResult::SlugTaken, "{name}");
 
         let page = Arc::new(page("there"));
-        store.insert_if_absent(page.clone()).await.unwrap();
-        let late = page.head().tombstone(UnixMillis::new(CREATED + 5));
+        store.insert_if_absent(page.clone(), None).await.unwrap();
+        let late = page.head.tombstone(UnixMillis::new(CREATED + 5));
         assert_eq!(import(late).await, InsertResult::SlugTaken, "{name}");
-        assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{name}");
+        assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{name}");
     }
 }
 
@@ -98,29 +98,28 @@ async fn an_imported_record_replaces_only_the_state_that_it_was_compared_with_ev
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let there = Arc::new(page("there"));
-        let at = |seconds: i64, content: &str| Page {
-            version: there.version,
-            updated_at: UnixMillis::new(CREATED + 1000 * seconds),
-            ..Page::clone(&edited(&there, content))
+        let at = |seconds: i64, content: &str| {
+            let updated_at = UnixMillis::new(CREATED + 1000 * seconds);
+            with_head(&edited(&there, content), |head| PageHead { version: there.head.version, updated_at, ..head })
         };
-        let (early, late) = (Arc::new(at(1, "early")), Arc::new(at(2, "late")));
-        let tombstone = there.head().tombstone(UnixMillis::new(CREATED + 3000));
-        store.insert_if_absent(there.clone()).await.unwrap();
+        let (early, late) = (at(1, "early"), at(2, "late"));
+        let tombstone = there.head.tombstone(UnixMillis::new(CREATED + 3000));
+        store.insert_if_absent(there.clone(), None).await.unwrap();
         let replace = async |expected, next| store.replace(expected, next, UnixMillis::new(CREATED)).await.unwrap();
 
-        let stored = replace(there.state(), Record::Active(late.clone())).await;
+        let stored = replace(there.head.state(), Record::Active(late.clone())).await;
         assert_eq!(stored, CasResult::Swapped, "{name}");
         for record in [Record::Active(early), Record::Deleted(tombstone.clone())] {
-            assert_eq!(replace(there.state(), record).await, CasResult::Stale, "{name}");
+            assert_eq!(replace(there.head.state(), record).await, CasResult::Stale, "{name}");
         }
-        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Active(late.clone()), "{name}");
+        assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(late.clone()), "{name}");
 
-        let newer = Arc::new(Page { version: PageVersion::new(9), ..Page::clone(&late) });
-        let stored = replace(late.state(), Record::Active(newer.clone())).await;
+        let newer = with_head(&late, |head| PageHead { version: PageVersion::new(9), ..head });
+        let stored = replace(late.head.state(), Record::Active(newer.clone())).await;
         assert_eq!(stored, CasResult::Swapped, "{name}: versions may be skipped");
-        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Active(newer.clone()), "{name}");
-        assert_eq!(replace(newer.state(), Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
-        assert_eq!(replace(newer.state(), Record::Active(newer)).await, CasResult::Stale, "{name}");
-        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
+        assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(newer.clone()), "{name}");
+        assert_eq!(replace(newer.head.state(), Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
+        assert_eq!(replace(newer.head.state(), Record::Active(newer)).await, CasResult::Stale, "{name}");
+        assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
     }
 }

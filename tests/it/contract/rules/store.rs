@@ -6,15 +6,14 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::domain::content::Content;
 use handbill::domain::language::Language;
-use handbill::domain::markdown::render;
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{HeadChanges, PageVersion};
 use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, Record};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
 
 use super::super::backends::stores;
-use crate::support::pages::{CREATED, edited, page, page_at, slug};
+use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 #[tokio::test]
 async fn a_slug_that_was_never_inserted_is_absent() {
@@ -28,12 +27,12 @@ async fn an_inserted_page_is_found_as_it_was_given() {
     for store in stores().await {
         let page = Arc::new(page("# Text"));
         assert_eq!(
-            store.backend.insert_if_absent(page.clone()).await.unwrap(),
+            store.backend.insert_if_absent(page.clone(), None).await.unwrap(),
             InsertResult::Inserted,
             "{}",
             store.name
         );
-        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
+        assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
     }
 }
 
@@ -41,17 +40,17 @@ async fn an_inserted_page_is_found_as_it_was_given() {
 async fn a_page_without_a_title_and_every_other_field_is_kept() {
     for store in stores().await {
         let mut untitled = page("text");
-        untitled.title = None;
-        untitled.rendered.excerpt = "How it begins…".to_owned();
-        untitled.rendered.code_blocks = vec![0, 5, 4_000_000];
-        untitled.rendered.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
-        untitled.rendered.language = Language::from_code("de");
-        untitled.rendered.renderer_version = u16::MAX;
-        untitled.version = PageVersion::new(1 << 40);
-        untitled.updated_at = UnixMillis::new(CREATED + 1);
+        untitled.head.title = None;
+        untitled.text.excerpt = "How it begins…".to_owned();
+        untitled.text.code_blocks = vec![0, 5, 4_000_000];
+        untitled.head.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
+        untitled.text.language = Language::from_code("de");
+        untitled.head.renderer_version = u16::MAX;
+        untitled.head.version = PageVersion::new(1 << 40);
+        untitled.head.updated_at = UnixMillis::new(CREATED + 1);
         let page = Arc::new(untitled);
-        store.backend.insert_if_absent(page.clone()).await.unwrap();
-        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
+        store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+        assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
     }
 }
 
@@ -64,11 +63,11 @@ async fn content_is_kept_byte_for_byte() {
     for store in stores().await {
         for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
             let page = Arc::new(page(content));
-            store.backend.insert_if_absent(page.clone()).await.unwrap();
-            let Lookup::Active(found) = store.backend.lookup(&page.slug).await.unwrap() else {
+            store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+            let Lookup::Active(found) = store.backend.lookup(&page.head.slug).await.unwrap() else {
                 panic!("{}", store.name)
             };
-            assert_eq!(found.content.as_str().as_bytes(), content.as_bytes(), "{}", store.name);
+            assert_eq!(found.text.content.as_str().as_bytes(), content.as_bytes(), "{}", store.name);
             assert_eq!(found, page, "{}", store.name);
         }
     }
@@ -78,11 +77,11 @@ async fn content_is_kept_byte_for_byte() {
 async fn a_taken_slug_is_refused_and_its_page_stays() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        let second = Arc::new(page_at(first.slug.clone(), "second"));
-        store.backend.insert_if_absent(first.clone()).await.unwrap();
-        let inserted = store.backend.insert_if_absent(second).await.unwrap();
+        let second = Arc::new(page_at(first.head.slug.clone(), "second"));
+        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
+        let inserted = store.backend.insert_if_absent(second, None).await.unwrap();
         assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
-        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
     }
 }
 
@@ -90,13 +89,14 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
 async fn a_page_of_the_expected_version_is_replaced() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
         let mut expected = first;
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
-            let swapped = store.backend.compare_and_set(expected.version, Record::Active(next.clone())).await.unwrap();
+            let swapped =
+                store.backend.compare_and_set(expected.head.version, Record::Active(next.clone()), None).await.unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
-            let found = store.backend.lookup(&next.slug).await.unwrap();
+            let found = store.backend.lookup(&next.head.slug).await.unwrap();
             assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
             expected = next;
         }
@@ -107,18 +107,18 @@ async fn a_page_of_the_expected_version_is_replaced() {
 async fn a_head_is_that_of_the_record_and_leads_to_its_whole_page() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        assert_eq!(store.head(&slug()).await.unwrap(), Head::Absent, "{name}");
+        assert_eq!(store.head(&slug()).await.unwrap(), Lookup::Absent, "{name}");
         let mut first = page("See <https://a.example>");
-        first.rendered.renderer_version = 7;
+        first.head.renderer_version = 7;
         let first = Arc::new(first);
-        store.insert_if_absent(first.clone()).await.unwrap();
-        let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
-        assert_eq!(head, first.head(), "{name}");
+        store.insert_if_absent(first.clone(), None).await.unwrap();
+        let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
+        assert_eq!(head, first.head, "{name}");
         assert_eq!(store.page(&head).await.unwrap(), Some(first.clone()), "{name}");
 
-        let deleted = first.head().tombstone(UnixMillis::new(CREATED + 5));
-        store.compare_and_set(first.version, Record::Deleted(deleted.clone())).await.unwrap();
-        assert_eq!(store.head(&first.slug).await.unwrap(), Head::Deleted(deleted), "{name}");
+        let deleted = first.head.tombstone(UnixMillis::new(CREATED + 5));
+        store.compare_and_set(first.head.version, Record::Deleted(deleted.clone()), None).await.unwrap();
+        assert_eq!(store.head(&first.head.slug).await.unwrap(), Lookup::Deleted(deleted), "{name}");
         assert_eq!(store.page(&head).await.unwrap(), None, "{name}");
     }
 }
@@ -128,21 +128,20 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("first"));
-        store.insert_if_absent(first.clone()).await.unwrap();
-        let Lookup::Active(mut found) = store.lookup(&first.slug).await.unwrap() else { panic!("{name}") };
+        store.insert_if_absent(first.clone(), None).await.unwrap();
+        let Lookup::Active(mut found) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
             let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
-            let next = Arc::new(Page::clone(&found).retitled(title, UnixMillis::new(CREATED + round)));
-            let swapped = store.compare_and_set(found.version, Record::Active(next.clone())).await.unwrap();
+            let next = with_head(&found, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED + round)));
+            let swapped = store.compare_and_set(found.head.version, Record::Active(next.clone()), None).await.unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{name}");
-            let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
+            let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(store.page(&head).await.unwrap(), Some(next.clone()), "{name}");
-            let next =
-                Arc::new(head.rewritten(None, content(round), render(content(round).as_str()), UnixMillis::new(0)));
-            let swapped = store.compare_and_set(head.version, Record::Active(next.clone())).await.unwrap();
+            let next = edited(&next, content(round).as_str());
+            let swapped = store.compare_and_set(head.version, Record::Active(next.clone()), None).await.unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{name}");
             assert_eq!(store.page(&head).await.unwrap(), None, "{name}: the text was replaced");
-            let Lookup::Active(present) = store.lookup(&first.slug).await.unwrap() else { panic!("{name}") };
+            let Lookup::Active(present) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(present, next, "{name}");
             found = present;
         }
@@ -158,20 +157,22 @@ async fn a_stale_version_changes_nothing() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = edited(&first, "second");
-        store.backend.insert_if_absent(first.clone()).await.unwrap();
-        store.backend.compare_and_set(first.version, Record::Active(second.clone())).await.unwrap();
+        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
+        store.backend.compare_and_set(first.head.version, Record::Active(second.clone()), None).await.unwrap();
 
         let late = edited(&first, "late");
-        let swapped = store.backend.compare_and_set(first.version, Record::Active(late.clone())).await.unwrap();
+        let swapped =
+            store.backend.compare_and_set(first.head.version, Record::Active(late.clone()), None).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         let early = edited(&second, "early");
-        let swapped = store.backend.compare_and_set(early.version, Record::Active(early)).await.unwrap();
+        let swapped = store.backend.compare_and_set(early.head.version, Record::Active(early), None).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
-        let tombstone = first.head().tombstone(UnixMillis::new(CREATED));
-        let swapped = store.backend.compare_and_set(first.version, Record::Deleted(tombstone)).await.unwrap();
+        let tombstone = first.head.tombstone(UnixMillis::new(CREATED));
+        let swapped =
+            store.backend.compare_and_set(first.head.version, Record::Deleted(tombstone), None).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
 
-        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
     }
 }
 
@@ -180,9 +181,9 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
     for store in stores().await {
         let first = page("first");
         let next = edited(&first, "next");
-        let swapped = store.backend.compare_and_set(first.version, Record::Active(next)).await.unwrap();
+        let swapped = store.backend.compare_and_set(first.head.version, Record::Active(next), None).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
-        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
     }
 }
 
@@ -190,23 +191,23 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
 async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     for store in stores().await {
         let page = Arc::new(page("text"));
-        let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 5));
-        store.backend.insert_if_absent(page.clone()).await.unwrap();
+        let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
+        store.backend.insert_if_absent(page.clone(), None).await.unwrap();
         let deleted = Record::Deleted(tombstone.clone());
-        let swapped = store.backend.compare_and_set(page.version, deleted.clone()).await.unwrap();
+        let swapped = store.backend.compare_and_set(page.head.version, deleted.clone(), None).await.unwrap();
         assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
 
-        let again = Arc::new(page_at(page.slug.clone(), "again"));
-        let inserted = store.backend.insert_if_absent(again).await.unwrap();
+        let again = Arc::new(page_at(page.head.slug.clone(), "again"));
+        let inserted = store.backend.insert_if_absent(again, None).await.unwrap();
         assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
-        for version in [page.version, tombstone.version] {
+        for version in [page.head.version, tombstone.version] {
             let revived = Record::Active(edited(&page, "revived"));
-            let swapped = store.backend.compare_and_set(version, revived).await.unwrap();
+            let swapped = store.backend.compare_and_set(version, revived, None).await.unwrap();
             assert_eq!(swapped, CasResult::Stale, "{}", store.name);
-            let swapped = store.backend.compare_and_set(version, deleted.clone()).await.unwrap();
+            let swapped = store.backend.compare_and_set(version, deleted.clone(), None).await.unwrap();
             assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         }
-        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+        assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
     }
 }
 
@@ -216,12 +217,20 @@ async fn a_tombstone_keeps_why_an_operator_took_the_page_down_and_who() {
         for reason in TakedownReason::ALL {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
-            let tombstone = page.head().taken_down(takedown, UnixMillis::new(CREATED + 5));
-            store.backend.insert_if_absent(page.clone()).await.unwrap();
-            let swapped =
-                store.backend.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();
+            let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
+            store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+            let swapped = store
+                .backend
+                .compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None)
+                .await
+                .unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
-            assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+            assert_eq!(
+                store.backend.lookup(&page.head.slug).await.unwrap(),
+                Lookup::Deleted(tombstone),
+                "{}",
+                store.name
+            );
         }
     }
 }
@@ -232,7 +241,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
         let slug = slug();
         let racing = (0..32).map(|racer| {
             let (store, page) = (store.backend.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
-            tokio::spawn(async move { (store.insert_if_absent(page.clone()).await.unwrap(), page) })
+            tokio::spawn(async move { (store.insert_if_absent(page.clone(), None).await.unwrap(), page) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == InsertResult::Inserted).collect();
@@ -246,15 +255,15 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
 async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
         let racing = (0..32).map(|racer| {
-            let (store, expected) = (store.backend.clone(), first.version);
+            let (store, expected) = (store.backend.clone(), first.head.version);
             let next = if racer % 4 == 0 {
-                Record::Deleted(first.head().tombstone(UnixMillis::new(CREATED + racer)))
+                Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED + racer)))
             } else {
                 Record::Active(edited(&first, &format!("racer {racer}")))
             };
-            tokio::spawn(async move { (store.compare_and_set(expected, next.clone()).await.unwrap(), next) })
+            tokio::spawn(async move { (store.compare_and_set(expected, next.clone(), None).await.unwrap(), next) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == CasResult::Swapped).collect();
@@ -263,7 +272,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
             Record::Active(page) => Lookup::Active(page),
             Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
         };
-        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), expected, "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), expected, "{}", store.name);
     }
 }
 
@@ -274,11 +283,11 @@ async fn every_writer_finds_its_own_write_at_once() {
             let store = store.backend.clone();
             tokio::spawn(async move {
                 let page = Arc::new(page(&format!("writer {writer}")));
-                store.insert_if_absent(page.clone()).await.unwrap();
-                assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
+                store.insert_if_absent(page.clone(), None).await.unwrap();
+                assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page.clone()));
                 let next = edited(&page, "edited");
-                store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-                assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(next));
+                store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
+                assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(next));
             })
         });
         for writer in join_all(writers).await {
@@ -291,32 +300,32 @@ async fn every_writer_finds_its_own_write_at_once() {
 async fn a_call_whose_caller_disconnected_is_done_wholly_or_not_at_all() {
     for store in stores().await {
         let kept = Arc::new(page("kept"));
-        store.backend.insert_if_absent(kept.clone()).await.unwrap();
+        store.backend.insert_if_absent(kept.clone(), None).await.unwrap();
         let mut abandoned = Vec::new();
         for round in 0..20 {
             let page = Arc::new(page(&"abandoned ".repeat(round + 1)));
-            let mut insert = store.backend.insert_if_absent(page.clone());
+            let mut insert = store.backend.insert_if_absent(page.clone(), None);
             let _ = (&mut insert).now_or_never();
             drop(insert);
             abandoned.push(page);
         }
-        let mut lookup = store.backend.lookup(&kept.slug);
+        let mut lookup = store.backend.lookup(&kept.head.slug);
         let _ = (&mut lookup).now_or_never();
         drop(lookup);
 
         // When this insert is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
         assert_eq!(
-            store.backend.insert_if_absent(after.clone()).await.unwrap(),
+            store.backend.insert_if_absent(after.clone(), None).await.unwrap(),
             InsertResult::Inserted,
             "{}",
             store.name
         );
         for page in abandoned {
-            let found = store.backend.lookup(&page.slug).await.unwrap();
+            let found = store.backend.lookup(&page.head.slug).await.unwrap();
             assert!(found == Lookup::Absent || found == Lookup::Active(page), "{}", store.name);
         }
-        assert_eq!(store.backend.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept), "{}", store.name);
-        assert_eq!(store.backend.lookup(&after.slug).await.unwrap(), Lookup::Active(after), "{}", store.name);
+        assert_eq!(store.backend.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept), "{}", store.name);
+        assert_eq!(store.backend.lookup(&after.head.slug).await.unwrap(), Lookup::Active(after), "{}", store.name);
     }
 }

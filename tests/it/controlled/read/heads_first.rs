@@ -83,7 +83,7 @@ async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
     let store = HeadsFirst::new();
     let app = replica(&store);
     let slug = "old-page-2222bbbb";
-    store.insert_if_absent(written_by_an_older_renderer(&app, slug)).await.unwrap();
+    store.insert_if_absent(written_by_an_older_renderer(&app, slug), None).await.unwrap();
     let short = app.send(Request::get(format!("/{slug}")).header("if-none-match", "*")).await;
     assert!(!short.expect_status(304).headers.contains_key("x-robots-tag"), "the old renderer's links count no more");
     assert_eq!(store.take_reads(), HEAD_AND_TEXT);

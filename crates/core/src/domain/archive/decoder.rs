@@ -81,7 +81,7 @@ impl Decoder {
                 self.summary = Some(summary.clone());
                 return Ok(Decoded::Trailer(summary));
             }
-            Body::Page(page) => Entry::Page(page.into_page().map_err(malformed)?),
+            Body::Page(page) => page.into_entry().map_err(malformed)?,
             Body::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
         };
         self.digest.update(line);
@@ -106,7 +106,7 @@ pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
     let malformed = |reason| ArchiveError::Malformed { line: 1, reason };
     let covered = line::covered(line).ok_or(ArchiveError::Damaged { line: 1 })?;
     match line::decode(covered).map_err(malformed)? {
-        Body::Page(page) => page.into_page().map(Entry::Page).map_err(malformed),
+        Body::Page(page) => page.into_entry().map_err(malformed),
         Body::Tombstone(tombstone) => tombstone.into_tombstone().map(Entry::Tombstone).map_err(malformed),
         Body::Header(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
     }
@@ -124,26 +124,23 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{ArchivedPage, Encoder, ledger_header, ledger_line};
+    use super::super::{Encoder, ledger_header, ledger_line};
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
-    use crate::domain::page::{PageVersion, Tombstone};
+    use crate::domain::page::{HeadChanges, PageHead, PageVersion, Tombstone};
     use crate::domain::slug::Slug;
     use crate::domain::takedown::{Takedown, TakedownReason};
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
     fn page(title: Option<&str>, content: &str) -> Entry {
-        Entry::Page(ArchivedPage {
-            slug: Slug::parse("a-page-22222222").unwrap(),
-            title: title.map(|title| Title::parse(title).unwrap()),
-            content: Content::parse(content.to_owned()).unwrap(),
-            key_hash: EditKey::random(|_| 7).hash(),
-            version: PageVersion::new(3),
-            created_at: UnixMillis::new(-5),
-            updated_at: UnixMillis::new(1_795_235_400_123),
-        })
+        let (slug, first) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
+        let title = title.map(|title| Title::parse(title).unwrap());
+        let head = PageHead::first(slug, first, EditKey::random(|_| 7).hash(), UnixMillis::new(-5))
+            .updated(HeadChanges { title: Some(title) }, UnixMillis::new(1_795_235_400_123));
+        let head = PageHead { version: PageVersion::new(3), ..head };
+        Entry::Page(head, Content::parse(content.to_owned()).unwrap())
     }
 
     fn tombstone() -> Tombstone {

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{ArchivedPage, Entry, EntryError, Format, Header, VERSION};
+use super::{Entry, EntryError, Format, Header, VERSION};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
-use crate::domain::page::{PageVersion, Tombstone};
+use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
@@ -29,7 +29,7 @@ const SUM_DIGITS: usize = 32;
 pub(super) enum Body<'a> {
     Header(HeaderJson),
     #[serde(borrow)]
-    Page(PageJson<'a>),
+    Page(PageLine<'a>),
     #[serde(borrow)]
     Tombstone(TombstoneJson<'a>),
     Trailer(TrailerJson),
@@ -47,7 +47,7 @@ pub(super) struct HeaderJson {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageJson<'a> {
+pub(super) struct PageLine<'a> {
     slug: Cow<'a, str>,
     version: u64,
     created_at_ms: i64,
@@ -109,7 +109,7 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
     Ok(match body {
         Body::Header(header) => Body::Header(header),
         Body::Trailer(trailer) => Body::Trailer(trailer),
-        Body::Page(page) => Body::Page(PageJson {
+        Body::Page(page) => Body::Page(PageLine {
             slug: owned(page.slug),
             key_sha256: owned(page.key_sha256),
             title: page.title.map(owned),
@@ -183,14 +183,14 @@ impl HeaderJson {
 impl<'a> Body<'a> {
     pub(super) fn of(entry: &'a Entry) -> Self {
         match entry {
-            Entry::Page(page) => Self::Page(PageJson {
-                slug: page.slug.as_str().into(),
-                version: page.version.get(),
-                created_at_ms: page.created_at.get(),
-                updated_at_ms: page.updated_at.get(),
-                key_sha256: hex::encode(page.key_hash.as_bytes()).into(),
-                title: page.title.as_ref().map(|title| title.as_str().into()),
-                content: page.content.as_str().into(),
+            Entry::Page(head, content) => Self::Page(PageLine {
+                slug: head.slug.as_str().into(),
+                version: head.version.get(),
+                created_at_ms: head.created_at.get(),
+                updated_at_ms: head.updated_at.get(),
+                key_sha256: hex::encode(head.key_hash.as_bytes()).into(),
+                title: head.title.as_ref().map(|title| title.as_str().into()),
+                content: content.as_str().into(),
             }),
             Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
         }
@@ -228,16 +228,18 @@ impl TakedownJson<'_> {
     }
 }
 
-impl PageJson<'_> {
-    pub(super) fn into_page(self) -> Result<ArchivedPage, EntryError> {
-        Ok(ArchivedPage {
+impl PageLine<'_> {
+    pub(super) fn into_entry(self) -> Result<Entry, EntryError> {
+        let head = PageHead {
             slug: Slug::parse(&self.slug)?,
             title: self.title.map(|title| Title::parse(&title)).transpose()?,
-            content: Content::parse(self.content.into_owned())?,
             key_hash: key_hash(&self.key_sha256).ok_or(EntryError::KeyHash)?,
             version: version(self.version)?,
             created_at: time(self.created_at_ms)?,
             updated_at: time(self.updated_at_ms)?,
-        })
+            link_origins: Vec::new(),
+            renderer_version: 0,
+        };
+        Ok(Entry::Page(head, Content::parse(self.content.into_owned())?))
     }
 }

@@ -25,13 +25,11 @@ mod precedence;
 use thiserror::Error;
 
 use super::content::{Content, ContentError};
-use super::edit_key::EditKeyHash;
-use super::markdown::Rendered;
-use super::page::{Page, PageState, PageVersion, Tombstone};
+use super::page::{Page, PageHead, Tombstone};
 use super::slug::{NotASlug, Slug};
 use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
-use super::title::{Title, TitleError};
+use super::title::TitleError;
 
 pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
 pub use self::encoder::{Encoder, entry_line, ledger_header, ledger_line};
@@ -64,50 +62,21 @@ pub struct Header {
 /// One record of a store, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    Page(ArchivedPage),
+    /// A page that can be read: its head and its source. The HTML and what is found in it do not travel.
+    Page(PageHead, Content),
     Tombstone(Tombstone),
 }
 
-/// A page without its HTML.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchivedPage {
-    pub slug: Slug,
-    pub title: Option<Title>,
-    pub content: Content,
-    pub key_hash: EditKeyHash,
-    pub version: PageVersion,
-    pub created_at: UnixMillis,
-    pub updated_at: UnixMillis,
-}
-
-impl ArchivedPage {
-    pub fn of(page: &Page) -> Self {
-        Self {
-            slug: page.slug.clone(),
-            title: page.title.clone(),
-            content: page.content.clone(),
-            key_hash: page.key_hash,
-            version: page.version,
-            created_at: page.created_at,
-            updated_at: page.updated_at,
-        }
-    }
-
-    /// The page, with the HTML in `rendered`, which was made from its content.
-    pub fn into_page(self, rendered: Rendered) -> Page {
-        let Self { slug, title, content, key_hash, version, created_at, updated_at } = self;
-        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
-    }
-
-    pub fn state(&self) -> PageState {
-        PageState { version: self.version, updated_at: self.updated_at }
-    }
-}
-
 impl Entry {
+    /// The part of `page` that travels. `Page::new` makes a page of it, and of its source when that is rendered.
+    pub fn of(page: &Page) -> Self {
+        let head = PageHead { link_origins: Vec::new(), renderer_version: 0, ..page.head.clone() };
+        Self::Page(head, page.text.content.clone())
+    }
+
     pub fn slug(&self) -> &Slug {
         match self {
-            Self::Page(page) => &page.slug,
+            Self::Page(head, _) => &head.slug,
             Self::Tombstone(tombstone) => &tombstone.slug,
         }
     }

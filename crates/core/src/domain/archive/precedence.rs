@@ -31,19 +31,19 @@ pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let state = match (stored, imported) {
         (Stored::Absent, _) => return Precedence::Import,
         (Stored::Deleted, Entry::Tombstone(_)) => return Precedence::Same,
-        (Stored::Deleted, Entry::Page(_)) => return Precedence::StaysDeleted,
+        (Stored::Deleted, Entry::Page(..)) => return Precedence::StaysDeleted,
         (Stored::Active(state), _) => state,
     };
     let key = |state: PageState| (state.version, state.updated_at);
     let (found, given) = match imported {
-        Entry::Page(page) => (key(state), key(page.state())),
+        Entry::Page(head, _) => (key(state), key(head.state())),
         Entry::Tombstone(tombstone) => (key(state), (tombstone.version, tombstone.deleted_at)),
     };
     match given.cmp(&found) {
         std::cmp::Ordering::Greater => Precedence::Import,
         std::cmp::Ordering::Less => Precedence::NewerStays,
         std::cmp::Ordering::Equal => match imported {
-            Entry::Page(_) => Precedence::Same,
+            Entry::Page(..) => Precedence::Same,
             Entry::Tombstone(_) => Precedence::Import,
         },
     }
@@ -51,28 +51,23 @@ pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ArchivedPage;
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
-    use crate::domain::page::{PageVersion, Tombstone};
+    use crate::domain::page::{PageHead, PageVersion, Tombstone};
     use crate::domain::slug::Slug;
     use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
 
     fn state(version: u64, updated_at: i64) -> PageState {
         PageState { version: PageVersion::new(version), updated_at: UnixMillis::new(updated_at) }
     }
 
     fn page(version: u64, updated_at: i64) -> Entry {
-        Entry::Page(ArchivedPage {
-            slug: Slug::parse("a-22222222").unwrap(),
-            title: None,
-            content: Content::parse("x".to_owned()).unwrap(),
-            key_hash: EditKey::random(|_| 0).hash(),
-            version: PageVersion::new(version),
-            created_at: UnixMillis::new(0),
-            updated_at: UnixMillis::new(updated_at),
-        })
+        let (slug, title) = (Slug::parse("a-22222222").unwrap(), Title::parse("a").unwrap());
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(0));
+        let PageState { version, updated_at } = state(version, updated_at);
+        Entry::Page(PageHead { version, updated_at, ..head }, Content::parse("x".to_owned()).unwrap())
     }
 
     fn tombstone(version: u64, deleted_at: i64) -> Entry {

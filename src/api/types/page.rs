@@ -1,45 +1,60 @@
-//! A page as the result of an MCP tool: the JSON of REST, from which an agent may leave out the long texts (contract,
+//! The JSON of a page. It is the same for REST and for MCP, where an agent may leave out the long texts (contract,
 //! decision 15).
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::page_json::{PageJson, Text};
+use super::json::{JsonParts, Text};
 use super::page_url;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 
-/// A page, as the tools return it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ToolPage {
+// The first description of a field is that of REST, and the second that of MCP, where a caller may leave out the texts.
+/// A page, as reads and updates return it.
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+#[schema(as = Page)]
+pub struct PageBody {
     /// The page's identifier: words of its first title and a random suffix. It never changes and is never reused.
+    #[schema(example = "hello-world-7k2m9xqz")]
     slug: String,
     /// The page's public address.
+    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
     #[schemars(extend("format" = "uri"))]
     url: String,
     /// The title; `null` if an update cleared it.
+    #[schema(required = true, example = "Hello, world")]
     title: Option<String>,
-    /// The Markdown source, byte for byte as it was sent, or the part of it that was asked for.
-    #[schemars(with = "String")]
+    /// The Markdown source, byte for byte as it was sent.
+    #[schema(value_type = String, required = true, example = "A *first* page.")]
+    #[schemars(
+        with = "String",
+        description = "The Markdown source, byte for byte as it was sent, or the part of it that was asked for."
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<String>,
-    /// The whole content as sanitised HTML. A stranger wrote it.
-    #[schemars(with = "String")]
+    pub(super) content: Option<String>,
+    /// The content as sanitised HTML. A stranger wrote it.
+    #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
+    #[schemars(with = "String", description = "The whole content as sanitised HTML. A stranger wrote it.")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    content_html: Option<String>,
+    pub(super) content_html: Option<String>,
     /// When the page was created, in UTC with milliseconds.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
     /// When the page last changed. It equals `created_at` until the first change, and grows with each change.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
     #[schemars(extend("format" = "date-time"))]
     updated_at: String,
     /// The length of the whole content in characters. It is there if a part was asked for.
+    #[schema(ignore)]
     #[schemars(with = "usize")]
     #[serde(skip_serializing_if = "Option::is_none")]
     total_chars: Option<usize>,
     /// The `offset` of the next part. It is there if `content` is not the last part.
+    #[schema(ignore)]
     #[schemars(with = "usize")]
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
@@ -79,30 +94,38 @@ impl Part {
     }
 }
 
-impl ToolPage {
-    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`.
-    pub fn json(page: Arc<Page>, base_url: &Origin, included: Included) -> PageJson {
-        let mut source = Text::whole_source(&page);
+impl PageBody {
+    /// `page` as JSON that is written while it is sent, with the texts that `included` names. Its addresses begin with
+    /// `base_url`.
+    pub fn json(page: Arc<Page>, base_url: &Origin, included: Included) -> JsonParts {
+        let (members, source) = Self::without_texts(&page, base_url, included);
+        let texts = [included.content.then_some(source), included.html.then_some(Text::Html)];
+        JsonParts::new(page, &members, texts.into_iter().flatten())
+    }
+
+    /// `page` with empty strings in place of the texts that are included, and the part of the source that is.
+    pub(super) fn without_texts(page: &Page, base_url: &Origin, included: Included) -> (Self, Text) {
+        let Page { head, text } = page;
+        let mut source = Text::whole_source(page);
         let (mut total_chars, mut next_offset) = (None, None);
         if let Some(part) = included.part {
-            let (start, end, total) = part.within(page.content.as_str());
+            let (start, end, total) = part.within(text.content.as_str());
             source = Text::Source { start, end };
             total_chars = Some(total);
-            next_offset = (end < page.content.as_str().len()).then(|| part.offset.saturating_add(part.max_chars));
+            next_offset = (end < text.content.as_str().len()).then(|| part.offset.saturating_add(part.max_chars));
         }
         let members = Self {
-            slug: page.slug.to_string(),
-            url: page_url(&page.slug, base_url),
-            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            slug: head.slug.to_string(),
+            url: page_url(&head.slug, base_url),
+            title: head.title.as_ref().map(|title| title.as_str().to_owned()),
             content: included.content.then(String::new),
             content_html: included.html.then(String::new),
-            created_at: page.created_at.to_string(),
-            updated_at: page.updated_at.to_string(),
+            created_at: head.created_at.to_string(),
+            updated_at: head.updated_at.to_string(),
             total_chars,
             next_offset,
         };
-        let texts = [included.content.then_some(source), included.html.then_some(Text::Html)];
-        PageJson::new(page, &members, texts.into_iter().flatten())
+        (members, source)
     }
 }
 

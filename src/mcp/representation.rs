@@ -1,4 +1,4 @@
-//! The results that show a whole page, each finished once for each version of the page.
+//! The results that show a whole page, each made once for each version of the page.
 //!
 //! A part of a page is not kept: which part an agent asks for differs from call to call.
 
@@ -7,30 +7,26 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rmcp::model::{ContentBlock, Resource};
 
-use crate::api::types::{Included, Nesting, ToolPage, page_url};
+use crate::api::types::{Included, Nesting, PageBody, page_url};
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
-use crate::service::{Keeper, Kept, PageRead};
+use crate::service::PageRead;
 
 /// Bytes that are counted for a result in addition to its JSON: more than the places that refer to it take.
 const PLACES_BYTES: usize = 512;
 
 /// The results of one version of a page, as far as they were asked for.
 #[derive(Default)]
-pub(super) struct FinishedResults {
+pub(super) struct ToolRepresentations {
     /// With source and HTML.
-    whole: OnceLock<FinishedPage>,
+    whole: OnceLock<ToolRepresentation>,
     /// With the source alone.
-    without_html: OnceLock<FinishedPage>,
-}
-
-impl Kept for FinishedResults {
-    const KEEPER: Keeper = Keeper::Mcp;
+    without_html: OnceLock<ToolRepresentation>,
 }
 
 /// The parts of a result that depend on nothing but the page. Clones share them.
 #[derive(Clone)]
-pub(super) struct FinishedPage {
+pub(super) struct ToolRepresentation {
     /// The page as JSON inside a JSON string, without the quotes around it.
     pub(super) text: Bytes,
     /// The page as JSON.
@@ -39,7 +35,7 @@ pub(super) struct FinishedPage {
     pub(super) link: Bytes,
 }
 
-impl FinishedPage {
+impl ToolRepresentation {
     /// The result that shows `page` with the texts that `included` names. `None` if no such result is kept.
     pub(super) fn of(page: &PageRead, base_url: &Origin, included: Included) -> Option<Self> {
         let slot = slot(included).filter(|_| page.is_kept())?;
@@ -57,7 +53,7 @@ impl FinishedPage {
 
     fn new(page: &PageRead, base_url: &Origin, included: Included) -> Self {
         let page = page.share();
-        let json = ToolPage::json(Arc::clone(&page), base_url, included);
+        let json = PageBody::json(Arc::clone(&page), base_url, included);
         Self {
             text: json.to_bytes(Nesting::JsonInString),
             json: json.to_bytes(Nesting::Json),
@@ -66,7 +62,7 @@ impl FinishedPage {
     }
 }
 
-fn slot(included: Included) -> Option<fn(&FinishedResults) -> &OnceLock<FinishedPage>> {
+fn slot(included: Included) -> Option<fn(&ToolRepresentations) -> &OnceLock<ToolRepresentation>> {
     match included {
         Included { content: true, html: true, part: None } => Some(|results| &results.whole),
         Included { content: true, html: false, part: None } => Some(|results| &results.without_html),
@@ -76,6 +72,6 @@ fn slot(included: Included) -> Option<fn(&FinishedResults) -> &OnceLock<Finished
 
 /// A content block by which clients can show the page, as JSON.
 pub(super) fn link_to(page: &Page, base_url: &Origin) -> Bytes {
-    let link = Resource::new(page_url(&page.slug, base_url), page.slug.as_str()).with_mime_type("text/html");
+    let link = Resource::new(page_url(&page.head.slug, base_url), page.head.slug.as_str()).with_mime_type("text/html");
     serde_json::to_string(&ContentBlock::ResourceLink(link)).expect("strings serialise").into()
 }

@@ -1,0 +1,136 @@
+//! The fields of a page that clients send, for REST and MCP alike: one type, its JSON, and its schemas.
+//!
+//! A create and an update have the same fields. An update may leave out each of them, and a create needs some, which the
+//! service checks. So the schema of a create is that of an update with a few parts of its own.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::domain::content::MAX_BYTES;
+use crate::domain::title::MAX_CHARS;
+use crate::service::PageFields;
+
+// The first description of a field is that of REST, and the second that of MCP, where `null` means that a field is left
+// out.
+/// The body of an update. An omitted field keeps its value.
+#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = UpdatePage)]
+pub struct FieldsBody {
+    /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(
+        value_type = Option<String>,
+        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
+        example = "Hello again"
+    )]
+    #[schemars(
+        with = "Option<String>",
+        description = "The new title, on one line, without control characters. An empty one removes the title; left out or null, it stays.",
+        length(max = MAX_CHARS),
+        example = "Hello again"
+    )]
+    title: Option<Option<String>>,
+    /// The new Markdown. Its length counts bytes of UTF-8, not characters.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
+    #[schemars(
+        with = "Option<String>",
+        description = "All of the new Markdown. Left out or null, the text stays. Its length counts bytes of UTF-8, not characters.",
+        length(min = 1, max = MAX_BYTES),
+        example = "A *second* version."
+    )]
+    content: Option<Option<String>>,
+}
+
+/// Wraps a field that was sent. So `null` is `Some(None)`, and a field that was not sent is `None`.
+fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl From<FieldsBody> for PageFields {
+    fn from(body: FieldsBody) -> Self {
+        Self { title: body.title, content: body.content.map(|content| content.map(Into::into)), ..Self::default() }
+    }
+}
+
+/// The schema of [`FieldsBody`] as the body of a create.
+pub struct CreatePage;
+
+/// A field that a create needs, as the schema of a create has it.
+struct Needed {
+    name: &'static str,
+    description: &'static str,
+    /// For OpenAPI; `None` if that of an update holds.
+    pattern: Option<&'static str>,
+    example: &'static str,
+}
+
+const CREATE: &str = "The body of a create.";
+
+const NEEDED: [Needed; 2] = [
+    Needed {
+        name: "title",
+        description: "The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings, overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the title and never changes afterwards.",
+        pattern: Some(
+            r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
+        ),
+        example: "Hello, world",
+    },
+    Needed {
+        name: "content",
+        description: "Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.",
+        pattern: None,
+        example: "A *first* page.",
+    },
+];
+
+impl ToSchema for CreatePage {}
+
+impl PartialSchema for CreatePage {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = FieldsBody::schema();
+        let RefOr::T(Schema::Object(body)) = &mut schema else { return schema };
+        body.description = Some(CREATE.to_owned());
+        body.required = NEEDED.iter().map(|needed| needed.name.to_owned()).collect();
+        for needed in &NEEDED {
+            if let Some(RefOr::T(Schema::Object(field))) = body.properties.get_mut(needed.name) {
+                field.schema_type = SchemaType::Type(Type::String);
+                field.min_length = Some(1);
+                field.description = Some(needed.description.to_owned());
+                field.example = Some(needed.example.into());
+                field.pattern = needed.pattern.map(str::to_owned).or_else(|| field.pattern.take());
+            }
+        }
+        schema
+    }
+}
+
+impl JsonSchema for CreatePage {
+    fn schema_name() -> Cow<'static, str> {
+        "CreatePage".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        let mut schema = FieldsBody::json_schema(generator);
+        schema.insert("description".to_owned(), CREATE.into());
+        schema.insert("required".to_owned(), NEEDED.iter().map(|needed| needed.name).collect());
+        for needed in &NEEDED {
+            let field = schema.get_mut("properties").and_then(|properties| properties.get_mut(needed.name));
+            if let Some(Value::Object(field)) = field {
+                field.remove("default");
+                field.insert("type".to_owned(), "string".into());
+                field.insert("minLength".to_owned(), 1.into());
+                field.insert("description".to_owned(), needed.description.into());
+                field.insert("examples".to_owned(), json!([needed.example]));
+            }
+        }
+        schema
+    }
+}
