@@ -35,18 +35,19 @@
 //! | a page for people, the editor and its scripts | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
-//! | what operators may do with pages, and its API | [`operators`], over [`service`] |
+//! | what operators may do: their API, their commands, archives | [`operators`], over [`service`] |
 //! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`] |
 //! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`] |
 //! | the windows of clients | `crates/limiter` |
 //! | the sharing of reads, the rendering threads, or purges of shared caches | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
-//! | the files of an export or backup, and what an import stores | [`transfer`], the format in [`domain::archive`] |
+//! | the files of an export or backup, and what an import stores | [`operators::archive`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
-//! | a subcommand | [`cli`] |
+//! | a subcommand | [`cli`]; one for operators, [`operators::commands`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
+//! | the limits of a request to another server | [`outbound`] |
 //! | a metric, a span or a log line | [`telemetry`] |
 //!
 //! # Invariants
@@ -72,6 +73,6 @@ pub mod config;
 pub mod http;
 pub mod mcp;
 pub mod operators;
+pub mod outbound;
 pub mod server;
 pub mod telemetry;
-pub mod transfer;

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{oneshot, watch};
 
 use super::deps::{Deps, in_memory};
-use super::error::{FailoverError, StartError, SweepError};
+use super::error::StartError;
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
@@ -88,17 +88,17 @@ pub(super) fn migrated(settings: &MigrateSettings) -> Option<CqlSettings> {
 }
 
 /// The cluster that `sweep` reads.
-pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, SweepError> {
+pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
-        StoreKind::Embedded => Err(SweepError::Embedded),
+        StoreKind::Embedded => Err("the embedded store leaves nothing to sweep: use it with --store scylla"),
         StoreKind::Scylla => Ok(settings.cql()),
     }
 }
 
 /// The cluster whose writing `failover` moves.
-pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, FailoverError> {
+pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
-        StoreKind::Embedded => Err(FailoverError::Embedded),
+        StoreKind::Embedded => Err("the embedded store has no datacentres: use it with --store scylla"),
         StoreKind::Scylla => Ok(settings.cql()),
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::moderation::ModerationError;
 use crate::backends::purging::PurgeError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::rendering::MAX_HUNG;
 use crate::backends::{cql, redis};
 use crate::config::MemoryError;
-use crate::operators::guard::TokenError;
+use crate::operators::api::TokenError;
+use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
 
 /// Why the service did not start, or stopped by itself.
@@ -72,55 +72,4 @@ impl StartError {
     pub fn is_after_the_start(&self) -> bool {
         matches!(self, Self::StoreEnded(_) | Self::RenderingHangs)
     }
-}
-
-/// Why texts were not swept.
-#[derive(Debug, Error)]
-pub enum SweepError {
-    /// The embedded store deletes each text with its page.
-    #[error("the embedded store leaves nothing to sweep: use it with --store scylla")]
-    Embedded,
-    /// The sweep ended early. Running it again is safe.
-    #[error(transparent)]
-    Cluster(#[from] cql::SweepError),
-    /// A runtime cannot be created.
-    #[error("the operating system refused a basic resource ({0})")]
-    System(#[from] io::Error),
-}
-
-impl SweepError {
-    /// The exit code: 2 for a command that was refused, 1 for one that failed on its way.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Cluster(cql::SweepError::Database(_)) => 1,
-            Self::Embedded
-            | Self::Cluster(cql::SweepError::Reach(_) | cql::SweepError::Fenced(_))
-            | Self::System(_) => 2,
-        }
-    }
-}
-
-/// Why the writing of pages was not moved to another datacentre.
-#[derive(Debug, Error)]
-pub enum FailoverError {
-    /// The embedded store is in one place.
-    #[error("the embedded store has no datacentres: use it with --store scylla")]
-    Embedded,
-    /// The fence was not moved, or not opened. Running it again goes on from there.
-    #[error(transparent)]
-    Cluster(#[from] cql::FailoverError),
-    /// A runtime cannot be created.
-    #[error("the operating system refused a basic resource ({0})")]
-    System(#[from] io::Error),
-}
-
-/// Why the schema was not updated.
-#[derive(Debug, Error)]
-pub enum MigrateError {
-    /// The cluster refused or could not be reached. Steps that were applied stay, and running it again is safe.
-    #[error(transparent)]
-    Cluster(#[from] Box<cql::MigrateError>),
-    /// A runtime cannot be created.
-    #[error("the operating system refused a basic resource ({0})")]
-    System(#[from] io::Error),
 }

@@ -4,55 +4,42 @@ mod backends;
 mod deps;
 mod edge;
 mod error;
-mod failover;
-mod moderation;
-pub mod moving;
-pub mod operating;
-mod operators;
-mod operators_api;
-mod remote_records;
 mod startup;
 mod store_size;
-mod sweep;
-pub mod upkeep;
-mod watched_file;
+mod stores;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 use self::deps::in_memory;
-pub use self::error::{FailoverError, MigrateError, StartError, SweepError};
-pub use self::failover::failover;
-use self::moderation::Moderation;
-pub use self::moderation::ModerationError;
-pub use self::operators_api::{Operated, operators_router};
+pub use self::error::StartError;
 use self::startup::{announce, listen, server_limits, server_metrics};
-pub use self::sweep::sweep;
+pub use self::stores::ChosenStores;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
-use crate::backends::{cql, redis};
-use crate::config::{self, Budgets, ContactSettings, HttpSettings, MigrateSettings, Settings};
+use crate::backends::redis;
+use crate::config::{self, Budgets, ContactSettings, HttpSettings, Settings};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Front, Http, SiteSettings, front};
 use crate::mcp::{HostCheck, Mcp, Tools};
-use crate::operators::for_hosts;
-use crate::operators::guard::TokenFile;
+use crate::operators::api::probes::{self, Probes};
+use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
+use crate::operators::listener;
+use crate::operators::moderation::Moderation;
 use crate::ports::page_store::PageStore;
-use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
-use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::service::{
-    LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+    LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
 };
 use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
@@ -233,18 +220,21 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
-    let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
+    let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let OperatedStore { audit, scan, switch } = handle.operated(&settings);
     moderation.read_switch(&*switch).await?;
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
-    let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
-    let admin = admin.merge(operators_router(operated, token_file, &deps));
-    let admin = for_hosts(admin, settings.admin_hosts.admin_hosts.clone());
+    let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
+    let metrics = Arc::clone(metrics);
+    let api = OperatorsApi { operators, records: scan, switch, policy, log: log_filter, metrics: Arc::clone(&metrics) };
+    let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));
+    let routes = probes.merge(api::router(api, guard, Handle::current()));
+    let routes = for_hosts(routes, settings.admin_hosts.admin_hosts.clone());
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
-    operators::start(admin_listener, admin, admin_phases)?;
+    listener::start(admin_listener, routes, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings), &memory);
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public, limits, proxies, server_metrics(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
         readiness.set_missing("rendering", StartError::RenderingHangs.to_string());
@@ -277,16 +267,6 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::from(CUT_SHORT),
     })
-}
-
-/// Updates the store's schema. Returns a summary for the operator.
-pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, MigrateError> {
-    logs::install(&settings.cluster.logs, log, None);
-    let Some(cluster) = backends::migrated(settings) else {
-        return Ok("The embedded store needs no migration.".to_owned());
-    };
-    let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(cql::migrate(&cluster, &Random::System)).map_err(Box::new)?.to_string())
 }
 
 #[cfg(test)]

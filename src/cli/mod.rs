@@ -1,27 +1,21 @@
 //! Subcommands.
 
 mod command_line;
-mod fingerprint;
-mod healthcheck;
 mod manual;
-mod operate;
 mod render;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::app::{self, LOG_FLUSH_TIME};
+use crate::app::{self, ChosenStores, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{
-    AdminSettings, DocumentSettings, FailoverSettings, MigrateSettings, ServeSettings, SweepSettings,
-    unknown_variables, variables,
-};
+use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
+use crate::operators::commands::{self, CommandError, OperatorsCommand};
 use crate::telemetry::logs::LogQueue;
 
 /// Exit code of a start that was refused and of a misused command.
@@ -44,45 +38,10 @@ struct Cli {
 enum Subcommands {
     /// Serve pages (the default)
     Serve(Box<ServeSettings>),
-    /// Update the store's schema
-    Migrate(Box<MigrateSettings>),
-    /// Delete texts that a crash has left in the cluster and that no page shows any more
-    Sweep(Box<SweepSettings>),
-    /// Move the writing of pages to another datacentre of the cluster
-    Failover(Box<FailoverSettings>),
+    #[command(flatten)]
+    Operators(Box<OperatorsCommand>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
-    /// Ask the operators' listener whether the process is live; for container health checks
-    Healthcheck(AdminSettings),
-    /// Take pages down, through the running process or in the cluster itself
-    Takedown(operate::takedown::Takedown),
-    /// Show what is known of pages, without their text
-    Inspect(operate::inspect::Inspect),
-    /// Print what operators did, as one JSON object a line
-    Audit(operate::audit::Audit),
-    /// Write every page and deletion to a file, also while the service runs
-    Export(operate::moving::Export),
-    /// Store the pages and deletions of such files; never over a newer page or a deletion
-    Import(operate::moving::Import),
-    /// Export into a folder, under a name with the time
-    Backup(operate::moving::Backup),
-    /// Make a new embedded store from a backup, without the pages that were deleted since
-    Restore(operate::moving::Restore),
-    /// Read everything in the embedded store, and say what is damaged
-    Check(operate::upkeep::Check),
-    /// Write the embedded store into a new file, without what was deleted
-    Compact(operate::upkeep::Compact),
-    /// Refuse every create, until handbill resume
-    Pause(operate::creates::Switch),
-    /// Allow creates again
-    Resume(operate::creates::Switch),
-    /// Limit how many pages all clients together may create within any hour
-    Budget(operate::creates::Budget),
-    /// Print the fingerprints of Markdown, for --blocklist-file
-    Fingerprint {
-        /// File with the Markdown [default: standard input]
-        file: Option<PathBuf>,
-    },
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
@@ -134,53 +93,27 @@ fn run_with(log: &LogQueue) -> ExitCode {
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
         Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
             .and_then(|()| print("The settings are valid.\n")),
-        Subcommands::Serve(serve) => app::serve(serve.settings, log).or_else(|error| {
-            let code = if error.is_after_the_start() { FAILED } else { REFUSED };
-            Ok(end(&error.to_string(), code, log))
+        Subcommands::Serve(serve) => app::serve(serve.settings, log).map_err(|error| CommandError {
+            exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
+            reason: error.to_string(),
         }),
-        Subcommands::Migrate(settings) => {
-            let done = app::migrate(&settings, log).map_err(|error| error.to_string());
-            done.and_then(|done| print(&format!("{done}\n")))
-        }
-        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
-            Ok(done) => print(&format!("{done}\n")),
-            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
-        },
-        Subcommands::Failover(settings) => operate::failover::run(&settings, log),
+        Subcommands::Operators(command) => commands::run(*command, &ChosenStores(log)),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
-        Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
-        Subcommands::Takedown(takedown) => takedown.run(log),
-        Subcommands::Inspect(inspect) => inspect.run(log),
-        Subcommands::Audit(audit) => audit.run(log),
-        Subcommands::Export(export) => export.run(),
-        Subcommands::Import(import) => import.run(),
-        Subcommands::Backup(backup) => backup.run(),
-        Subcommands::Restore(restore) => restore.run(),
-        Subcommands::Check(check) => check.run(),
-        Subcommands::Compact(compact) => compact.run(),
-        Subcommands::Pause(switch) => switch.run(true, log),
-        Subcommands::Resume(switch) => switch.run(false, log),
-        Subcommands::Budget(budget) => budget.run(log),
-        Subcommands::Fingerprint { file } => fingerprint::run(file.as_deref()),
-        Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Render { jsonl } => render::run(jsonl).map_err(CommandError::from),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
         Subcommands::Manpage => print(&manual::man_page(command)),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
-    outcome.unwrap_or_else(|error| refuse(&error, log))
+    outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code, log))
 }
 
-fn print(text: &str) -> Result<ExitCode, String> {
+fn print(text: &str) -> Result<ExitCode, CommandError> {
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn refuse(reason: &str, log: &LogQueue) -> ExitCode {
-    end(reason, REFUSED, log)
 }
 
 /// Ends with one line on standard error, whatever characters the reason quotes.
@@ -198,13 +131,14 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
     let text = error.render().to_string();
     // Usage follows the first empty line.
     let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  ", " ");
-    refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), log)
+    end(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), REFUSED, log)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
     use std::fs;
+    use std::path::PathBuf;
 
     use clap::Subcommand;
 

@@ -9,11 +9,11 @@ use std::io::{self, BufRead, Write};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::api::{Api, CreatedPage, not_handbill};
 use super::args::ConnectionArgs;
-
 use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::keys::{forget_page, keep};
@@ -25,6 +25,10 @@ const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The name of the tool that only the bridge has.
 const LIST_PAGES: &str = "list_pages";
+
+/// Most bytes of an answer that the bridge changes or learns from. The longest is the list of tools, with about 30 KB. Once
+/// it is read, `[0,0,…]` takes sixteen times its bytes. Pages are larger, and are passed on as they are.
+const MAX_READ_BYTES: usize = 1024 * 1024;
 
 /// JSON-RPC's code for an internal error.
 const INTERNAL_ERROR: i32 = -32603;
@@ -66,8 +70,8 @@ pub(super) async fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
 }
 
 impl Bridge {
-    /// The answer to `message`; `None` for a notification.
-    async fn answer(&mut self, mut message: Value) -> Option<Value> {
+    /// The answer to `message`, in one line; `None` for a notification.
+    async fn answer(&mut self, mut message: Value) -> Option<String> {
         let id = message.get("id").cloned();
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let tool = message["params"]["name"].as_str().unwrap_or_default().to_owned();
@@ -79,29 +83,45 @@ impl Bridge {
         {
             return id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string()));
         }
-        let mut answer = match self.forward(&message, &method, &tool).await {
+        let answer = match self.forward(&message, &method, &tool).await {
             Ok(answer) => answer?,
             Err(error) => return id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())),
         };
+        let is_read = match method.as_str() {
+            "initialize" | "tools/list" => true,
+            "tools/call" => matches!(tool.as_str(), "create_page" | "delete_page"),
+            _ => false,
+        };
+        if !is_read {
+            return Some(answer);
+        }
+        if answer.len() > MAX_READ_BYTES {
+            let server = &self.server;
+            let advice = format!(
+                "{server} gave an answer of more than {MAX_READ_BYTES} bytes to {method}, which no Handbill server does: check --server"
+            );
+            return id.map(|id| failure(&id, INTERNAL_ERROR, &advice));
+        }
+        let mut answer: Value = serde_json::from_str(&answer).unwrap_or_default();
         match method.as_str() {
             "initialize" => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
             "tools/list" => describe_kept_keys(&mut answer),
             // The error may show the key, and clients write this stream to their logs. The agent has the key.
-            "tools/call" if tool == "create_page" && self.keep_key(&message, &answer).is_err() => {
+            _ if tool == "create_page" && self.keep_key(&message, &answer).is_err() => {
                 let path = self.keys.path();
                 eprintln!(
                     "handbill: the key of a new page could not be kept in {}; only the agent has it",
                     path.display()
                 );
             }
-            "tools/call" if tool == "delete_page" => self.forget(&answer),
+            _ if tool == "delete_page" => self.forget(&answer),
             _ => {}
         }
-        Some(answer)
+        Some(answer.to_string())
     }
 
-    /// The server's answer; `None` if it has none, as for a notification.
-    async fn forward(&self, message: &Value, method: &str, tool: &str) -> Result<Option<Value>, ClientError> {
+    /// The server's answer, which is JSON in one line; `None` if it has none, as for a notification.
+    async fn forward(&self, message: &Value, method: &str, tool: &str) -> Result<Option<String>, ClientError> {
         let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
         let mut headers = HeaderMap::new();
         let mut set = |name, value: &str| {
@@ -121,10 +141,13 @@ impl Bridge {
         }
         let body = Bytes::from(message.to_string());
         let answer = self.api.send(Method::POST, &self.server, "/mcp", headers, Some(body)).await?;
-        if answer.body.is_empty() && answer.status.is_success() {
+        if answer.body().is_empty() && answer.status().is_success() {
             return Ok(None);
         }
-        serde_json::from_slice(&answer.body).map(Some).map_err(|_| not_handbill(&self.server))
+        let text = String::from_utf8(answer.into_body().into()).map_err(|_| not_handbill(&self.server))?;
+        serde_json::from_str::<IgnoredAny>(&text).map_err(|_| not_handbill(&self.server))?;
+        // In JSON a line break is white space: within a string it has another form.
+        Ok(Some(if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }))
     }
 
     /// The page that the arguments of a call name.
@@ -163,7 +186,7 @@ impl Bridge {
         }
     }
 
-    fn list_pages(&self, id: &Value, message: &Value) -> Value {
+    fn list_pages(&self, id: &Value, message: &Value) -> String {
         let pages = match self.keys.pages() {
             Ok(pages) => pages,
             Err(error) => return failure(id, INTERNAL_ERROR, &error.to_string()),
@@ -181,7 +204,7 @@ impl Bridge {
         if message["params"]["_meta"][VERSION_IN_META].is_string() {
             result["resultType"] = json!("complete");
         }
-        json!({"jsonrpc": "2.0", "id": id, "result": result})
+        json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
     }
 }
 
@@ -220,6 +243,50 @@ fn describe_kept_keys(answer: &mut Value) {
     }));
 }
 
-fn failure(id: &Value, code: i32, message: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+fn failure(id: &Value, code: i32, message: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::outbound::tests::{ENDLESS, hostile_server};
+
+    /// The answer of a bridge to a request with `method`, if its server answers with `head` and `body`.
+    async fn answer_to(method: &str, head: &'static str, body: &'static [u8], is_endless: bool) -> String {
+        let home = tempfile::tempdir().unwrap();
+        let mut bridge = Bridge {
+            api: Api::new(Duration::ZERO).unwrap(),
+            server: Origin::parse(&hostile_server(head, body, is_endless).await).unwrap(),
+            keys: KeyFile::in_directory(Some(home.path().to_owned())).unwrap(),
+            agreed: None,
+        };
+        bridge.answer(json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}})).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_agent_learns_that_a_server_answers_without_an_end() {
+        let answer: Value =
+            serde_json::from_str(&answer_to("tools/call", ENDLESS, &[b' '; 16384], true).await).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(INTERNAL_ERROR)));
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("an answer of more than 16 MiB"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_would_fill_the_memory_once_it_is_read_is_not_read() {
+        let zeros = format!("[{}0]", "0,".repeat(MAX_READ_BYTES)).leak().as_bytes();
+        for method in ["initialize", "tools/list"] {
+            let answer = answer_to(method, ENDLESS, zeros, false).await;
+            assert!(answer.contains("more than 1048576 bytes"), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_passed_on_as_it_is_in_one_line() {
+        let answer = answer_to("tools/call", ENDLESS, b"{\"z\": 1.0,\n \"a\": \"b\\n\"}\r\n", false).await;
+        assert_eq!(answer, "{\"z\": 1.0,  \"a\": \"b\\n\"}  ");
+    }
 }

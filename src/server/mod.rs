@@ -1,6 +1,4 @@
-//! Connections, with what Handbill adds to them: its clients, its errors, and the operators' probes.
-
-pub mod admin;
+//! Connections, with what Handbill adds to them: its clients and its errors.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -24,37 +24,24 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("service", &["domain", "ports"]),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("api", &["domain", "service", "ports"]),
-    ("telemetry", &["domain", "ports", "config"]),
+    ("telemetry", &["domain", "ports", "config", "outbound"]),
     // Settings are plain values, and some are types of the domain.
     ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server", "mcp"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
-    ("operators", &["api", "domain", "service", "ports", "telemetry"]),
+    ("operators", &["api", "config", "domain", "outbound", "ports", "server", "service", "telemetry"]),
     ("server", &["api", "domain", "telemetry"]),
     ("log_throttle", &[]),
     ("niceness", &[]),
-    ("backends", &["domain", "ports", "telemetry", "config"]),
+    ("backends", &["domain", "ports", "telemetry", "config", "outbound"]),
     (
         "app",
-        &[
-            "api",
-            "domain",
-            "ports",
-            "service",
-            "telemetry",
-            "config",
-            "http",
-            "mcp",
-            "operators",
-            "server",
-            "backends",
-            "transfer",
-        ],
+        &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "operators", "server", "backends"],
     ),
-    ("transfer", &["domain", "ports"]),
     // The client is another program in the same binary: it knows a server only by its interface.
-    ("client", &["domain"]),
+    ("client", &["domain", "outbound"]),
     ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),
+    ("outbound", &[]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

@@ -258,7 +258,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ),
         (
             "the command reports the failure itself",
-            limit("src/cli/healthcheck.rs", "PROBE_TIMEOUT"),
+            limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"),
             foreign(IMAGE, "--timeout="),
         ),
         ("a check ends before the next begins", foreign(IMAGE, "--timeout="), foreign(IMAGE, "--interval=")),

@@ -118,7 +118,7 @@ pub use failover::{FailoverError, FailoverPlan, failover};
 pub use fence::{Fence, Fenced};
 pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
-pub use pending::{NotReachedError, PendingStore};
+pub use pending::PendingStore;
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings::{CqlSettings, FenceConsistency};

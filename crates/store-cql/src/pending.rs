@@ -3,8 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use thiserror::Error;
-
 use tokio::time::Instant;
 
 use super::store::CqlStore;
@@ -15,18 +13,15 @@ use crate::domain::slug::Slug;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{
+    Access, CasResult, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
+};
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
 ///
 /// Operators use it too: until then there is nothing to list, to scan or to switch.
 #[derive(Default)]
 pub struct PendingStore(OnceLock<CqlStore>);
-
-/// The process has not reached the cluster since it started.
-#[derive(Debug, Error)]
-#[error("the database has not been reached yet")]
-pub struct NotReachedError;
 
 impl PendingStore {
     /// Uses `store` from now on. Only the first call counts.

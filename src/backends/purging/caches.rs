@@ -3,28 +3,20 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 use crate::config::PurgeMethod;
 use crate::domain::origin::Origin;
 use crate::domain::purge_url::PurgeUrl;
 use crate::domain::slug::Slug;
+use crate::outbound::{Limits, Outbound, OutboundError};
 
 /// How long a cache may take for one purge, connecting included.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -39,17 +31,16 @@ pub enum PurgeError {
     Certificates(io::Error),
     #[error("{} cannot be used ({reason}): give --purge-token-file a file with the token of the caches", path.display())]
     Token { path: PathBuf, reason: String },
-    #[error("{host} cannot be reached ({reason})")]
-    Unreachable { host: String, reason: String },
-    #[error("{0} did not answer within {seconds} s", seconds = ATTEMPT.as_secs())]
-    Silent(String),
+    /// A cache cannot be reached, or did not answer in time.
+    #[error("{host} {reason}")]
+    Unanswered { host: String, reason: OutboundError },
     #[error("{host} answered {status}")]
     Refused { host: String, status: StatusCode },
 }
 
 /// The shared caches, and how they are asked.
 pub struct Caches {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    outbound: Outbound,
     urls: Vec<PurgeUrl>,
     method: PurgeMethod,
     token_file: Option<PathBuf>,
@@ -64,22 +55,15 @@ impl Caches {
         token_file: Option<PathBuf>,
         base_url: Origin,
     ) -> Result<Self, PurgeError> {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        let provider = aws_lc_rs::default_provider();
+        let limits = Limits { time: ATTEMPT, answer_bytes: MAX_ANSWER_BYTES };
         // A machine without certificates can still purge caches beside it.
-        let builder = if urls.iter().any(PurgeUrl::is_secure) {
-            HttpsConnectorBuilder::new().with_provider_and_native_roots(provider).map_err(PurgeError::Certificates)?
+        let outbound = if urls.iter().any(PurgeUrl::is_secure) {
+            Outbound::with_tls(limits).map_err(PurgeError::Certificates)?
         } else {
-            let tls = ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions();
-            let tls = tls.map_err(|error| PurgeError::Certificates(io::Error::other(error)))?;
-            let tls = tls.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-            HttpsConnectorBuilder::new().with_tls_config(tls)
+            Outbound::without_tls(limits)
         };
-        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
         token_file.as_deref().map(credential).transpose()?;
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, urls, method, token_file, base_url })
+        Ok(Self { outbound, urls, method, token_file, base_url })
     }
 
     /// Purges the page `slug` from every cache. All of them are asked; the first failure is returned.
@@ -98,18 +82,10 @@ impl Caches {
         slug: &Slug,
         credential: Option<&(HeaderName, HeaderValue)>,
     ) -> Result<(), PurgeError> {
-        let unreachable = |error: &dyn std::error::Error| {
-            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            PurgeError::Unreachable { host: url.host(), reason: format!("{error}{cause}") }
-        };
-        let request = self.request(url, slug, credential).map_err(|error| unreachable(&error))?;
-        let exchange = async {
-            let (head, body) = self.client.request(request).await.map_err(|error| unreachable(&error))?.into_parts();
-            // An answer that is not read to its end only costs its connection.
-            let _ = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-            Ok::<_, PurgeError>(head.status)
-        };
-        let status = timeout(ATTEMPT, exchange).await.map_err(|_| PurgeError::Silent(url.host()))??;
+        let unanswered = |reason| PurgeError::Unanswered { host: url.host(), reason };
+        let request = self.request(url, slug, credential);
+        let request = request.map_err(|error| unanswered(OutboundError::Unreachable(error.to_string())))?;
+        let status = self.outbound.status(request).await.map_err(unanswered)?;
         // A cache may answer with the page itself, which is gone after its deletion, or may never have had it.
         let is_absent =
             self.method == PurgeMethod::Purge && [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status);
@@ -121,7 +97,7 @@ impl Caches {
         url: &PurgeUrl,
         slug: &Slug,
         credential: Option<&(HeaderName, HeaderValue)>,
-    ) -> http::Result<Request<Full<Bytes>>> {
+    ) -> http::Result<Request<Bytes>> {
         let slug = slug.as_str();
         let mut request = Request::builder().uri(url.for_page(slug, &format!("{}/{slug}", self.base_url)));
         if let Some((name, value)) = credential {
@@ -130,11 +106,11 @@ impl Caches {
         match self.method {
             PurgeMethod::Purge => {
                 let method = Method::from_bytes(b"PURGE").expect("it is a token");
-                request.method(method).body(Full::default())
+                request.method(method).body(Bytes::new())
             }
             PurgeMethod::Post => {
                 let body = format!(r#"{{"tags":["{slug}"]}}"#);
-                request.method(Method::POST).header(CONTENT_TYPE, "application/json").body(Full::from(body))
+                request.method(Method::POST).header(CONTENT_TYPE, "application/json").body(body.into())
             }
         }
     }

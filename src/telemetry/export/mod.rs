@@ -3,15 +3,17 @@
 //! A finished span is put into a bounded queue, and a thread sends the spans in batches. Spans that find the queue full
 //! are dropped. Spans that the collector does not accept within 5 s are lost. Dropped and lost spans are counted.
 
-mod client;
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -25,8 +27,8 @@ use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
 
-use self::client::{CollectorClient, EXPORT_TIMEOUT};
 use crate::config::Traces;
+use crate::outbound::{Limits, Outbound};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
 use crate::telemetry::labels::SpanLabels;
@@ -44,6 +46,12 @@ const BATCH_DELAY: Duration = Duration::from_secs(5);
 
 /// Longest time that the process waits at its end for the last spans to be sent.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the collector may take for one message, retries included.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most bytes that are read of a collector's answer. Answers of collectors are short.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// Least time between two warnings of failed exports.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);
@@ -70,13 +78,14 @@ pub fn start(
     random: &Random,
 ) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
-    let runtime = Handle::current();
-    let builder = if traces.address.scheme() == "https" {
-        builder.with_http_client(CollectorClient::https(runtime).map_err(ExportError::Certificates)?)
+    let limits = Limits { time: EXPORT_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES };
+    let outbound = if traces.address.scheme() == "https" {
+        Outbound::with_tls(limits).map_err(ExportError::Certificates)?
     } else {
-        builder.with_http_client(CollectorClient::http(runtime))
+        Outbound::without_tls(limits)
     };
     let exporter = builder
+        .with_http_client(CollectorClient { outbound, runtime: Handle::current() })
         .with_endpoint(traces.address.as_str())
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(EXPORT_TIMEOUT)
@@ -107,6 +116,21 @@ pub fn start(
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
     Ok((provider.tracer("handbill"), Exports(provider)))
+}
+
+/// A client that runs in `runtime`: the thread that exports spans has no runtime of its own.
+#[derive(Clone, Debug)]
+struct CollectorClient {
+    outbound: Outbound,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl HttpClient for CollectorClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let outbound = self.outbound.clone();
+        Ok(self.runtime.spawn(async move { outbound.send(request).await }).await??)
+    }
 }
 
 impl Exports {

@@ -60,7 +60,7 @@ struct Warnings(Arc<AtomicUsize>);
 
 impl Layer<Registry> for Warnings {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, Registry>) {
-        if event.metadata().target() == "handbill::operators::guard" && *event.metadata().level() == Level::WARN {
+        if event.metadata().target() == "handbill::operators::api::guard" && *event.metadata().level() == Level::WARN {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use handbill::domain::authority::Authority;
-use handbill::operators::for_hosts;
-use handbill::server::admin::{self, Admin};
+use handbill::operators::api::for_hosts;
+use handbill::operators::api::probes::{self, Probes};
 use handbill::server::drain::Readiness;
 
 use super::{Operated, OperatorsAnswer, TOKEN, request};
@@ -15,7 +15,7 @@ fn listener(names: &[&str]) -> Operated {
     let mut operated = Operated::start();
     let metrics = Arc::clone(&operated.app.metrics);
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let routes = admin::router(Admin { metrics, readiness }).merge(std::mem::take::<Router>(&mut operated.routes));
+    let routes = probes::router(Probes { metrics, readiness }).merge(std::mem::take::<Router>(&mut operated.routes));
     operated.routes = for_hosts(routes, names.iter().map(|name| Authority::parse(name).unwrap()).collect());
     operated
 }

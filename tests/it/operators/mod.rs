@@ -15,20 +15,19 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use handbill::app::{Deps, Operated as OperatedParts, operators_router};
 use handbill::backends::creates_file::CreatesFile;
 use handbill::backends::redb::RedbStore;
-use handbill::backends::rendering::RenderInPlace;
-use handbill::operators::guard::TokenFile;
+use handbill::operators::api::{self, Guard, OperatorsApi, TokenFile};
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::random::Random;
-use handbill::service::PublishingPolicy;
+use handbill::service::{Operators, PublishingPolicy};
 use handbill::telemetry::logs::LogFilter;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 use tower::ServiceExt;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::registry::Registry;
@@ -102,22 +101,23 @@ impl Operated {
         let setup = Setup::unlimited().policy(policy.clone());
         let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
         let (log, filter) = LogFilter::new(EnvFilter::new("info"));
-        let deps = Deps {
-            clock: Arc::clone(&app.clock) as SharedClock,
-            random: Random::System,
-            metrics: Arc::clone(&app.metrics),
-            renderer: Arc::new(RenderInPlace),
-            ..Deps::system()
-        };
-        let parts = OperatedParts {
-            store: Arc::clone(&app.store) as Arc<dyn PageStore>,
-            audit: Arc::clone(&store) as _,
-            scan: store,
+        let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
+        let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
+        let parts = OperatorsApi {
+            operators: Operators::new(
+                pages,
+                Arc::clone(&store) as _,
+                Arc::clone(&store) as _,
+                Arc::clone(&clock),
+                Random::System,
+            ),
+            records: store,
             switch: Arc::new(CreatesFile::new(directory.path().join("creates.json"))),
             policy,
             log,
+            metrics: Arc::clone(&metrics),
         };
-        let routes = operators_router(parts, token, &deps);
+        let routes = api::router(parts, Guard::new(token, metrics, clock), Handle::current());
         Self { app, routes, token_file, filter, _directory: directory }
     }
 

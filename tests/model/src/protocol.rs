@@ -1,6 +1,6 @@
 //! The protocol in the model: what a replica does for one write, and a reader for one read, step by step.
 //!
-//! `crates/store-cql/src/store.rs`, `lwt.rs` and `import.rs`, and `src/transfer/import.rs`, are the program that this describes.
+//! `crates/store-cql/src/store.rs`, `lwt.rs` and `import.rs`, and `src/operators/archive/import.rs`, are the program that this describes.
 //! A client that crashes is one that takes no further step, which every run of the model includes.
 
 use crate::database::{Columns, DAY, Effect, Entry, Head, Shown, Time, Transaction, WriteId};

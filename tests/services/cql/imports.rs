@@ -8,11 +8,11 @@ use handbill::domain::archive::Entry;
 use handbill::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
+use handbill::operators::archive::import::{ImportError, Importer};
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_import::PageImport;
 use handbill::ports::page_scan::ScanLimit;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill::transfer::import::{ImportError, Importer};
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
 use super::texts::{insert_text, texts};

@@ -27,7 +27,6 @@ pub mod page;
 pub mod purge_url;
 pub mod quota;
 pub mod registry_proof;
-pub mod selection;
 pub mod slug;
 pub mod subject;
 pub mod takedown;

@@ -169,3 +169,8 @@ pub enum StoreError {
     #[error("the store contains an unreadable record")]
     Unreadable(#[source] Cause),
 }
+
+/// The cause of [`StoreError::Unavailable`] before a process has reached its store for the first time.
+#[derive(Debug, Error)]
+#[error("the database has not been reached yet")]
+pub struct NotReachedError;

@@ -12,7 +12,6 @@ use super::error::ServiceError;
 use super::{StoreBudget, back_off, deadline, until};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::{Page, Tombstone};
-use crate::domain::selection::Selection;
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::ports::audit_log::AuditLog;
@@ -125,9 +124,12 @@ impl Operators {
         StoreBudget::new(deadline()).wait(self.store.lookup(slug)).await
     }
 
-    /// The pages that `selection` has among the records after `after`, or from the beginning. One call looks at one
-    /// batch.
-    pub async fn scan(&self, selection: Selection, after: Option<ScanCursor>) -> Result<Scanned, ServiceError> {
+    /// The pages that are `wanted` among the records after `after`, or from the beginning. One call looks at one batch.
+    pub async fn scan(
+        &self,
+        wanted: impl Fn(&Page) -> bool + Send + 'static,
+        after: Option<ScanCursor>,
+    ) -> Result<Scanned, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             let _alone = self.scanning.lock().await;
@@ -146,7 +148,7 @@ impl Operators {
             }
             // A pattern over megabytes of text would hold up the requests on this thread.
             let selecting = spawn_blocking(move || {
-                pages.retain(|page| selection.has(page));
+                pages.retain(|page| wanted(page));
                 pages
             });
             let found = selecting.await.map_err(|panicked| StoreError::Unreadable(panicked.into()))?;

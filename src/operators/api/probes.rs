@@ -1,4 +1,4 @@
-//! The operators' listener: liveness, readiness and metrics. The public must not reach it.
+//! Liveness, readiness and metrics. The public must not reach them.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use serde::Serialize;
 use crate::server::drain::Readiness;
 use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
 
-/// The state that the operators' routes report.
+/// The state that the routes report.
 #[derive(Clone)]
-pub struct Admin {
+pub struct Probes {
     pub metrics: Arc<Metrics>,
     /// Which components are not ready.
     pub readiness: Arc<Readiness>,
@@ -28,12 +28,13 @@ struct ReadyBody {
     missing: std::collections::BTreeMap<&'static str, String>,
 }
 
-pub fn router(admin: Admin) -> Router {
+/// The routes, which need no token.
+pub fn router(probes: Probes) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(admin)
+        .with_state(probes)
 }
 
 /// Never asks a backend, since an outage of one must not restart every replica.
@@ -41,13 +42,13 @@ async fn livez() -> &'static str {
     "alive\n"
 }
 
-async fn readyz(State(admin): State<Admin>) -> Response {
-    let missing = admin.readiness.missing();
+async fn readyz(State(probes): State<Probes>) -> Response {
+    let missing = probes.readiness.missing();
     let ready = missing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(ReadyBody { ready, missing })).into_response()
 }
 
-async fn metrics(State(admin): State<Admin>) -> Response {
-    ([(CONTENT_TYPE, EXPOSITION_TYPE)], admin.metrics.exposition()).into_response()
+async fn metrics(State(probes): State<Probes>) -> Response {
+    ([(CONTENT_TYPE, EXPOSITION_TYPE)], probes.metrics.exposition()).into_response()
 }

@@ -6,13 +6,13 @@ use clap::Args;
 
 use super::client::{Client, parse};
 use super::lines::print;
+use super::stores::Stores;
 use crate::config::OperatedSettings;
-use crate::operators::types::AuditLine;
-use crate::telemetry::logs::LogQueue;
+use crate::operators::api::types::AuditLine;
 
 /// The arguments of `handbill audit`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Audit {
+pub struct Audit {
     /// Begin after the entry with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
@@ -21,11 +21,11 @@ pub(in crate::cli) struct Audit {
 }
 
 impl Audit {
-    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
-        let client = Client::new(&self.settings, log)?;
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+        let client = Client::new(&self.settings, stores).await?;
         let mut after = self.after;
         loop {
-            let lines = client.get(&format!("/audit?after={after}"))?;
+            let lines = client.get(&format!("/audit?after={after}")).await?;
             let Some(last) = lines.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()) else { break };
             after = parse::<AuditLine>(last)?.number;
             print(&String::from_utf8_lossy(&lines))?;

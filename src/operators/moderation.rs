@@ -9,10 +9,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::watched_file::WatchedFile;
-use crate::backends::cql::NotReachedError;
 use crate::domain::blocklist::Blocklist;
 use crate::ports::creates_switch::CreatesSwitch;
-use crate::ports::page_store::StoreError;
+use crate::ports::page_store::{NotReachedError, StoreError};
 use crate::service::PublishingPolicy;
 use crate::telemetry::labels::{RefusalLabels, ReloadLabels};
 use crate::telemetry::metrics::Metrics;
@@ -33,7 +32,7 @@ pub enum ModerationError {
 }
 
 /// The operators' policy, and its sources.
-pub(super) struct Moderation {
+pub struct Moderation {
     policy: PublishingPolicy,
     blocklist: Option<WatchedFile>,
     metrics: Arc<Metrics>,
@@ -45,7 +44,7 @@ pub(super) struct Moderation {
 
 impl Moderation {
     /// Reads `blocklist`, if there is one.
-    pub(super) fn open(blocklist: Option<PathBuf>, metrics: &Arc<Metrics>) -> Result<Self, ModerationError> {
+    pub fn open(blocklist: Option<PathBuf>, metrics: &Arc<Metrics>) -> Result<Self, ModerationError> {
         let refusals = metrics.publishing_refusals.clone();
         let policy = PublishingPolicy::observed(move |reason| {
             refusals.get_or_create(&RefusalLabels { reason }).inc();
@@ -64,12 +63,13 @@ impl Moderation {
         Ok(moderation)
     }
 
-    pub(super) fn policy(&self) -> PublishingPolicy {
+    /// The policy that the service asks.
+    pub fn policy(&self) -> PublishingPolicy {
         self.policy.clone()
     }
 
     /// Reads `switch`. A switch that cannot be reached yet does not stop the start: it is read again soon.
-    pub(super) async fn read_switch(&mut self, switch: &dyn CreatesSwitch) -> Result<(), ModerationError> {
+    pub async fn read_switch(&mut self, switch: &dyn CreatesSwitch) -> Result<(), ModerationError> {
         match self.reload_switch(switch).await {
             Err(StoreError::Unreadable(reason)) => Err(ModerationError::Switch(reason.to_string())),
             _ => Ok(()),
@@ -77,7 +77,7 @@ impl Moderation {
     }
 
     /// Looks at the file and `switch` again and again.
-    pub(super) async fn follow(mut self, switch: Arc<dyn CreatesSwitch>) {
+    pub async fn follow(mut self, switch: Arc<dyn CreatesSwitch>) {
         let mut looks = interval(RELOAD_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -5,33 +5,33 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::lines::{print_line, progress, shown};
-use crate::app::upkeep;
+use super::stores::Stores;
 use crate::config::EmbeddedSettings;
 
 /// The arguments of `handbill check`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Check {
+pub struct Check {
     #[command(flatten)]
     embedded: EmbeddedSettings,
 }
 
 /// The arguments of `handbill compact`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Compact {
+pub struct Compact {
     #[command(flatten)]
     embedded: EmbeddedSettings,
 }
 
 impl Check {
     /// Exit code 1 if something is wrong.
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(super) fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let checked = upkeep::check(&self.embedded.data_dir, &|done, all| {
+        let checked = stores.check(&self.embedded, &|done, all| {
             bar.set_length(all.unwrap_or(done));
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        let checked = checked.map_err(|error| error.to_string())?;
+        let checked = checked?;
         for fault in &checked.faults {
             print_line(&format!("fault: {}", shown(fault)))?;
         }
@@ -51,15 +51,15 @@ impl Check {
 }
 
 impl Compact {
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(super) fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let compacted = upkeep::compact(&self.embedded.data_dir, &|done, all| {
+        let compacted = stores.compact(&self.embedded, &|done, all| {
             bar.set_length(all.unwrap_or(done));
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        let compacted = compacted.map_err(|error| error.to_string())?;
-        print_line(&format!("{} bytes before, {} bytes after", compacted.before, compacted.after))?;
+        let (before, after) = compacted?;
+        print_line(&format!("{before} bytes before, {after} bytes after"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -10,12 +10,18 @@ use indicatif::ProgressBar;
 
 use super::client::Client;
 use super::lines::{print_line, progress};
-use crate::app::moving::{self, Ask, Counts, Destination, MoveError, Selection, Summary};
+use super::remote_records::RemoteRecords;
+use super::stores::Stores;
 use crate::config::{EmbeddedSettings, MovingSettings};
+use crate::domain::archive::Summary;
+use crate::operators::archive::export::Selection;
+use crate::operators::archive::import::Counts;
+use crate::operators::archive::moving::{Destination, MoveError, new_backup_in, newest_backup, write};
+use crate::ports::clock::{Clock, SystemClock};
 
 /// The arguments of `handbill export`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Export {
+pub struct Export {
     /// New file, compressed with zstd if its name ends in .zst; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -28,7 +34,7 @@ pub(in crate::cli) struct Export {
 
 /// The arguments of `handbill backup`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Backup {
+pub struct Backup {
     /// Folder for the backup, which gets a name with the time; created if it does not exist
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
@@ -38,7 +44,7 @@ pub(in crate::cli) struct Backup {
 
 /// The arguments of `handbill import`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Import {
+pub struct Import {
     /// Files that export or backup made, or ledgers of deletions
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -48,7 +54,7 @@ pub(in crate::cli) struct Import {
 
 /// The arguments of `handbill restore`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Restore {
+pub struct Restore {
     /// Backup, or a folder of backups, of which the newest is taken
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
@@ -61,13 +67,13 @@ pub(in crate::cli) struct Restore {
 
 impl Export {
     /// Exit code 1 if a record cannot be read.
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let selection = if self.deletions { Selection::Deletions } else { Selection::All };
         let to = match self.file.to_str() {
             Some("-") => Destination::Stdout,
             _ => Destination::File(self.file.clone()),
         };
-        let summary = write(&self.settings, &to, selection)?;
+        let summary = export(&self.settings, &to, selection, stores).await?;
         if let Destination::File(path) = &to {
             print_line(&format!("{}: {} records", path.display(), summary.records))?;
         }
@@ -77,25 +83,30 @@ impl Export {
 
 impl Backup {
     /// Exit code 1 if a record cannot be read.
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        moving::check_backup(&self.settings)?;
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+        stores.check_backup(&self.settings)?;
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
-        let path = moving::new_backup_in(&self.to);
-        let summary = write(&self.settings, &Destination::File(path.clone()), Selection::All)?;
+        let path = new_backup_in(&self.to, SystemClock::new().now());
+        let summary = export(&self.settings, &Destination::File(path.clone()), Selection::All, stores).await?;
         print_line(&format!("{}: {} records", path.display(), summary.records))?;
         Ok(report_unreadable(&summary))
     }
 }
 
 /// Writes the records of the store: directly, or through the running process if an embedded store has one.
-fn write(settings: &MovingSettings, to: &Destination, selection: Selection) -> Result<Summary, String> {
+async fn export(
+    settings: &MovingSettings,
+    to: &Destination,
+    selection: Selection,
+    stores: &impl Stores,
+) -> Result<Summary, String> {
     let bar = progress(None);
-    let written = match moving::export(settings, to, selection, &shown_on(&bar)) {
-        Err(MoveError::Open(error)) if error.is_in_use() => {
+    let written = match stores.export(settings, to, selection, &shown_on(&bar)).await {
+        Err(MoveError::InUse(error)) => {
             let client = Client::of_process(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
-            let ask: Ask = Arc::new(move |path: &str| client.get(path));
-            moving::export_running(&ask, to, selection, &shown_on(&bar))
+            let records = Arc::new(RemoteRecords::new(client));
+            write(records, to, selection, SystemClock::new().now(), &shown_on(&bar)).await
         }
         written => written,
     };
@@ -115,19 +126,21 @@ fn report_unreadable(summary: &Summary) -> ExitCode {
 }
 
 impl Import {
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let counts = moving::import(&self.settings, &self.files, &shown_on(&bar));
+        let counts = stores.import(&self.settings, &self.files, &shown_on(&bar)).await;
         bar.finish_and_clear();
         print_counts(&counts.map_err(|error| error.to_string())?)
     }
 }
 
 impl Restore {
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let counts = moving::newest_backup(&self.from)
-            .and_then(|backup| moving::restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)));
+        let counts = match newest_backup(&self.from) {
+            Ok(backup) => stores.restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)).await,
+            Err(error) => Err(error),
+        };
         bar.finish_and_clear();
         print_counts(&counts.map_err(|error| error.to_string())?)
     }

@@ -3,9 +3,9 @@
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-use super::link_hosts::{is_within, link_hosts, parse_host};
-use super::page::Page;
-use super::timestamp::UnixMillis;
+use crate::domain::link_hosts::{is_within, link_hosts, parse_host};
+use crate::domain::page::Page;
+use crate::domain::timestamp::UnixMillis;
 
 /// Limit on the memory of a compiled pattern, in bytes. No pattern that a person writes comes near it.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
@@ -15,7 +15,7 @@ const MAX_PATTERN_LENGTH: usize = 4096;
 
 /// Criteria that a page must all meet.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct Criteria {
     linking_to: Option<String>,
     matching: Option<Regex>,
     created_after: Option<UnixMillis>,
@@ -23,7 +23,7 @@ pub struct Selection {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SelectionError {
+pub enum CriteriaError {
     #[error("{0:?} is no host, such as spam.example")]
     Host(String),
     /// No regular expression, or one that needs too much memory.
@@ -31,23 +31,23 @@ pub enum SelectionError {
     Pattern(String),
 }
 
-impl Selection {
+impl Criteria {
     /// Only pages with a link or image at `host` or a subdomain of it.
-    pub fn linking_to(self, host: &str) -> Result<Self, SelectionError> {
-        let host = parse_host(host).ok_or_else(|| SelectionError::Host(host.to_owned()))?;
+    pub fn linking_to(self, host: &str) -> Result<Self, CriteriaError> {
+        let host = parse_host(host).ok_or_else(|| CriteriaError::Host(host.to_owned()))?;
         Ok(Self { linking_to: Some(host), ..self })
     }
 
     /// Only pages whose title or Markdown has a match of `pattern`.
-    pub fn matching(self, pattern: &str) -> Result<Self, SelectionError> {
+    pub fn matching(self, pattern: &str) -> Result<Self, CriteriaError> {
         if pattern.len() > MAX_PATTERN_LENGTH {
-            return Err(SelectionError::Pattern(format!("it has more than {MAX_PATTERN_LENGTH} bytes")));
+            return Err(CriteriaError::Pattern(format!("it has more than {MAX_PATTERN_LENGTH} bytes")));
         }
         let pattern =
             RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
         // The last line says what is wrong; those before show where.
         let reason = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().trim().to_owned();
-        Ok(Self { matching: Some(pattern.map_err(|error| SelectionError::Pattern(reason(error)))?), ..self })
+        Ok(Self { matching: Some(pattern.map_err(|error| CriteriaError::Pattern(reason(error)))?), ..self })
     }
 
     #[must_use]
@@ -60,13 +60,13 @@ impl Selection {
         Self { created_before: Some(time), ..self }
     }
 
-    /// Whether there is no criterion, so that every page is selected.
-    pub fn is_everything(&self) -> bool {
+    /// Whether there is none, so that every page meets them.
+    pub fn are_none(&self) -> bool {
         let Self { linking_to, matching, created_after, created_before } = self;
         linking_to.is_none() && matching.is_none() && created_after.is_none() && created_before.is_none()
     }
 
-    pub fn has(&self, page: &Page) -> bool {
+    pub fn are_met_by(&self, page: &Page) -> bool {
         self.created_after.is_none_or(|time| page.head.created_at >= time)
             && self.created_before.is_none_or(|time| page.head.created_at < time)
             && self
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_pattern_has_at_most_4096_bytes() {
-        assert!(Selection::default().matching(&"a".repeat(4096)).is_ok());
-        let refused = Selection::default().matching(&"a".repeat(4097)).unwrap_err();
+        assert!(Criteria::default().matching(&"a".repeat(4096)).is_ok());
+        let refused = Criteria::default().matching(&"a".repeat(4097)).unwrap_err();
         assert_eq!(refused.to_string(), "the pattern is not valid: it has more than 4096 bytes");
     }
     use crate::domain::content::Content;
@@ -106,16 +106,16 @@ mod tests {
     #[test]
     fn a_page_is_selected_only_if_it_meets_every_criterion() {
         let spam = page("Cheap watches", "See https://www.spam.example/x now", 1000);
-        let all = Selection::default().linking_to("Spam.example").unwrap().matching("(?i)WATCH").unwrap();
+        let all = Criteria::default().linking_to("Spam.example").unwrap().matching("(?i)WATCH").unwrap();
         let all = all.created_after(UnixMillis::new(1000)).created_before(UnixMillis::new(1001));
-        assert!(all.has(&spam));
+        assert!(all.are_met_by(&spam));
         for other in [
             page("Cheap watches", "See https://notspam.example/x now", 1000),
             page("Cheap clocks", "See https://www.spam.example/x now", 1000),
             page("Cheap watches", "See https://www.spam.example/x now", 999),
             page("Cheap watches", "See https://www.spam.example/x now", 1001),
         ] {
-            assert!(!all.has(&other), "{other:?}");
+            assert!(!all.are_met_by(&other), "{other:?}");
         }
     }
 
@@ -124,17 +124,17 @@ mod tests {
         let page = page("One title", "some **bold** text", 0);
         for (pattern, is_found) in [("^One", true), (r"\*\*bold", true), ("bold text", false), ("title\\s+some", false)]
         {
-            assert_eq!(Selection::default().matching(pattern).unwrap().has(&page), is_found, "{pattern}");
+            assert_eq!(Criteria::default().matching(pattern).unwrap().are_met_by(&page), is_found, "{pattern}");
         }
     }
 
     #[test]
     fn no_criterion_is_known_as_such_and_one_without_sense_is_refused() {
-        assert!(Selection::default().is_everything());
-        assert!(!Selection::default().created_after(UnixMillis::new(0)).is_everything());
-        assert!(matches!(Selection::default().linking_to("https://a.example"), Err(SelectionError::Host(_))));
+        assert!(Criteria::default().are_none());
+        assert!(!Criteria::default().created_after(UnixMillis::new(0)).are_none());
+        assert!(matches!(Criteria::default().linking_to("https://a.example"), Err(CriteriaError::Host(_))));
         for wrong in ["(", "a{1000}{1000}{1000}"] {
-            assert!(matches!(Selection::default().matching(wrong), Err(SelectionError::Pattern(_))), "{wrong}");
+            assert!(matches!(Criteria::default().matching(wrong), Err(CriteriaError::Pattern(_))), "{wrong}");
         }
     }
 }

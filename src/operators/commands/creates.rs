@@ -7,15 +7,15 @@ use http::Method;
 
 use super::client::Client;
 use super::lines::print_line;
+use super::stores::Stores;
 use crate::config::OperatedSettings;
 use crate::domain::creates::MAX_HOURLY_BUDGET;
 use crate::domain::takedown::operator_name;
-use crate::operators::types::{CreatesBody, CreatesChange};
-use crate::telemetry::logs::LogQueue;
+use crate::operators::api::types::{CreatesBody, CreatesChange};
 
 /// The arguments of `handbill pause` and `handbill resume`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Switch {
+pub struct Switch {
     /// Name of who does it: a person, an address or a ticket; kept for ever
     #[arg(long, value_name = "NAME", value_parser = operator_name)]
     by: String,
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Switch {
 
 /// The arguments of `handbill budget`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Budget {
+pub struct Budget {
     /// Pages that all clients together may create within any hour, or off
     #[arg(value_name = "PAGES|off", value_parser = budget)]
     budget: Limit,
@@ -38,23 +38,22 @@ pub(in crate::cli) struct Budget {
 struct Limit(Option<u32>);
 
 impl Switch {
-    pub(in crate::cli) fn run(self, paused: bool, log: &LogQueue) -> Result<ExitCode, String> {
-        change(
-            &Client::new(&self.settings, log)?,
-            &CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by },
-        )
+    pub(super) async fn run(self, paused: bool, stores: &impl Stores) -> Result<ExitCode, String> {
+        let change = CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by };
+        send(&change, &self.settings, stores).await
     }
 }
 
 impl Budget {
-    pub(in crate::cli) fn run(self, log: &LogQueue) -> Result<ExitCode, String> {
+    pub(super) async fn run(self, stores: &impl Stores) -> Result<ExitCode, String> {
         let Self { budget: Limit(budget), switch: Switch { by, settings } } = self;
-        change(&Client::new(&settings, log)?, &CreatesChange { paused: None, hourly_budget: Some(budget), by })
+        send(&CreatesChange { paused: None, hourly_budget: Some(budget), by }, &settings, stores).await
     }
 }
 
-fn change(client: &Client, change: &CreatesChange) -> Result<ExitCode, String> {
-    let creates: CreatesBody = client.send(Method::PATCH, "/creates", change)?;
+async fn send(change: &CreatesChange, settings: &OperatedSettings, stores: &impl Stores) -> Result<ExitCode, String> {
+    let client = Client::new(settings, stores).await?;
+    let creates: CreatesBody = client.send(Method::PATCH, "/creates", change).await?;
     let state = if creates.paused { "paused" } else { "open" };
     let budget =
         creates.hourly_budget.map_or("any number of pages".to_owned(), |pages| format!("at most {pages} pages"));

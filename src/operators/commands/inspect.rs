@@ -8,13 +8,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::client::{Client, parse};
 use super::lines::{given_or_read, print, print_json, shown};
+use super::stores::Stores;
 use crate::config::OperatedSettings;
-use crate::operators::types::Inspection;
-use crate::telemetry::logs::LogQueue;
+use crate::operators::api::types::Inspection;
 
 /// The arguments of `handbill inspect`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Inspect {
+pub struct Inspect {
     /// Slugs or addresses of pages; without any, one a line on standard input
     slugs: Vec<String>,
     /// Print one JSON object a line
@@ -26,13 +26,13 @@ pub(in crate::cli) struct Inspect {
 
 impl Inspect {
     /// Exit code 1 if no page ever had one of the slugs.
-    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         let slugs = given_or_read(&self.slugs)?;
-        let client = Client::new(&self.settings, log)?;
+        let client = Client::new(&self.settings, stores).await?;
         let mut all_found = true;
         for slug in slugs {
             let path = format!("/inspect/{}", utf8_percent_encode(&slug, NON_ALPHANUMERIC));
-            let found: Inspection = parse(&client.get(&path)?)?;
+            let found: Inspection = parse(&client.get(&path).await?)?;
             all_found &= found.state != "absent";
             if self.json { print_json(&found)? } else { print(&as_text(&found))? }
         }

@@ -14,7 +14,7 @@ use crate::server::drain::Phase;
 use crate::server::{self, Routes, ServerLimits, ServerMetrics};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
-pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
+pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let serving = move || {
@@ -42,7 +42,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::server::admin::{self, Admin};
+    use crate::operators::api::probes::{self, Probes};
     use crate::server::drain::Readiness;
     use crate::telemetry::metrics::Metrics;
 
@@ -67,7 +67,7 @@ mod tests {
         let address = public.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let routes = admin::router(Admin { metrics, readiness: Arc::clone(&readiness) });
+            let routes = probes::router(Probes { metrics, readiness: Arc::clone(&readiness) });
             start(listener, routes, phases).unwrap();
             address
         });

@@ -5,11 +5,11 @@ use http::Method;
 
 use super::client::Client;
 use super::lines::{print_json, print_line, progress, shown};
-use crate::operators::types::{FoundPage, ScanAnswer, ScanRequest};
+use crate::operators::api::types::{FoundPage, ScanAnswer, ScanRequest};
 
 /// Criteria for pages. A page must meet all that are given.
 #[derive(Args, Debug)]
-pub(super) struct Criteria {
+pub(super) struct CriteriaArgs {
     /// Pages with a link or image at this host or a subdomain of it
     #[arg(long, value_name = "HOST")]
     linking_to: Option<String>,
@@ -24,14 +24,14 @@ pub(super) struct Criteria {
     created_before: Option<String>,
 }
 
-impl Criteria {
+impl CriteriaArgs {
     pub(super) fn is_empty(&self) -> bool {
         let Self { linking_to, matching, created_after, created_before } = self;
         [linking_to, matching, created_after, created_before].into_iter().all(Option::is_none)
     }
 
     /// The slugs of the pages that meet the criteria. Each is printed when it is found.
-    pub(super) fn find(&self, client: &Client, as_json: bool) -> Result<Vec<String>, String> {
+    pub(super) async fn find(&self, client: &Client, as_json: bool) -> Result<Vec<String>, String> {
         let mut request = ScanRequest {
             linking_to: self.linking_to.clone(),
             matching: self.matching.clone(),
@@ -42,7 +42,7 @@ impl Criteria {
         let (bar, mut found) = (progress(None), Vec::new());
         bar.set_message("records looked at");
         loop {
-            let answer: ScanAnswer = client.send(Method::POST, "/scan", &request)?;
+            let answer: ScanAnswer = client.send(Method::POST, "/scan", &request).await?;
             if let Some(total) = answer.total {
                 bar.set_length(total);
             }

@@ -22,7 +22,7 @@ use crate::telemetry::metrics::Metrics;
 use handbill_core::log_throttle::LogThrottle;
 
 /// Shortest token, in characters. `openssl rand -hex 32` makes 64.
-pub const MIN_TOKEN_CHARS: usize = 32;
+const MIN_TOKEN_CHARS: usize = 32;
 
 /// Shortest time between two warnings. Whoever reaches the listener can cause them, so they must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);

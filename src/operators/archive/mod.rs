@@ -1,6 +1,8 @@
-//! Moves records between a store and a file: `export` writes an archive, `import` stores one, and `file` is the file.
+//! Archives: the records of a store as a file, for exports, backups and imports. `export` writes an archive, `import`
+//! stores one, `file` is the file, and `moving` does a whole command.
 //!
-//! The format, and which of two records stays, are in [`crate::domain::archive`].
+//! The format, and which of two records stays, are in [`crate::domain::archive`], because the stores write their ledgers
+//! of deletions in this format.
 //!
 //! * An export takes as long as its reader wants. It holds one batch of records, and the store holds nothing.
 //! * A file appears under its name only when it is complete and on disk.
@@ -10,4 +12,5 @@
 pub mod export;
 pub mod file;
 pub mod import;
+pub mod moving;
 pub mod receive;

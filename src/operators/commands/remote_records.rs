@@ -1,27 +1,24 @@
 //! The records of a running process, read through its operators' listener.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Mutex;
-use tokio::task;
 
-use std::sync::Arc;
-
+use super::client::Client;
 use crate::domain::archive::{ArchiveError, Entry, read_entry_line};
 use crate::domain::markdown::Rendered;
 use crate::domain::page::Page;
-use crate::operators::records::BatchEnd;
+use crate::operators::api::records::BatchEnd;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Record, StoreError};
-
-/// Asks the operators' listener for a path. It may block.
-pub type Ask = Arc<dyn Fn(&str) -> Result<Bytes, String> + Send + Sync>;
 
 /// The records of a running process. Its pages have no HTML, because an archive has none. The process decides how large
 /// a batch is.
 pub(super) struct RemoteRecords {
-    ask: Ask,
+    client: Client,
     /// The first batch, which also says how many records there are.
     first: Mutex<Option<Bytes>>,
 }
@@ -44,20 +41,13 @@ enum RemoteError {
 }
 
 impl RemoteRecords {
-    pub(super) fn new(ask: Ask) -> Self {
-        Self { ask, first: Mutex::new(None) }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, first: Mutex::new(None) }
     }
 
     async fn get(&self, after: Option<&ScanCursor>) -> Result<Bytes, StoreError> {
-        let path = match after {
-            Some(cursor) => {
-                format!("/records?after={}", cursor.to_hex())
-            }
-            None => "/records".to_owned(),
-        };
-        let ask = Arc::clone(&self.ask);
-        let answer = task::spawn_blocking(move || ask(&path)).await;
-        let answer = answer.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        let path = after.map_or("/records".to_owned(), |cursor| format!("/records?after={}", cursor.to_hex()));
+        let answer = self.client.get(&path).await;
         answer.map_err(|reason| StoreError::Unavailable(Box::new(RemoteError::Refused(reason))))
     }
 }

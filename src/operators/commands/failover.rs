@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use super::lines::{confirmed, print_line};
-use crate::app;
+use super::stores::Stores;
 use crate::config::FailoverSettings;
-use crate::telemetry::logs::LogQueue;
 
 /// Exit code of a command that the operator has not confirmed.
 const NOT_CONFIRMED: u8 = 1;
 
 /// Moves the fence, and prints each step.
-pub(in crate::cli) fn run(settings: &FailoverSettings, log: &LogQueue) -> Result<ExitCode, String> {
+pub(super) async fn run(settings: &FailoverSettings, stores: &impl Stores) -> Result<ExitCode, String> {
     let options = &settings.options;
     if options.force {
         eprintln!(
@@ -25,7 +24,6 @@ pub(in crate::cli) fn run(settings: &FailoverSettings, log: &LogQueue) -> Result
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
     }
-    let done = app::failover(settings, log, |line| eprintln!("{line}")).map_err(|error| error.to_string())?;
-    print_line(&done)?;
+    print_line(&stores.failover(&settings.cluster, options, |line| eprintln!("{line}")).await?)?;
     Ok(ExitCode::SUCCESS)
 }

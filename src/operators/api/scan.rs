@@ -10,16 +10,16 @@ use axum::extract::State;
 use super::refusal::{Refusal, parse};
 use super::state::OperatorsApi;
 use super::types::{FoundPage, ScanAnswer, ScanRequest};
-use crate::domain::selection::Selection;
 use crate::domain::timestamp::UnixMillis;
+use crate::operators::criteria::Criteria;
 use crate::ports::page_scan::ScanCursor;
 
 /// `POST /scan`: the pages of one batch that meet the criteria, and where the next batch begins.
 pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<ScanAnswer>, Refusal> {
     let request: ScanRequest = parse(&body)?;
     let after = request.cursor.as_deref().map(cursor).transpose()?;
-    let selection = selection(&request)?;
-    let scanned = api.operators.scan(selection, after).await;
+    let criteria = criteria(&request)?;
+    let scanned = api.operators.scan(move |page| criteria.are_met_by(page), after).await;
     api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
     let scanned = scanned.map_err(|error| Refusal::from(&error))?;
     Ok(Json(ScanAnswer {
@@ -31,26 +31,26 @@ pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> R
     }))
 }
 
-fn selection(request: &ScanRequest) -> Result<Selection, Refusal> {
+fn criteria(request: &ScanRequest) -> Result<Criteria, Refusal> {
     let refused = |error| Refusal::invalid(format!("A criterion is not as expected: {error}."));
-    let mut selection = Selection::default();
+    let mut criteria = Criteria::default();
     if let Some(host) = &request.linking_to {
-        selection = selection.linking_to(host).map_err(refused)?;
+        criteria = criteria.linking_to(host).map_err(refused)?;
     }
     if let Some(pattern) = &request.matching {
-        selection = selection.matching(pattern).map_err(refused)?;
+        criteria = criteria.matching(pattern).map_err(refused)?;
     }
     if let Some(text) = &request.created_after {
-        selection = selection.created_after(time(text)?);
+        criteria = criteria.created_after(time(text)?);
     }
     if let Some(text) = &request.created_before {
-        selection = selection.created_before(time(text)?);
+        criteria = criteria.created_before(time(text)?);
     }
-    if selection.is_everything() {
+    if criteria.are_none() {
         let advice = "Give at least one of `linking_to`, `matching`, `created_after` and `created_before`.";
         return Err(Refusal::invalid(advice));
     }
-    Ok(selection)
+    Ok(criteria)
 }
 
 /// `2026-11-21T04:30:00Z`, or the beginning of a day in UTC as `2026-11-21`.

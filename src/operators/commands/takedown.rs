@@ -9,19 +9,19 @@ use clap::Args;
 use http::Method;
 
 use super::client::Client;
-use super::criteria::Criteria;
+use super::criteria::CriteriaArgs;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
+use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
 use crate::domain::takedown::{TakedownReason, operator_name};
-use crate::operators::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
-use crate::telemetry::logs::LogQueue;
+use crate::operators::api::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
 const CHUNK: usize = 25;
 
 /// The arguments of `handbill takedown`.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Takedown {
+pub struct Takedown {
     /// Slugs or addresses of pages; without any and without a criterion, one a line on standard input
     slugs: Vec<String>,
     /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Takedown {
     #[arg(long, value_name = "NAME", required_unless_present = "dry_run", value_parser = operator_name)]
     by: Option<String>,
     #[command(flatten)]
-    criteria: Criteria,
+    criteria: CriteriaArgs,
     /// Only show what would be taken down
     #[arg(long)]
     dry_run: bool,
@@ -52,26 +52,26 @@ pub(in crate::cli) struct Takedown {
 
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
-    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
         if self.criteria.is_empty() {
             let slugs = given_or_read(&self.slugs)?;
-            return self.take_down(&Client::new(&self.settings, log)?, &slugs);
+            return self.take_down(&Client::new(&self.settings, stores).await?, &slugs).await;
         }
         if !self.slugs.is_empty() {
             return Err("give slugs or criteria, not both".to_owned());
         }
-        let client = Client::new(&self.settings, log)?;
-        let found = self.criteria.find(&client, self.json)?;
+        let client = Client::new(&self.settings, stores).await?;
+        let found = self.criteria.find(&client, self.json).await?;
         if self.dry_run || found.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
         if !self.yes && !confirmed(&format!("Take down {} pages for ever? Type yes: ", found.len()))? {
             return Err("nothing was taken down".to_owned());
         }
-        self.take_down(&client, &found)
+        self.take_down(&client, &found).await
     }
 
-    fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
+    async fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
         let bar = progress(Some(slugs.len() as u64));
         let mut all_fine = true;
         let mut list = self.blocklist.blocklist_file.as_deref().filter(|_| !self.dry_run);
@@ -83,7 +83,7 @@ impl Takedown {
                 by: self.by.clone().unwrap_or_else(|| "dry run".to_owned()),
                 dry_run: self.dry_run,
             };
-            let TakedownAnswer { results } = client.send(Method::POST, "/takedown", &request)?;
+            let TakedownAnswer { results } = client.send(Method::POST, "/takedown", &request).await?;
             if results.len() != chunk.len() {
                 return Err(
                     "the answer has not one result for each page: is --admin-listen a Handbill of this version?"

@@ -1,0 +1,199 @@
+//! Whole exports and imports over an open store: which files, and how far they are.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::export::{self, Selection};
+use super::file::{FileError, NewFile, Records, verify};
+use super::import::{Counts, ImportError, Importer};
+use super::receive::Receiver;
+use crate::domain::archive::{ArchiveError, Entry, Summary};
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_scan::PageScan;
+use crate::ports::page_store::StoreError;
+use crate::ports::renderer::RenderError;
+
+/// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded
+/// store looks up at a time, so that an import never waits for a permit, however slow the machine is.
+const IMPORTS_AT_ONCE: usize = 32;
+
+/// Gets the number of records that are done, and about how many there are.
+pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
+
+/// The place that an export goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A new file.
+    File(PathBuf),
+    /// Standard output, uncompressed.
+    Stdout,
+}
+
+/// Why records could not be moved.
+#[derive(Debug, Error)]
+pub enum MoveError {
+    /// The store cannot be opened or reached.
+    #[error("{0}")]
+    Open(String),
+    /// A process that runs has the store open.
+    #[error("{0}")]
+    InUse(String),
+    /// The store failed.
+    #[error("the store failed ({}): nothing that is in it is lost; run the command again", cause(.0))]
+    Store(#[from] StoreError),
+    /// A page's HTML could not be made.
+    #[error("{0}: nothing that is in the store is lost; run the command again")]
+    Rendering(RenderError),
+    /// Deletions are stored, but the ledger of deletions lacks them.
+    #[error(
+        "deletions are stored, but the ledger of deletions could not be written ({}), so a restore could bring pages back: make it writable and run the command again",
+        cause(.0)
+    )]
+    NotInLedger(StoreError),
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The lines that arrived are not a whole archive.
+    #[error("what was read is no whole archive ({0}): run the command again")]
+    Archive(#[from] ArchiveError),
+    /// Standard output cannot be written.
+    #[error("standard output cannot be written: {0}")]
+    Output(io::Error),
+    /// The thread that reads files ended early.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(io::Error),
+}
+
+impl From<ImportError> for MoveError {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Store(error) => Self::Store(error),
+            ImportError::Rendering(error) => Self::Rendering(error),
+            ImportError::NotInLedger(error) => Self::NotInLedger(error),
+        }
+    }
+}
+
+/// The innermost reason.
+fn cause(error: &StoreError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Writes the records of `store` that `selection` names, and checks that what was written is a whole archive. A file
+/// gets its name only then. Returns what it holds.
+pub async fn write(
+    store: Arc<dyn PageScan>,
+    to: &Destination,
+    selection: Selection,
+    now: UnixMillis,
+    progress: Progress<'_>,
+) -> Result<Summary, MoveError> {
+    let mut archive = std::pin::pin!(export::archive(store, selection, now));
+    let mut receiver = Receiver::default();
+    let mut file = match to {
+        Destination::File(path) => Some(NewFile::create(path)?),
+        Destination::Stdout => None,
+    };
+    while let Some(piece) = archive.next().await {
+        let piece = piece?;
+        receiver.take(&piece)?;
+        match &mut file {
+            Some(file) => file.write(&piece)?,
+            None => io::stdout().write_all(&piece).map_err(MoveError::Output)?,
+        }
+        progress(receiver.records(), receiver.expected());
+    }
+    let summary = receiver.end()?;
+    match file {
+        Some(file) => file.finish()?,
+        None => io::stdout().flush().map_err(MoveError::Output)?,
+    }
+    Ok(summary)
+}
+
+/// Reads all files. Returns how many records they have.
+pub fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, MoveError> {
+    let mut records = 0;
+    for file in files {
+        let (_, summary) = verify(file, |count| progress(count, None))?;
+        records += summary.records;
+    }
+    Ok(records)
+}
+
+/// Stores the records of `files`, in order. `expected` is how many there are.
+pub async fn store_all(
+    importer: &Importer,
+    files: &[PathBuf],
+    expected: u64,
+    progress: Progress<'_>,
+) -> Result<Counts, MoveError> {
+    let mut counts = Counts::default();
+    for file in files {
+        store_records(importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;
+    }
+    Ok(counts)
+}
+
+async fn store_records(
+    importer: &Importer,
+    records: Records,
+    counts: &mut Counts,
+    progress: &dyn Fn(u64),
+) -> Result<(), MoveError> {
+    let (send, mut received) = mpsc::channel::<Result<Entry, FileError>>(IMPORTS_AT_ONCE);
+    let reading = tokio::task::spawn_blocking(move || {
+        for entry in records {
+            // The receiver is gone after an error.
+            if send.blocking_send(entry).is_err() {
+                break;
+            }
+        }
+    });
+    let entries = stream::poll_fn(move |context| received.poll_recv(context));
+    let mut importing = std::pin::pin!(
+        entries
+            .map(|entry| async { Ok::<_, MoveError>(importer.import(entry?).await?) })
+            .buffer_unordered(IMPORTS_AT_ONCE)
+    );
+    while let Some(done) = importing.next().await {
+        counts.count(done?);
+        progress(counts.total());
+    }
+    reading.await.map_err(|error| MoveError::System(io::Error::other(error)))
+}
+
+/// The newest backup in the folder `directory`, or `directory` itself if it is a file.
+pub fn newest_backup(directory: &Path) -> Result<PathBuf, MoveError> {
+    if directory.is_file() {
+        return Ok(directory.to_owned());
+    }
+    let refused = |reason| FileError::Io { path: directory.to_owned(), action: "read", reason };
+    let mut newest = None;
+    for entry in std::fs::read_dir(directory).map_err(refused)? {
+        let name = entry.map_err(refused)?.file_name();
+        if name.to_str().is_some_and(is_backup_name) {
+            newest = newest.max(Some(name));
+        }
+    }
+    let none = || refused(io::Error::new(io::ErrorKind::NotFound, "there is no backup in it"));
+    Ok(directory.join(newest.ok_or_else(none)?))
+}
+
+/// The beginning and end of a backup's name. The time between them sorts as text.
+const BACKUP_NAME: (&str, &str) = ("handbill-", ".ndjson.zst");
+
+fn is_backup_name(name: &str) -> bool {
+    name.starts_with(BACKUP_NAME.0) && name.ends_with(BACKUP_NAME.1)
+}
+
+/// The name of a backup that begins at `now`.
+pub fn new_backup_in(directory: &Path, now: UnixMillis) -> PathBuf {
+    let time = now.to_string().replace([':', '.'], "-");
+    directory.join(format!("{}{time}{}", BACKUP_NAME.0, BACKUP_NAME.1))
+}

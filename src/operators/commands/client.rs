@@ -1,0 +1,131 @@
+//! Asks the operators' API: that of a running process or, with a cluster, one in this process over the store itself.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt;
+
+use super::stores::Stores;
+use crate::config::{OperatedSettings, OperatorAccess};
+use crate::operators::api::TokenFile;
+use crate::operators::api::types::ErrorBody;
+use crate::outbound::{Limits, Outbound, OutboundError};
+
+/// How long one answer may take. The process gives up on its store earlier.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Most bytes of one answer. A batch of records has about 1 MiB, and one of found pages has the hosts of 256 pages.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A client of the operators' API. Errors are one line for the operator.
+pub(super) enum Client {
+    /// Asks a running process.
+    Process(Box<Process>),
+    /// Calls the routes in this process.
+    InProcess(Router),
+}
+
+/// A running process, and the token that it asks for.
+pub(super) struct Process {
+    outbound: Outbound,
+    origin: String,
+    authorization: HeaderValue,
+}
+
+impl Client {
+    /// A client of what `settings` name.
+    pub(super) async fn new(settings: &OperatedSettings, stores: &impl Stores) -> Result<Self, String> {
+        match stores.routes(&settings.cluster).await? {
+            None => Self::of_process(&settings.access),
+            Some(routes) => Ok(Self::InProcess(routes)),
+        }
+    }
+
+    /// A client of a running process, with the token of `access`.
+    pub(super) fn of_process(access: &OperatorAccess) -> Result<Self, String> {
+        let token =
+            TokenFile::new(access.operators.admin_token_file.clone()).read().map_err(|error| error.to_string())?;
+        let token = token.ok_or("give --admin-token-file, with the token of the running process")?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.as_str()))
+            .map_err(|_| "the token of --admin-token-file has characters that no header can have")?;
+        authorization.set_sensitive(true);
+        let outbound = Outbound::without_tls(Limits { time: ANSWER_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
+        let origin = format!("http://{}", reachable(access.admin.admin_listen));
+        Ok(Self::Process(Box::new(Process { outbound, origin, authorization })))
+    }
+
+    /// The answer to `GET path`.
+    pub(super) async fn get(&self, path: &str) -> Result<Bytes, String> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    /// The answer to `method path` with `body`.
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, String> {
+        let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
+        parse(&self.ask(method, path, body.into()).await?)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, String> {
+        let request = Request::builder().method(method);
+        let request = match self {
+            Self::Process(process) => {
+                let address = format!("{}{path}", process.origin);
+                request.uri(address).header(AUTHORIZATION, &process.authorization)
+            }
+            Self::InProcess(_) => request.uri(path),
+        };
+        let request = request.body(body).map_err(|error| error.to_string())?;
+        let answer = match self {
+            Self::Process(process) => process.outbound.send(request).await.map_err(|error| {
+                let is_elsewhere = !matches!(error, OutboundError::Silent(_));
+                let advice = if is_elsewhere { ": is --admin-listen that of a running process?" } else { "" };
+                format!("{} {error}{advice}", process.origin)
+            })?,
+            Self::InProcess(routes) => {
+                let Ok(answer) = routes.clone().oneshot(request.map(Body::from)).await;
+                let (head, body) = answer.into_parts();
+                let body = body.collect().await.map_err(|error| error.to_string())?;
+                Response::from_parts(head, body.to_bytes())
+            }
+        };
+        let (status, body) = (answer.status(), answer.into_body());
+        if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+    }
+}
+
+/// The address at which this machine reaches `listener`: one on all addresses is asked on loopback.
+pub(super) fn reachable(listener: SocketAddr) -> SocketAddr {
+    let loopback = match listener.ip() {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    };
+    SocketAddr::new(loopback, listener.port())
+}
+
+/// The value of a JSON answer.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| {
+        format!("the answer is not as expected ({error}): is --admin-listen a Handbill of this version?")
+    })
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> String {
+    match serde_json::from_slice::<ErrorBody>(body) {
+        Ok(error) => error.message,
+        Err(_) => format!("the answer is {status}: is --admin-listen the operators' listener of a Handbill?"),
+    }
+}

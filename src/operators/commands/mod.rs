@@ -1,0 +1,103 @@
+//! The operators' commands. They ask the running process through its operators' listener, work on the cluster itself, or
+//! work on the files of a store that no process uses.
+
+mod archive;
+mod audit;
+mod client;
+mod creates;
+mod criteria;
+mod failover;
+mod fingerprint;
+mod healthcheck;
+mod inspect;
+mod lines;
+mod remote_records;
+mod stores;
+mod takedown;
+mod upkeep;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use tokio::runtime::Builder;
+
+use self::lines::print_line;
+pub use self::stores::{CheckedStore, CommandError, Stores};
+use crate::config::{AdminSettings, FailoverSettings, MigrateSettings, SweepSettings};
+
+/// The operators' commands, in the order of `--help`.
+#[derive(Subcommand)]
+pub enum OperatorsCommand {
+    /// Update the store's schema
+    Migrate(Box<MigrateSettings>),
+    /// Delete texts that a crash has left in the cluster and that no page shows any more
+    Sweep(Box<SweepSettings>),
+    /// Move the writing of pages to another datacentre of the cluster
+    Failover(Box<FailoverSettings>),
+    /// Ask the operators' listener whether the process is live; for container health checks
+    Healthcheck(AdminSettings),
+    /// Take pages down, through the running process or in the cluster itself
+    Takedown(takedown::Takedown),
+    /// Show what is known of pages, without their text
+    Inspect(inspect::Inspect),
+    /// Print what operators did, as one JSON object a line
+    Audit(audit::Audit),
+    /// Write every page and deletion to a file, also while the service runs
+    Export(archive::Export),
+    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    Import(archive::Import),
+    /// Export into a folder, under a name with the time
+    Backup(archive::Backup),
+    /// Make a new embedded store from a backup, without the pages that were deleted since
+    Restore(archive::Restore),
+    /// Read everything in the embedded store, and say what is damaged
+    Check(upkeep::Check),
+    /// Write the embedded store into a new file, without what was deleted
+    Compact(upkeep::Compact),
+    /// Refuse every create, until handbill resume
+    Pause(creates::Switch),
+    /// Allow creates again
+    Resume(creates::Switch),
+    /// Limit how many pages all clients together may create within any hour
+    Budget(creates::Budget),
+    /// Print the fingerprints of Markdown, for --blocklist-file
+    Fingerprint {
+        /// File with the Markdown [default: standard input]
+        file: Option<PathBuf>,
+    },
+}
+
+/// Runs one command to its end.
+pub fn run(command: OperatorsCommand, stores: &impl Stores) -> Result<ExitCode, CommandError> {
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
+    runtime.block_on(run_async(command, stores))
+}
+
+async fn run_async(command: OperatorsCommand, stores: &impl Stores) -> Result<ExitCode, CommandError> {
+    let done = match command {
+        OperatorsCommand::Migrate(settings) => {
+            print_line(&stores.migrate(&settings).await?).map(|()| ExitCode::SUCCESS)
+        }
+        OperatorsCommand::Sweep(settings) => {
+            print_line(&stores.sweep(&settings.cluster, settings.options).await?).map(|()| ExitCode::SUCCESS)
+        }
+        OperatorsCommand::Failover(settings) => failover::run(&settings, stores).await,
+        OperatorsCommand::Healthcheck(admin) => healthcheck::run(admin.admin_listen).await,
+        OperatorsCommand::Takedown(takedown) => takedown.run(stores).await,
+        OperatorsCommand::Inspect(inspect) => inspect.run(stores).await,
+        OperatorsCommand::Audit(audit) => audit.run(stores).await,
+        OperatorsCommand::Export(export) => export.run(stores).await,
+        OperatorsCommand::Import(import) => import.run(stores).await,
+        OperatorsCommand::Backup(backup) => backup.run(stores).await,
+        OperatorsCommand::Restore(restore) => restore.run(stores).await,
+        OperatorsCommand::Check(check) => check.run(stores),
+        OperatorsCommand::Compact(compact) => compact.run(stores),
+        OperatorsCommand::Pause(switch) => switch.run(true, stores).await,
+        OperatorsCommand::Resume(switch) => switch.run(false, stores).await,
+        OperatorsCommand::Budget(budget) => budget.run(stores).await,
+        OperatorsCommand::Fingerprint { file } => fingerprint::run(file.as_deref()),
+    };
+    Ok(done?)
+}
