@@ -64,15 +64,18 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
         "application/json",
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
     );
-    let (home, help) = (site::editor::home(http), site::editor::help(http));
+    let (home, pages, help) = (site::editor::home(http), site::editor::pages(http), site::editor::help(http));
     let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
     let (api, _) = routes::api(openapi::description()).split_for_parts();
     api.merge(discovery)
         .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route().post(site::form::post))
+        .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
+        .route("/apple-touch-icon.png", get(site::icon_png))
+        .route("/card.png", get(site::card))
         .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(reads::absent))
         .route("/{slug}/edit", get(site::editor::edit))

@@ -7,6 +7,7 @@ mod bare_driver;
 mod commands;
 mod prose;
 mod references;
+mod styles;
 mod time_limits;
 
 use std::collections::{BTreeMap, BTreeSet};

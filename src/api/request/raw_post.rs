@@ -165,7 +165,8 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
         ));
     };
     Ok(RawPost {
-        title: title.unwrap_or_default(),
+        // The editor's field for the title wraps, so without script it takes line breaks too.
+        title: title.unwrap_or_default().replace(['\r', '\n'], " "),
         // Browsers send every line break of a form as CR LF, whatever the text had.
         content: content.replace("\r\n", "\n").into(),
         is_preview: is_preview(&action.unwrap_or_default())?,

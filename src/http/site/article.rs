@@ -1,5 +1,8 @@
-//! The two changes that a page for people makes to `content_html`, and the image that stands for the page elsewhere.
+//! The changes that a page for people makes to `content_html`, and the image that stands for the page elsewhere.
 //! Everything else stays byte for byte (contract decision 13).
+
+use std::collections::HashSet;
+use std::iter;
 
 use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use crate::domain::markdown::CODE_BLOCK;
@@ -11,11 +14,62 @@ const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
 /// needs.
 const MAX_HEADING_BYTES: usize = 16 * 1024;
 
+/// The beginning of every heading's `id`, so that it names nothing else in the page.
+const SECTION: &str = "section-";
+
+/// Longest `id` of a heading without its beginning and its number, in Unicode scalar values.
+const MAX_SECTION_CHARS: usize = 60;
+
+/// So many headings of a page have a link. A text with thousands of short headings would else become many times as large.
+const MAX_SECTIONS: usize = 200;
+
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
-/// title is right above it. The tags at `code_blocks` get a `tabindex`.
-///
-/// Only the leading heading is searched; the rest of the HTML is copied.
+/// title is right above it. The tags at `code_blocks` get a `tabindex`. Each heading gets an `id` and a link to itself.
 pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
+    with_sections(&with_reachable_code(content_html, code_blocks, title))
+}
+
+/// `html` with an `id` in each heading, made from its text, and a link to it.
+fn with_sections(html: &str) -> String {
+    let mut article = String::with_capacity(html.len());
+    let mut copied = 0;
+    let mut ids = HashSet::new();
+    // A `<` in text or in an attribute is a reference, so this begins a tag.
+    let headings = html.match_indices("<h").filter(|&(at, _)| {
+        let tag = &html.as_bytes()[at + "<h".len()..];
+        matches!(tag, [b'2'..=b'4', b'>', ..])
+    });
+    for (at, _) in headings.take(MAX_SECTIONS) {
+        let (name, inside) = (at + "<h2".len(), at + "<h2>".len());
+        let Some(end) = html[inside..].find("</h").map(|length| inside + length) else { break };
+        let id = section_id(&visible_text(&html[inside..end]), &mut ids);
+        for part in [
+            &html[copied..name],
+            &format!(r#" id="{id}""#),
+            &html[name..end],
+            &format!(r##"<a class="section" href="#{id}" aria-label="Link to this section" lang="en"></a>"##),
+        ] {
+            article.push_str(part);
+        }
+        copied = end;
+    }
+    article.push_str(&html[copied..]);
+    article
+}
+
+/// The `id` of a heading with this text. It is none of `ids`, to which it is added.
+fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
+    let words: Vec<_> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: String = words.join("-").to_lowercase().chars().take(MAX_SECTION_CHARS).collect();
+    let name = format!("{SECTION}{words}");
+    let name = name.trim_end_matches('-');
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut free = iter::once(name.to_owned()).chain(numbered);
+    free.find(|id| ids.insert(id.clone())).unwrap_or_default()
+}
+
+/// The same without ids and links of headings. Only the leading heading is searched; the rest of the HTML is copied.
+fn with_reachable_code(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
     let mut article = String::with_capacity(shown.len() + code_blocks.len() * FOCUSABLE_CODE_BLOCK.len());
     let mut copied = content_html.len() - shown.len();
@@ -62,9 +116,59 @@ mod tests {
     use super::*;
     use crate::domain::markdown::render;
 
+    /// The article without ids and links of headings, which have tests of their own.
+    fn article(html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
+        with_reachable_code(html, code_blocks, title)
+    }
+
     fn article_of(markdown: &str, title: &str) -> String {
         let rendered = render(markdown);
         article(&rendered.html, &rendered.code_blocks, Some(title))
+    }
+
+    /// The ids of the headings of `markdown`.
+    fn ids(markdown: &str) -> Vec<String> {
+        let article = super::article(&render(markdown).html, &[], None);
+        let ids = article.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+        ids.inspect(|id| assert!(article.contains(&format!("href=\"#{id}\"")), "{article}")).collect()
+    }
+
+    #[test]
+    fn a_heading_has_an_id_made_from_its_text_and_a_link_to_it() {
+        assert_eq!(
+            super::article("<p>a</p>\n<h3>A <em>b</em> &amp; c</h3>\n<hr>\n", &[], None),
+            "<p>a</p>\n<h3 id=\"section-a-b-c\">A <em>b</em> &amp; c<a class=\"section\" href=\"#section-a-b-c\" \
+             aria-label=\"Link to this section\" lang=\"en\"></a></h3>\n<hr>\n"
+        );
+        assert_eq!(
+            ids("# Über uns\n\n> ## 第一章 한국어\n\n### ![](https://a.example/b)\n"),
+            ["section-über-uns", "section-第一章-한국어", "section"]
+        );
+        assert_eq!(ids(&format!("# {}", "long ".repeat(30)))[0].len(), "section-".len() + 59);
+    }
+
+    #[test]
+    fn the_ids_of_a_page_are_unique_and_hold_nothing_but_letters_and_digits() {
+        assert_eq!(
+            ids("# a\n# a 2\n# A\n# a\n# !\n# ?\n# \"><script>'&lt;\u{202e}x"),
+            ["section-a", "section-a-2", "section-a-3", "section-a-4", "section", "section-2", "section-script-x"]
+        );
+    }
+
+    #[test]
+    fn only_the_first_headings_of_a_text_of_headings_have_a_link() {
+        let html = render(&"# a\n".repeat(20_000)).html;
+        let article = super::article(&html, &[], None);
+        assert_eq!(article.matches(" id=").count(), MAX_SECTIONS);
+        assert!(article.len() < html.len() + 200 * MAX_SECTIONS);
+        assert_eq!(super::article("<h2>cut", &[], None), "<h2>cut");
+    }
+
+    #[test]
+    fn a_heading_in_code_or_text_is_none() {
+        for text in ["    <h2>x</h2>", "<h2>x</h2>", "`<h2>`", "![<h2>](https://a.example/%3Ch2%3E)", "---"] {
+            assert_eq!(ids(text), [""; 0], "{text}");
+        }
     }
 
     #[test]
@@ -108,9 +212,9 @@ mod tests {
     fn every_code_block_can_be_reached_and_offsets_of_other_html_change_nothing() {
         let rendered = render("# t\n\n    a\n\nb\n\n```\nc\n```\n\n> é\n>\n>     d");
         for title in [None, Some("t"), Some("u")] {
-            let article = article(&rendered.html, &rendered.code_blocks, title);
-            assert_eq!(article.replace(r#" tabindex="0""#, ""), super::article(&rendered.html, &[], title));
-            assert_eq!(article.matches(FOCUSABLE_CODE_BLOCK).count(), 3, "{article}");
+            let reachable = article(&rendered.html, &rendered.code_blocks, title);
+            assert_eq!(reachable.replace(r#" tabindex="0""#, ""), article(&rendered.html, &[], title));
+            assert_eq!(reachable.matches(FOCUSABLE_CODE_BLOCK).count(), 3, "{reachable}");
         }
         for offset in (0..100).chain([u32::MAX]).filter(|offset| !rendered.code_blocks.contains(offset)) {
             assert_eq!(article(&rendered.html, &[offset, 0], None), rendered.html, "{offset}");

@@ -1,4 +1,4 @@
-//! The style sheet, the icon and `robots.txt`. They are compiled into the binary.
+//! The style sheet, the icons, the default picture and `robots.txt`. They are compiled into the binary.
 
 use std::sync::LazyLock;
 
@@ -19,6 +19,12 @@ pub static STYLE: LazyLock<Asset> =
 /// The icon. It is visible on light and on dark backgrounds.
 pub static FAVICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
+
+/// The icon for phones, and for browsers that take no SVG.
+pub static ICON_PNG: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
+
+/// The picture that stands for a page without one where its address is shared: 1200 × 630 pixels.
+pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/card.png")));
 
 /// Rules for crawlers. They exclude the API, which only repeats the pages. They exclude no page: a page that must not be
 /// indexed has its own mark, and a crawler must read the page to see it.
@@ -55,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
-        assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
+        assert!(STYLE.bytes.len() < 9 * 1024, "{} bytes", STYLE.bytes.len());
         // An end tag in the style sheet would end the element that holds it.
         for loading in ["url(", "@import", "@font-face", "</"] {
             assert!(!style_sheet().contains(loading), "{loading}");
@@ -76,6 +82,16 @@ mod tests {
         let icon = std::str::from_utf8(FAVICON.bytes).unwrap();
         for refused in ["<script", "<style", "style=", "href"] {
             assert!(!icon.contains(refused), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_pictures_have_the_size_that_others_expect_and_are_small() {
+        for (picture, size) in [(&ICON_PNG, [180_u32, 180]), (&CARD, [1200, 630])] {
+            let bytes = picture.bytes;
+            assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
+            assert_eq!(bytes[16..24], size.map(u32::to_be_bytes).concat());
+            assert!(bytes.len() < 24 * 1024, "{} bytes", bytes.len());
         }
     }
 

@@ -19,7 +19,7 @@ use http::{HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::assets::{STYLE, short_hash};
-use super::templates::{self, Layout, quota_sentence};
+use super::templates::{self, Layout, PageTemplate, quota_sentence};
 use crate::api::metadata;
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
@@ -42,12 +42,18 @@ pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_stati
 pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// The files of the editor: name, media type, content.
-static FILES: [(&str, &str, &[u8]); 6] = [
+static FILES: [(&str, &str, &[u8]); 12] = [
     ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
     ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
     ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
+    ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
+    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
     ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
+    ("qr.js", SCRIPT, include_bytes!("assets/qr.js")),
+    ("receipt.js", SCRIPT, include_bytes!("assets/receipt.js")),
+    ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),
+    ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
     ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
 ];
 
@@ -56,7 +62,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
 
 /// The warning about a text with something of a key's form in it.
-pub(super) const KEY_WARNING: &str = "The text holds something of the form of an edit key. Whoever has the key of a page can change and delete that page, so look whether you pasted the wrong thing.";
+pub(super) const KEY_WARNING: &str = "This text holds something that looks like an edit key. Anyone who has the key of a page can change and delete that page, so check that you did not paste the wrong thing.";
 
 pub(super) fn policy() -> HeaderValue {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -113,7 +119,15 @@ struct EditTemplate<'a> {
     slug: &'a Slug,
 }
 
-/// The help: how to use the service from a shell.
+/// The list of the pages whose keys the browser keeps.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "pages.html")]
+struct PagesTemplate<'a> {
+    layout: Layout<'a>,
+    version: &'static str,
+}
+
+/// The help: how to format a text, and how to use the service from a shell.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "help.html")]
 struct HelpTemplate<'a> {
@@ -158,6 +172,12 @@ pub(in crate::http) fn home(http: &Http) -> Representation {
     let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
     page.with(LINK, links(base_url, r#"</help>; rel="help""#))
+}
+
+/// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
+pub(in crate::http) fn pages(http: &Http) -> Representation {
+    let template = PagesTemplate { layout: Layout::new(&http.base_url), version: &VERSION };
+    page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
 /// The response to `GET /help`.
@@ -236,7 +256,7 @@ mod tests {
     use crate::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
-    const MAX_COMPRESSED: usize = 12 * 1024;
+    const MAX_COMPRESSED: usize = 40 * 1024;
 
     fn text(name: &str) -> &'static str {
         std::str::from_utf8(FILES.iter().find(|(known, ..)| *known == name).unwrap().2).unwrap()
@@ -249,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scripts_and_styles_of_the_editor_are_at_most_12_kb_compressed() {
+    fn the_scripts_and_styles_of_the_editor_are_at_most_40_kb_compressed() {
         let sizes: Vec<_> = FILES.iter().map(|(name, _, bytes)| (*name, compressed(bytes))).collect();
         let all: usize = sizes.iter().map(|(_, size)| size).sum();
         assert!((3000..=MAX_COMPRESSED).contains(&all), "{all}: {sizes:?}");
@@ -265,9 +285,9 @@ mod tests {
             assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
         for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
-            assert!(html.contains(&format!(r#"id="status" class="status-line" data-key-warning="{KEY_WARNING} "#)));
+            assert!(html.contains(&format!(r#"id="status" class="said" data-key-warning="{KEY_WARNING} "#)));
         }
-        let script = text("ui.js");
+        let script = text("sheet.js");
         assert!(script.contains("$('status').dataset.keyWarning"));
         assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
     }

@@ -42,7 +42,7 @@ pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/htm
 /// give the Markdown to a browser.
 const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// How long crawlers may cache `robots.txt`.
+/// How long `robots.txt` and the default picture may be cached.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
 /// `GET /robots.txt`.
@@ -56,6 +56,18 @@ pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     // The address stays the same when the icon changes, so the icon is cached for one hour only.
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
     ANSWER.respond_compressed_to(&headers)
+}
+
+/// `GET /apple-touch-icon.png`: the icon for phones.
+pub(in crate::http) async fn icon_png(headers: HeaderMap) -> Response {
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PNG, CACHE_ONE_HOUR));
+    ANSWER.respond_to(&headers)
+}
+
+/// `GET /card.png`: the picture of a page that has none.
+pub(in crate::http) async fn card(headers: HeaderMap) -> Response {
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::CARD, CACHE_ONE_DAY));
+    ANSWER.respond_to(&headers)
 }
 
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {

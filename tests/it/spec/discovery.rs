@@ -27,7 +27,7 @@ pub(crate) const DOCUMENTS: [(&str, &str); 9] = [
 ];
 
 /// Other addresses whose answers stay the same until Handbill or its settings change.
-const FIXED: [&str; 4] = ["/", "/help", "/robots.txt", "/favicon.ico"];
+const FIXED: [&str; 5] = ["/", "/pages", "/help", "/robots.txt", "/favicon.ico"];
 
 /// The document at `path`, of a service without any settings.
 pub(crate) async fn json(path: &str) -> Value {

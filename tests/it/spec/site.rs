@@ -39,7 +39,22 @@ async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_con
     assert!(html.contains("<article dir=\"auto\">\n<p>Text.</p>\n"), "{html}");
     // A heading that only begins with the title is shown.
     app.update(&page, json!({"content": "# Two words more\n\nText."})).await.expect_status(200);
-    assert!(app.get(&format!("/{}", page.slug)).await.text().contains("<h2>Two words more</h2>"));
+    assert!(
+        app.get(&format!("/{}", page.slug)).await.text().contains("<h2 id=\"section-two-words-more\">Two words more<")
+    );
+}
+
+#[tokio::test]
+async fn each_heading_of_a_page_has_a_link_of_its_own_and_content_html_has_none() {
+    let app = TestApp::new();
+    let page = app.publish("Hello", "## Ways *in*\n\n## Ways in").await;
+    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+    for id in ["section-ways-in", "section-ways-in-2"] {
+        assert!(html.contains(&format!("<h2 id=\"{id}\">")), "{html}");
+        assert!(html.contains(&format!("<a class=\"section\" href=\"#{id}\" aria-label=")), "{html}");
+    }
+    let content_html = app.page(&page.slug).await["content_html"].as_str().unwrap().to_owned();
+    assert_eq!(content_html, "<h2>Ways <em>in</em></h2>\n<h2>Ways in</h2>\n");
 }
 
 #[tokio::test]
@@ -124,7 +139,7 @@ async fn a_page_names_its_address_and_its_markdown() {
 }
 
 #[tokio::test]
-async fn a_preview_of_a_page_shows_its_first_image_if_it_has_one() {
+async fn a_preview_of_a_page_shows_its_first_image_or_else_the_card_of_the_service() {
     let app = TestApp::new();
     let card = |html: &str| attribute(html, "name=\"twitter:card\"", "content").to_owned();
     let page =
@@ -139,8 +154,8 @@ async fn a_preview_of_a_page_shows_its_first_image_if_it_has_one() {
     {
         app.update(&page, json!({"content": content})).await.expect_status(200);
         let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
-        assert!(!html.contains("og:image"), "{content}: {html}");
-        assert_eq!(card(&html), "summary", "{content}");
+        assert_eq!(attribute(&html, "property=\"og:image\"", "content"), format!("{BASE_URL}/card.png"), "{content}");
+        assert_eq!(card(&html), "summary_large_image", "{content}");
     }
 }
 
@@ -354,6 +369,9 @@ async fn robots_txt_and_favicon_are_there() {
     let icon = app.get("/favicon.ico").await;
     assert!(icon.expect_status(200).header("content-type").starts_with("image/"), "{icon:?}");
     assert_eq!(icon.header("cache-control"), "public, max-age=3600", "its address does not change with it");
+    for path in ["/apple-touch-icon.png", "/card.png"] {
+        assert_eq!(app.get(path).await.expect_status(200).header("content-type"), "image/png", "{path}");
+    }
 }
 
 #[tokio::test]

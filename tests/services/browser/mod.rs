@@ -102,6 +102,31 @@ async fn in_firefox_the_editor_publishes_edits_and_deletes_and_no_key_reaches_th
 }
 
 #[tokio::test]
+async fn in_chromium_the_sheet_helps_to_write_and_a_link_fills_an_empty_one() {
+    run("sheet.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_the_sheet_helps_to_write_and_a_link_fills_an_empty_one() {
+    run("sheet.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_a_page_is_found_again_changed_compared_copied_and_deleted() {
+    run("mine.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_a_page_is_found_again_changed_compared_copied_and_deleted() {
+    run("mine.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_the_preview_looks_like_the_page_and_forced_colours_and_print_are_laid_out() {
+    run("looks.mjs", "chromium").await;
+}
+
+#[tokio::test]
 async fn in_chromium_no_draft_and_no_key_is_lost() {
     run("drafts.mjs", "chromium").await;
 }

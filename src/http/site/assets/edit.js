@@ -1,13 +1,17 @@
 // Edits and deletes one page, with its key in the `Authorization` header and nowhere else.
 
-import { dropDraft, findKey, forget, keep, otherDrafts, page, saveDraft, takeDraft } from './keys.js';
-import { preview } from './preview.js';
-import { $, Problem, ask, check, content, copy, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
+import { compare } from './compare.js';
+import { addDraft, dropDraft, findKey, forget, keep, markGone, otherDrafts, page, saveDraft, takeDraft } from './keys.js';
+import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
+import { check, content, count, fill, form, guard, title } from './sheet.js';
+import { helpTyping } from './typing.js';
+import { $, Problem, ask, confirmOn, copy, editLink, mark, once, say, tell } from './ui.js';
 
 const slug = $('page').value;
 const path = `/api/pages/${slug}`;
 const [login, editor] = [$('login'), $('editor')];
 const loginButton = login.querySelector('button');
+editor.noValidate = true;
 
 /** The key, once it has opened the page, and the page as it was read. */
 let key = null;
@@ -22,7 +26,7 @@ function takeKeyFromAddress() {
     const given = findKey(location.hash);
     history.replaceState(null, '', location.pathname);
     if (given) $('key').value = given;
-    else say('The link does not hold a key. Enter the key below.');
+    else mark($('key'), 'This link does not hold a key. Enter the key here.');
 }
 
 const hasText = (body) => 'content' in body;
@@ -41,17 +45,47 @@ const withKey = (method, fields, etag) => ask(path, {
 // A field has LF alone, whatever the page's source has.
 const asField = (text) => text.replace(/\r\n?/g, '\n');
 
+/** There is no page to edit: it was deleted, or never was. */
+function close(name) {
+    opened = null;
+    isSafe = true;
+    for (const part of [login, editor, $('conflict')]) part.hidden = true;
+    closePreview();
+    $('opening').hidden = $('closed').hidden = false;
+    $('opening-name').textContent = name;
+    $('opening-name').focus();
+}
+
+/** Says what `problem` means for this page, if it means more than for others. */
+function understand(problem) {
+    if (problem.status === 410) {
+        markGone(slug);
+        close('This page was deleted');
+    } else if (problem.status === 404) {
+        close('There is no page at this address');
+    } else if (problem.status === 401 && !opened) {
+        throw new Problem(problem.message, { field: $('key') });
+    } else {
+        throw problem;
+    }
+}
+
 const open = once(loginButton, async () => {
+    mark($('key'), '');
     // It may be in an edit link, or in what a shell has printed.
     key = findKey($('key').value);
-    if (!key) throw new Problem('This is not an edit key: a key is hbk_ and 43 letters or digits.');
-    // An update without fields changes nothing, and shows whether the key is right.
-    const { body, etag } = await withKey('PATCH', {});
-    login.hidden = true;
+    if (!key) throw new Problem('This is not an edit key. A key is hbk_ and 43 letters or digits.', { field: $('key') });
+    let read;
+    try {
+        // An update without fields changes nothing, and shows whether the key is right.
+        read = await withKey('PATCH', {});
+    } catch (problem) {
+        return understand(problem);
+    }
+    $('opening').hidden = true;
     $('key').value = '';
-    for (const part of [editor, $('keeping'), $('deleting')]) part.hidden = false;
-    load(body, etag);
-    say('');
+    editor.hidden = false;
+    load(read.body, read.etag);
     const [unsaved] = otherDrafts(slug);
     if (unsaved) {
         takeDraft(unsaved);
@@ -65,13 +99,39 @@ const open = once(loginButton, async () => {
         }
     }
     showKept();
-    content.focus();
+    startPreview();
+    content.setSelectionRange(0, 0);
+    content.focus({ preventScroll: true });
+    scrollTo(0, 0);
 });
 
 function load(body, etag) {
     opened = { title: body.title ?? '', content: asField(body.content), etag };
+    opened.isNamedByHeading = page(slug)?.from_heading || (opened.title !== '' && heading(opened.content) === opened.title);
     fill(opened);
+    followAtOnce();
 }
+
+// The title
+
+/** About the text of the first heading, as the server would find it. */
+function heading(text) {
+    const found = /^ {0,3}#[ \t]+(.+)$/m.exec(text) ?? /^ {0,3}#{2,6}[ \t]+(.+)$/m.exec(text);
+    return found?.[1].replace(/[ \t]+#+[ \t]*$/, '').replace(/[*_`~\\]/g, '').replace(/\s+/g, ' ').trim();
+}
+
+/** The title that the changed heading gives, if the heading gave the title before and nobody has typed another. */
+async function followedTitle() {
+    if (!opened.isNamedByHeading || title.value !== opened.title || content.value === opened.content) return null;
+    try {
+        const { body } = await ask('/', { method: 'POST', body: form('preview', { withTitle: false }) });
+        return body.title;
+    } catch {
+        return heading(content.value) ?? null;
+    }
+}
+
+// Saving
 
 /** The fields that differ from the page as it was read. */
 function changes() {
@@ -84,57 +144,90 @@ function changes() {
 const hasChanges = () => Object.keys(changes()).length > 0;
 
 function store() {
-    if (!opened) return;
-    if (hasChanges()) isDraftStored = saveDraft(slug, { title: title.value, content: content.value, etag: opened.etag });
-    else dropDraft();
+    if (!opened) return '';
+    if (!hasChanges()) {
+        dropDraft();
+        return 'Saved';
+    }
+    isDraftStored = saveDraft(slug, { title: title.value, content: content.value, etag: opened.etag });
+    return isDraftStored ? 'Not published yet · Draft saved' : 'Not saved: this browser refuses';
 }
 
 async function save(fields, etag) {
     check();
+    const isNamedByHeading = opened.isNamedByHeading && !('title' in fields && fields.title !== opened.title);
+    const named = await followedTitle();
+    if (named && named !== opened.title) fields.title = named;
     try {
         const saved = await withKey('PATCH', fields, etag);
-        load(saved.body, saved.etag);
-        dropDraft();
-        $('conflict').hidden = true;
         const kept = page(slug);
-        if (kept) keep({ ...kept, title: saved.body.title ?? slug });
-        say('Saved. The page has the new text.');
+        if (kept) keep({ ...kept, title: saved.body.title ?? '', from_heading: isNamedByHeading || undefined });
+        load(saved.body, saved.etag);
+        keepDraft();
+        if (editor.hidden) endConflict();
+        confirmOn($('save'), 'Saved');
     } catch (problem) {
-        if (problem.status !== 412) throw problem;
-        await showTheirs();
+        if (problem.status === 412) await showTheirs();
+        else understand(problem);
     }
 }
 
-/** The page as somebody else has saved it, beside the text in the form. */
-let theirs = null;
-
-async function showTheirs() {
-    theirs = await ask(path, { expect: hasText });
-    $('their-title').textContent = theirs.body.title ?? '';
-    $('theirs').value = theirs.body.content;
-    $('conflict').hidden = false;
-    say('The page has changed since you opened it. Nothing was saved yet: compare both texts.');
-    $('conflict-name').focus();
-}
-
 const saveNow = once($('save'), () => {
-    if (!hasChanges()) return say('Nothing has changed, so there is nothing to save.');
-    store();
+    if (!hasChanges()) return say('You have not changed anything yet.');
+    keepDraft();
     return save(changes(), opened.etag);
 });
 
 login.addEventListener('submit', open);
 editor.addEventListener('submit', saveNow);
-onShortcut(editor, saveNow);
-guard(editor, store, () => !isSafe || (opened && hasChanges() && !isDraftStored));
+helpTyping(editor, saveNow, saveNow);
+const keepDraft = guard(editor, store, () => !isSafe || (opened && hasChanges() && !isDraftStored));
+$('show-preview').addEventListener('click', once($('show-preview'), togglePreview));
 
-$('show-preview').addEventListener('click', once($('show-preview'), preview));
-$('take-theirs').addEventListener('click', () => {
-    if (!confirm('Give up your own text, and take this one?')) return;
-    load(theirs.body, theirs.etag);
-    dropDraft();
+$('copy-page').addEventListener('click', () => {
+    if (addDraft({ title: title.value, content: content.value })) location.assign('/');
+    else say('This browser can’t save a copy. Copy the text yourself.', 'bad');
+});
+
+// A conflict: the page as somebody else has saved it, beside the text in the sheet
+
+let theirs = null;
+
+async function showTheirs() {
+    theirs = await ask(path, { expect: hasText });
+    const whole = ({ title, content }) => (title ? `${title}\n\n` : '') + content;
+    compare(
+        $('compare'),
+        ['Their version', whole({ title: theirs.body.title, content: asField(theirs.body.content) })],
+        ['Your version', whole({ title: title.value, content: content.value })],
+    );
+    closePreview();
+    editor.hidden = true;
+    $('conflict').hidden = false;
+    scrollTo(0, 0);
+    $('conflict-name').focus();
+}
+
+/** Goes on in the sheet. */
+function endConflict() {
+    editor.hidden = false;
     $('conflict').hidden = true;
-    say('The form has the text that was saved meanwhile.');
+    startPreview();
+}
+
+$('go-on').addEventListener('click', () => {
+    // Their text was seen, so the next save may replace it.
+    opened = { ...opened, title: theirs.body.title ?? '', content: asField(theirs.body.content), etag: theirs.etag };
+    keepDraft();
+    endConflict();
+    content.focus();
+});
+$('take-theirs').addEventListener('click', () => {
+    if (!confirm('Give up your own changes and use their version?')) return;
+    load(theirs.body, theirs.etag);
+    keepDraft();
+    endConflict();
+    say('This is their version now.');
     content.focus();
 });
 $('save-mine').addEventListener('click', once($('save-mine'), () =>
@@ -153,38 +246,44 @@ $('keep-key').addEventListener('click', () => {
     const kept = { slug, url: `${location.origin}/${slug}`, title: opened.title || slug, edit_key: key, created_at: new Date().toISOString() };
     const isDone = keep(kept);
     isSafe ||= isDone;
-    say(isDone ? 'The key is kept in this browser.' : 'This browser refuses to keep it. Copy an edit link instead.');
     showKept();
+    if (!isDone) return say('This browser refuses to save the key. Copy the edit link instead.', 'bad');
+    tell('The key is saved in this browser.');
+    $('copy-link').focus();
 });
 $('forget-key').addEventListener('click', () => {
     forget(slug);
     isSafe = false;
-    say('This browser has forgotten the key. Without a copy, the page can never be changed.');
     showKept();
+    tell('The key was removed from this browser.');
+    $('copy-link').focus();
 });
 $('copy-link').addEventListener('click', async () => {
-    isSafe = await copy(editLink(slug, key), 'The edit link, which is a secret,') || isSafe;
+    isSafe = await copy($('copy-link'), editLink(slug, key), 'The edit link, which is a secret, was') || isSafe;
 });
 
 // Deleting
 
-$('delete').addEventListener('click', () => {
-    $('sure').hidden = false;
-    $('sure-question').focus();
-});
 $('not-sure').addEventListener('click', () => {
-    $('sure').hidden = true;
-    $('delete').focus();
+    $('deleting').open = false;
+    $('deleting').querySelector('summary').focus();
 });
 $('is-sure').addEventListener('click', once($('is-sure'), async () => {
-    await withKey('DELETE');
+    try {
+        await withKey('DELETE');
+    } catch (problem) {
+        return understand(problem);
+    }
     forget(slug);
     dropDraft();
-    opened = null;
-    isSafe = true;
-    for (const part of [editor, $('keeping'), $('deleting'), $('preview'), $('conflict')]) part.hidden = true;
-    say('The page was deleted. Its address is never used again.');
+    close('Your page was deleted');
 }));
+
+// A page that was opened without a key may not be there at all.
+async function look() {
+    const { status } = await fetch(path, { method: 'HEAD', credentials: 'omit' });
+    if (status === 404 || status === 410) understand({ status });
+}
 
 takeKeyFromAddress();
 addEventListener('hashchange', () => {
@@ -193,4 +292,6 @@ addEventListener('hashchange', () => {
 });
 loginButton.disabled = false;
 $('key').value ||= page(slug)?.edit_key ?? '';
+count();
 if ($('key').value) open();
+else look().catch(() => {});

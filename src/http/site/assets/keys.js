@@ -39,10 +39,16 @@ export function page(slug) {
     return isPage(kept) ? kept : null;
 }
 
-/** Keeps `{ slug, url, title, edit_key, created_at }`. Returns whether it is stored. */
+/** Keeps `{ slug, url, title, edit_key, created_at }`, and whether the title came from a heading. Returns whether it is stored. */
 export const keep = (kept) => isPage(kept) && write(KEY + kept.slug, JSON.stringify(kept));
 
 export const forget = (slug) => remove(KEY + slug);
+
+/** Notes that the page `slug` is no more, if its key is kept. */
+export function markGone(slug) {
+    const kept = page(slug);
+    if (kept) keep({ ...kept, gone: true });
+}
 
 /** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
 export function importKeys(text, origins) {
@@ -90,12 +96,18 @@ export function takeDraft({ name }) {
     written = raw(name);
 }
 
+/** From now on this tab writes a new draft. The one before stays. */
+export const leaveDraft = () => { place = null; };
+
+/** A place for a draft of the page `slug` that has none. */
+const newPlace = (slug) => (raw(DRAFT + slug) === null ? DRAFT + slug : `${DRAFT}${slug}~${Date.now()}`);
+
+/** Stores `fields` as a draft of a new page, beside any other. Returns whether it is stored. */
+export const addDraft = (fields) => write(newPlace(''), JSON.stringify({ ...fields, at: Date.now() }));
+
 export function saveDraft(slug, fields) {
     // Another tab may have written there since.
-    if (!place || raw(place) !== written) {
-        place = DRAFT + slug;
-        if (raw(place) !== null) place += `~${Date.now()}`;
-    }
+    if (!place || raw(place) !== written) place = newPlace(slug);
     const text = JSON.stringify({ ...fields, at: Date.now() });
     const isStored = write(place, text);
     if (isStored) written = text;

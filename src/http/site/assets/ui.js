@@ -1,44 +1,86 @@
-// Shared by both pages of the editor: fields, requests, messages, copying.
+// Shared by every page of the editor: messages, requests, copying.
 
 export const $ = (id) => document.getElementById(id);
 
-/** Says `text` where everybody notices it. */
-export function say(text) {
-    $('status').textContent = text;
-    if (text) $('status').scrollIntoView({ block: 'nearest' });
+/** A new element with a text. */
+export function element(name, text = '', properties = {}) {
+    const made = Object.assign(document.createElement(name), properties);
+    made.textContent = text;
+    return made;
 }
 
-/** A failure with words for people. */
+/** Shows `text` beside the bar until the next action. A failure has the kind `bad`. The message may end in a button. */
+export function say(text, kind = '', [label, act] = []) {
+    const status = $('status');
+    status.className = `said ${kind}`;
+    status.textContent = text;
+    if (!label) return;
+    const button = element('button', label, { type: 'button', className: 'quiet' });
+    button.addEventListener('click', () => {
+        say('');
+        act();
+    });
+    status.append(button);
+}
+
+/** Tells those who cannot see it what a button has just shown. */
+export const tell = (text) => { $('told').textContent = text; };
+
+/** Shows on `button` itself that it is done. */
+export function confirmOn(button, words, spoken = words) {
+    tell('');
+    button.dataset.words ??= button.textContent;
+    button.textContent = `${words} ✓`;
+    clearTimeout(button.timer);
+    button.timer = setTimeout(() => { button.textContent = button.dataset.words; }, 2500);
+    tell(spoken);
+}
+
+/** A failure with words for people. `field` is the one that must be corrected. */
 export class Problem extends Error {
-    constructor(message, status = 0) {
+    constructor(message, { status = 0, wait = 0, field } = {}) {
         super(message);
-        this.status = status;
+        Object.assign(this, { status, wait, field });
     }
 }
 
-function wait(seconds) {
-    const at = new Date(Date.now() + seconds * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
-    return seconds < 90 ? `in ${seconds} seconds` : `at ${at}, in ${Math.ceil(seconds / 60)} minutes`;
+/** Shows beside `field` what is wrong with it, or nothing. */
+export function mark(field, text) {
+    const problem = $(`${field.id}-problem`);
+    problem.textContent = text;
+    problem.hidden = !text;
+    field.setAttribute('aria-invalid', Boolean(text));
 }
 
-const UNKNOWN = 'It is not known whether anything was changed. Your text is still here.';
+function report(problem) {
+    const message = problem instanceof Problem ? problem.message : `Something went wrong: ${problem.message}`;
+    if (!problem.field) return say(message, 'bad');
+    say('');
+    mark(problem.field, message);
+    problem.field.focus();
+    tell(message);
+}
 
-function words(status, body, retryAfter, unknown) {
+export const clock = (time) => new Date(time).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+
+const when = (seconds) => (seconds < 90
+    ? `in ${seconds} seconds`
+    : `at ${clock(Date.now() + seconds * 1000)}, in ${Math.ceil(seconds / 60)} minutes`);
+
+const UNKNOWN = 'Your text is safe here; try again.';
+
+function words(status, body, wait, unknown) {
     switch (status) {
-        case 401: return 'This is not the edit key of this page. Nothing was changed.';
+        case 401: return 'This is not the edit key of this page.';
         case 404: return 'There is no page at this address.';
-        case 410: return 'This page was deleted. It cannot be brought back.';
-        case 429: return `This network has reached its limit. Nothing was changed; try again ${wait(retryAfter)}.`;
+        case 410: return 'This page was deleted.';
+        case 429: return `Your network has reached its limit. Your text is safe here; try again ${when(wait)}.`;
     }
-    const message = body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. ${unknown}`;
-    // The server's words are for shells too.
-    return message.startsWith('The page has no title')
-        ? 'The page has no title. Write one above the text, or begin the text with a heading such as # My page.'
-        : message;
+    return body?.message?.replaceAll('`', '') ?? `Handbill can’t answer right now (${status}). ${unknown}`;
 }
 
 /** Sends a request. Returns its answer's body, as JSON, and entity tag. Any failure is a `Problem`, also a body that `expect` refuses. */
-export async function ask(path, { headers, expect = () => true, unknown = UNKNOWN, ...options }) {
+export async function ask(path, { headers, expect = () => true, unknown = UNKNOWN, ...options } = {}) {
     const wasOnline = navigator.onLine;
     let response;
     let body = null;
@@ -56,18 +98,23 @@ export async function ask(path, { headers, expect = () => true, unknown = UNKNOW
     }
     if (response?.ok && body !== null && expect(body)) return { body, etag: response.headers.get('etag') };
     if (response && !response.ok) {
-        throw new Problem(words(response.status, body, Number(response.headers.get('retry-after')) || 5, unknown), response.status);
+        const wait = Number(response.headers.get('retry-after')) || 5;
+        // The server's words are for shells too.
+        const message = words(response.status, body, wait, unknown);
+        const isOfTitle = message.startsWith('The page has no title');
+        throw new Problem(isOfTitle ? 'Give your page a title.' : message,
+            { status: response.status, wait, field: isOfTitle ? $('title') : undefined });
     }
     throw new Problem(wasOnline || response
-        ? `No whole answer came. ${unknown}`
-        : 'You are offline. Your text is still here; try again once you are back.');
+        ? `Can’t reach Handbill. ${unknown}`
+        : 'You are offline. Your text is safe here; try again when you are back.');
 }
 
 let running = 0;
 function run(more) {
     running += more;
     // Words that are typed while a text is sent would come too late.
-    title.readOnly = content.readOnly = running > 0;
+    for (const field of document.querySelectorAll('.sheet textarea')) field.readOnly = running > 0;
 }
 
 /** Runs `work` once at a time, and says how it failed. `control` shows that it runs. */
@@ -77,77 +124,29 @@ export function once(control, work) {
         if (control.getAttribute('aria-disabled') === 'true') return;
         control.setAttribute('aria-disabled', 'true');
         run(1);
+        let problem;
         try {
+            say('');
+            tell('');
             await work(event);
-        } catch (problem) {
-            say(problem instanceof Problem ? problem.message : `This failed: ${problem.message}`);
+        } catch (caught) {
+            problem = caught;
         } finally {
             control.removeAttribute('aria-disabled');
             run(-1);
         }
+        if (problem) report(problem);
     };
 }
 
-/** The fields of the page. */
-export const [title, content] = [$('title'), $('content')];
-
-/** The limits in force, which the page names beside the counter. */
-const [MAX_BYTES, MAX_CHARS] = [$('count').dataset.maxBytes, $('count').dataset.maxChars].map(Number);
-
-/** Counts title and text, shows it, and returns whether both fit. */
-export function count() {
-    const bytes = new TextEncoder().encode(content.value).length;
-    const chars = [...title.value.trim()].length;
-    const left = bytes > MAX_BYTES ? `, ${(bytes - MAX_BYTES).toLocaleString('en')} too many` : '';
-    const long = chars > MAX_CHARS ? ` The title has ${chars} characters, ${chars - MAX_CHARS} too many.` : '';
-    $('count').textContent = `${bytes.toLocaleString('en')} of ${MAX_BYTES.toLocaleString('en')} bytes${left}.${long}`;
-    $('count').classList.toggle('over', Boolean(left || long));
-    content.setAttribute('aria-invalid', Boolean(left));
-    title.setAttribute('aria-invalid', Boolean(long));
-    return !left && !long;
-}
-
-let warned;
-/** Fails if the text must not be sent: it does not fit, or holds what looks like a key, of which this warns once. */
-export function check() {
-    if (!count()) throw new Problem('The text or its title is too long. Shorten it, or split it over several pages.');
-    const keys = `${title.value} ${content.value}`.match(/hbk_[0-9A-Za-z]{43}/g)?.join();
-    if (!keys || keys === warned) return;
-    warned = keys;
-    throw new Problem($('status').dataset.keyWarning);
-}
-
-/** Puts a text into the fields. */
-export function fill(text) {
-    title.value = text.title;
-    content.value = text.content;
-    count();
-}
-
-/** Calls `store` while `form` is written and when it is left, and warns before that if `isUnsafe()`. */
-export function guard(form, store, isUnsafe) {
-    let timer;
-    form.addEventListener('input', () => {
-        count();
-        clearTimeout(timer);
-        timer = setTimeout(store, 300);
-    });
-    addEventListener('pagehide', store);
-    document.addEventListener('visibilitychange', () => document.hidden && store());
-    addEventListener('beforeunload', (event) => {
-        store();
-        if (isUnsafe()) event.preventDefault();
-    });
-}
-
-/** Copies `text`, or shows it. Returns whether it was copied. */
-export async function copy(text, what) {
+/** Copies `text` and shows it on `button`; or shows the text, to be copied by hand. Returns whether it was copied. */
+export async function copy(button, text, what) {
     try {
         await navigator.clipboard.writeText(text);
-        say(`${what} was copied.`);
+        confirmOn(button, 'Copied', `${what} copied.`);
         return true;
     } catch {
-        say(`This browser does not let the page copy. Select this and copy it yourself: ${text}`);
+        say(`This browser doesn’t let the page copy. Select this and copy it yourself: ${text}`, 'bad');
         return false;
     }
 }
@@ -163,13 +162,3 @@ export function download(name, text) {
 
 /** The address that opens a page for editing. Whoever has it has the key. */
 export const editLink = (slug, key) => `${location.origin}/${slug}/edit#${key}`;
-
-/** Calls `send` on Ctrl+Enter or ⌘+Enter in `form`. */
-export function onShortcut(form, send) {
-    form.addEventListener('keydown', (event) => {
-        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
-            event.preventDefault();
-            send();
-        }
-    });
-}

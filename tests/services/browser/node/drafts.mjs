@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { expectNothing, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -50,13 +50,15 @@ await withBrowser(name, async (browser) => {
     assert.equal(await tab.evaluate(() => localStorage.getItem('handbill:draft:')), null, 'the draft is published');
 
     // Leaving a key that is kept nowhere brings up a warning.
+    await unfold(tab, 'shared-part');
     await press(tab, '#forget-key');
     dialogs.length = 0;
     await press(tab, '#another');
     expectNothing(dialogs.length === 1 ? [] : dialogs, 'one warning');
-    assert.match(dialogs[0], /not kept anywhere/);
+    assert.match(dialogs[0], /not saved anywhere/);
     await shown(tab, 'editor');
     const lost = await publishByHand(tab, base, 'Lost', 'Text.');
+    await unfold(tab, 'shared-part');
     await press(tab, '#forget-key');
     dialogs.length = 0;
     await tab.goto(`${base}/${lost.slug}`);
@@ -67,7 +69,7 @@ await withBrowser(name, async (browser) => {
     assert.deepEqual(dialogs, [], 'a key that is kept may be left');
 
     // A file, chosen and dropped.
-    await shown(tab, 'mine');
+    await shown(tab, 'pick');
     writeFileSync('note.md', '# From a file\r\n\r\nIts text.\r\n');
     writeFileSync('latin.md', Buffer.from([0x61, 0xe9]));
     const input = await tab.$('#file');
@@ -75,7 +77,7 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => document.getElementById('title').value === 'From a file');
     assert.equal(await text(tab, 'content'), 'Its text.\n');
     await input.uploadFile('latin.md');
-    await said(tab, 'not a text in UTF-8');
+    await said(tab, 'not a text file');
     assert.equal(await text(tab, 'content'), 'Its text.\n', 'nothing was replaced');
     await tab.evaluate(() => {
         const data = new DataTransfer();
@@ -88,7 +90,11 @@ await withBrowser(name, async (browser) => {
     // A title is asked for in words for people.
     await write(tab, 'title', ' ');
     await press(tab, '[value=publish]');
-    await said(tab, 'no title. Write one above the text');
+    await said(tab, 'Give your page a title');
+    assert.deepEqual(
+        await tab.evaluate(() => [document.activeElement.id, document.activeElement.getAttribute('aria-invalid')]), ['title', 'true']);
+    await tab.keyboard.type('T');
+    assert.equal(await tab.$eval('#title-problem', (problem) => problem.hidden), true, 'typing takes the problem away');
     assert.equal(await text(tab, 'content'), 'Dropped text.');
 
     // A text that is too long is reported and not sent.
@@ -96,11 +102,13 @@ await withBrowser(name, async (browser) => {
         field.value = 'é'.repeat(51_201);
         field.dispatchEvent(new InputEvent('input', { bubbles: true }));
     });
-    assert.equal(await text(tab, 'count'), '102,402 of 102,400 bytes, 2 too many.');
+    assert.match(await text(tab, 'count'), / · 100.1 of 100 KB · 2 bytes too long$/);
     await press(tab, '[value=publish]');
     await said(tab, 'too long');
 
     // Keys leave one browser in a file and come into another.
+    await tab.$eval('#content', (field) => { field.value = ''; });
+    await openPages(tab, base);
     const exported = await tab.evaluate(() => new Promise((resolve) => {
         const make = URL.createObjectURL;
         URL.createObjectURL = (blob) => {
@@ -118,34 +126,32 @@ await withBrowser(name, async (browser) => {
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
     answer(other.tab);
-    await openEditor(other.tab, base);
+    await openPages(other.tab, base);
     const chooser = await other.tab.$('#import');
     await chooser.uploadFile('keys.jsonl');
-    await said(other.tab, `Keys added: ${count}. Lines that are no key of this site: 1.`);
+    await said(other.tab, `Keys added: ${count}. Lines without a key of this site: 1.`);
     assert.equal((await other.tab.$$('#pages li')).length, count);
     await chooser.uploadFile('note.md');
     await said(other.tab, 'Keys added: 0.');
-    await press(other.tab, '#pages li button');
-    await said(other.tab, 'The key was forgotten');
+    await press(other.tab, '#pages .delete');
+    await press(other.tab, '#pages .sure button:nth-of-type(2)');
+    await said(other.tab, 'was removed from this list');
     assert.equal((await other.tab.$$('#pages li')).length, count - 1);
     await context.close();
 
     // The keyboard alone.
-    await write(tab, 'title', ' ');
-    await write(tab, 'content', ' ');
-    await tab.keyboard.press('Backspace');
-    await tab.focus('#title');
-    await tab.keyboard.press('Backspace');
-    await tab.goto('about:blank');
+    const keyboard = await browser.createBrowserContext();
+    ({ tab, complaints } = await openWatchedTab(keyboard));
     await openEditor(tab, base);
-    const typed = async (key) => { await tab.keyboard.press(key); return tab.evaluate(() => document.activeElement.id || document.activeElement.value); };
-    while (await typed('Tab') !== 'title');
+    const focused = () => tab.evaluate(() => document.activeElement.id || document.activeElement.value || document.activeElement.localName);
+    const typed = async (key) => { await tab.keyboard.press(key); return focused(); };
+    assert.equal(await focused(), 'title', 'the sheet has the focus');
     await tab.keyboard.type('By keyboard');
-    assert.equal(await typed('Tab'), 'content');
+    assert.equal(await typed('Enter'), 'content', 'Enter goes on to the text');
     await tab.keyboard.type('Text.');
-    assert.equal(await typed('Tab'), 'preview');
+    while (await typed('Tab') !== 'preview');
     await tab.keyboard.press('Enter');
-    await shown(tab, 'preview');
+    await tab.waitForFunction(() => document.activeElement.id === 'preview');
     await tab.focus('[value=preview]');
     assert.equal(await typed('Tab'), 'file');
     assert.equal(await typed('Tab'), 'publish');

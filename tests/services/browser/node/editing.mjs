@@ -22,16 +22,19 @@ export const shown = (tab, id) => tab.waitForFunction((id) => {
     return element && !element.hidden && element.getClientRects().length > 0;
 }, {}, id);
 
+/** Waits until the page says `words`: beside the bar, beside a field, or to those who cannot see it. */
 export const said = (tab, words) => tab.waitForFunction(
-    (words) => document.getElementById('status').textContent.includes(words), {}, words);
+    (words) => [...document.querySelectorAll('#status, #told, .problem:not([hidden])')].some((place) => place.textContent.includes(words)),
+    {}, words);
 
 export const text = (tab, id) => tab.$eval(`#${id}`, (element) => element.value ?? element.textContent);
 
-/** Replaces the text of a field as a person does: selects all, and types. */
+/** Replaces the text of a field as a person does: selects all, and types. Lines come at once: Enter would go on with a list. */
 export async function write(tab, id, words) {
     await tab.focus(`#${id}`);
     await tab.$eval(`#${id}`, (field) => field.select());
-    await tab.keyboard.type(words);
+    if (words.includes('\n')) await tab.evaluate((words) => document.execCommand('insertText', false, words), words);
+    else await tab.keyboard.type(words);
 }
 
 /** Presses a button or follows a link with the keyboard, since a mouse misses what moves while the page is laid out. */
@@ -46,7 +49,19 @@ export const follow = (tab, selector) => Promise.all([tab.waitForNavigation(), p
 /** Opens the editor and waits until its script runs. */
 export async function openEditor(tab, base) {
     await tab.goto(`${base}/`);
-    await shown(tab, 'mine');
+    await shown(tab, 'pick');
+}
+
+/** Opens the list of the pages whose keys this browser keeps. */
+export async function openPages(tab, base) {
+    await tab.goto(`${base}/pages`);
+    await shown(tab, 'keys');
+}
+
+/** Opens a part that is folded, if it is. */
+export async function unfold(tab, id) {
+    if (!await tab.$eval(`#${id}`, (part) => part.open)) await press(tab, `#${id} > summary`);
+    await tab.waitForFunction((id) => document.getElementById(id).open, {}, id);
 }
 
 /** Publishes a page in the editor. Returns its slug, its address and its key. */
@@ -56,7 +71,6 @@ export async function publishByHand(tab, base, title, content) {
     await write(tab, 'content', content);
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
-    await shown(tab, 'address');
     const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
     assert.match(key, /^hbk_[0-9A-Za-z]{43}$/);
     return { address, key, slug: new URL(address).pathname.slice(1) };

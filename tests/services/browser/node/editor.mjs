@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { OF_COLOURS, OF_SIZES, expectFit, violations } from './axe.mjs';
 import { change, expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { follow, openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { follow, openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -40,12 +40,11 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'heading became the title');
     assert.equal(await text(tab, 'title'), 'A page by hand');
     assert.equal(await text(tab, 'content'), MARKDOWN);
-    const bytes = new TextEncoder().encode(MARKDOWN).length;
-    assert.equal(await text(tab, 'count'), `${bytes} of 102,400 bytes.`);
+    assert.equal(await text(tab, 'count'), '13 words · Draft saved');
 
     await press(tab, '[value=preview]');
     await shown(tab, 'preview');
-    assert.equal(await tab.evaluate(() => document.activeElement.id), 'preview-name');
+    await tab.waitForFunction(() => document.activeElement.id === 'preview');
     const preview = await tab.$eval('#preview-article', (article) => article.innerHTML);
     await look(tab, 'preview');
 
@@ -64,8 +63,8 @@ await withBrowser(name, async (browser) => {
     const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
     const slug = new URL(address).pathname.slice(1);
     await look(tab, 'published');
-    await press(tab, '#copy-key');
-    await said(tab, 'The key was copied');
+    await press(tab, '#copy-address');
+    await said(tab, 'The link was copied');
 
     // The published article is the preview, byte for byte.
     await tab.goto(`${base}/${slug}`);
@@ -81,8 +80,7 @@ await withBrowser(name, async (browser) => {
     assert.ok(html.includes(`<article dir="auto">\n${made}\n</article>`), 'the server gives the same bytes');
 
     // The list knows the page, and its link opens the editor with the kept key.
-    await tab.goto(`${base}/`);
-    await shown(tab, 'mine');
+    await openPages(tab, base);
     await look(tab, 'list');
     await follow(tab, '#pages a[href$="/edit"]');
     await shown(tab, 'editor');
@@ -90,17 +88,17 @@ await withBrowser(name, async (browser) => {
     await look(tab, 'edit');
     await write(tab, 'title', 'Renamed by hand');
     await press(tab, '#save');
-    await said(tab, 'Saved.');
+    await said(tab, 'Saved');
     assert.equal((await read(base, slug)).title, 'Renamed by hand');
 
     // A text with something like a key is saved only on the second try.
     const pasted = `My key is hbk_${'x'.repeat(43)}.`;
     await write(tab, 'content', pasted);
     await press(tab, '#save');
-    await said(tab, 'something of the form of an edit key');
+    await said(tab, 'looks like an edit key');
     assert.notEqual((await read(base, slug)).content, pasted);
     await press(tab, '#save');
-    await said(tab, 'Saved.');
+    await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, pasted);
 
     // Somebody else changes the page meanwhile: both texts are shown, and nothing is lost.
@@ -108,22 +106,24 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'content', 'My text.');
     await press(tab, '#save');
     await shown(tab, 'conflict');
-    assert.deepEqual([await text(tab, 'theirs'), await text(tab, 'content')], ['Their text.', 'My text.']);
+    const marked = (mark) => tab.$$eval(`#compare ${mark}`, (lines) => lines.map((line) => line.textContent));
+    assert.deepEqual([await marked('del'), await marked('ins')], [['Their text.'], ['My text.']]);
+    assert.equal(await text(tab, 'content'), 'My text.');
     assert.equal((await read(base, slug)).content, 'Their text.');
     await look(tab, 'conflict');
     await press(tab, '#save-mine');
-    await said(tab, 'Saved.');
+    await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, 'My text.');
 
     // Deleting asks first.
-    await press(tab, '#delete');
-    await shown(tab, 'sure');
+    await unfold(tab, 'deleting');
     await look(tab, 'sure');
     await press(tab, '#not-sure');
     assert.equal((await read(base, slug)).status, 200);
-    await press(tab, '#delete');
+    await unfold(tab, 'deleting');
     await press(tab, '#is-sure');
-    await said(tab, 'The page was deleted');
+    await shown(tab, 'closed');
+    assert.equal(await text(tab, 'opening-name'), 'Your page was deleted');
     assert.equal((await read(base, slug)).status, 410);
     await look(tab, 'deleted');
 
@@ -132,7 +132,7 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'title', 'Pasted');
     await write(tab, 'content', pasted);
     await press(tab, '[value=publish]');
-    await said(tab, 'something of the form of an edit key');
+    await said(tab, 'looks like an edit key');
     assert.ok(!(await text(tab, 'status')).includes('hbk_'), 'the warning shows the key');
     assert.ok(await tab.$eval('#published', (section) => section.hidden), 'it was published at once');
     await look(tab, 'warned');
@@ -144,7 +144,7 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'title', 'כותרת בעברית');
     await write(tab, 'content', 'הוועדה תפרסם את ממצאיה בשבוע הבא. And English.');
     await press(tab, '[value=preview]');
-    await shown(tab, 'preview');
+    await tab.waitForFunction(() => document.activeElement.id === 'preview');
     assert.deepEqual(
         await tab.evaluate(() => ['title', 'content', 'preview-article'].map((id) => getComputedStyle(document.getElementById(id)).direction)),
         ['rtl', 'rtl', 'rtl']);
@@ -152,6 +152,7 @@ await withBrowser(name, async (browser) => {
 
     // An edit link, in a browser that does not know the page.
     const linked = await publishByHand(tab, base, 'Linked', 'Text.');
+    await unfold(tab, 'shared-part');
     await press(tab, '#forget-key');
     await press(tab, '#copy-key');
     await said(tab, 'The key was copied');
@@ -170,7 +171,7 @@ await withBrowser(name, async (browser) => {
     }
     await write(other.tab, 'content', 'Changed by a link.');
     await press(other.tab, '#save');
-    await said(other.tab, 'Saved.');
+    await said(other.tab, 'Saved');
     assert.equal((await read(base, linked.slug)).content, 'Changed by a link.');
     // Neither browser leads back to an address with the key.
     for (const [step, address] of [['goBack', `${base}/help`], ['goForward', `${base}/${linked.slug}/edit`]]) {

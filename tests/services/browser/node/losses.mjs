@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { change, expectNothing, publish, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -95,7 +95,7 @@ await withBrowser(name, async (browser) => {
         await stored(tab, 'Written once');
         for (let visit = 0; visit < 2; visit += 1) {
             await tab.reload();
-            await shown(tab, 'mine');
+            await shown(tab, 'pick');
             assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['Once', 'Written once']);
             assert.deepEqual(await drafts(tab), ['Written once']);
             assert.ok(await tab.$eval('#other-draft', (button) => button.hidden));
@@ -105,7 +105,7 @@ await withBrowser(name, async (browser) => {
             document.getElementById('content').value = 'Written';
         }));
         await tab.reload();
-        await shown(tab, 'mine');
+        await shown(tab, 'pick');
         assert.equal(await text(tab, 'content'), 'Written once');
         assert.deepEqual(await drafts(tab), ['Written', 'Written once'], 'both are kept');
     });
@@ -128,7 +128,7 @@ await withBrowser(name, async (browser) => {
         for (const [kind, answer] of Object.entries(answers)) {
             const end = await intercept(tab, answer);
             await press(tab, '[value=publish]');
-            await said(tab, 'nobody has its key');
+            await said(tab, 'that copy is online and can’t be edited');
             assert.equal(await text(tab, 'content'), 'Kept whatever comes', kind);
             assert.deepEqual(await drafts(tab), ['Kept whatever comes'], kind);
             assert.ok(await tab.$eval('#published', (result) => result.hidden), kind);
@@ -171,9 +171,10 @@ await withBrowser(name, async (browser) => {
         assert.equal((await read(base, new URL(await text(tab, 'address')).pathname.slice(1))).content, 'Sent');
         // The result, loaded again, is an empty editor that lists the page.
         await tab.reload();
-        await shown(tab, 'mine');
+        await shown(tab, 'pick');
         assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['', '']);
         assert.deepEqual(dialogs, ['beforeunload'], 'a key that is kept may be left');
+        await openPages(tab, base);
         assert.equal((await tab.$$('#pages li')).length, 1);
         assert.deepEqual(await drafts(tab), []);
     });
@@ -215,7 +216,7 @@ await withBrowser(name, async (browser) => {
     // An export that somebody has damaged brings in what it still has, and a single download is one too.
     await inNewBrowser(browser, async (tab) => {
         const [good, single, clash] = [await publish(base, 'Good', 'x'), await publish(base, 'Single', 'x'), await publish(base, 'Clash', 'x')];
-        await openEditor(tab, base);
+        await openPages(tab, base);
         const chooser = await tab.$('#import');
         writeFileSync('clash.txt', `${clash.address}\n${clash.key}\n`);
         await chooser.uploadFile('clash.txt');
@@ -227,10 +228,10 @@ await withBrowser(name, async (browser) => {
             `${single.address}\r\nEdit key (shown this once): ${single.key}\r`,
         ].join('\n'));
         await chooser.uploadFile('damaged.jsonl');
-        await said(tab, 'Keys added: 2. Pages with another key here, which stays: 1. Lines that are no key of this site: 1.');
+        await said(tab, 'Keys added: 2. Pages with another key here, which stays: 1. Lines without a key of this site: 1.');
         assert.deepEqual((await keys(tab)).sort(), [good.key, single.key, clash.key].sort());
         await tab.reload();
-        await shown(tab, 'mine');
+        await shown(tab, 'keys');
         assert.equal((await tab.$$('#pages li')).length, 3, 'odd entries do not hide the others');
     });
 
@@ -244,6 +245,7 @@ await withBrowser(name, async (browser) => {
         await write(tab, 'key', `${page.address}/edit#${page.key}.`);
         await tab.keyboard.press('Enter');
         await shown(tab, 'editor');
+        await unfold(tab, 'keeping');
         await shown(tab, 'not-kept');
         await press(tab, '#keep-key');
         await shown(tab, 'kept');
@@ -266,7 +268,7 @@ await withBrowser(name, async (browser) => {
         const end = await intercept(tab, (request) => request.respond({ status: 502, contentType: 'text/html', body: 'Bad gateway' }));
         await write(tab, 'content', 'My own text.');
         await press(tab, '#save');
-        await said(tab, 'not known whether anything was changed');
+        await said(tab, 'can’t answer right now (502). Your text is safe here');
         await end();
         await tab.goto(`${base}/help`);
         await tab.goto(edit);
@@ -277,7 +279,7 @@ await withBrowser(name, async (browser) => {
         await shown(tab, 'conflict');
         dialogs.length = 0;
         await press(tab, '#take-theirs');
-        await said(tab, 'saved meanwhile');
+        await said(tab, 'This is their version now');
         assert.deepEqual(dialogs, ['confirm'], 'one text is given up, so somebody is asked');
         assert.equal(await text(tab, 'content'), 'Their text.');
     });
@@ -303,6 +305,10 @@ await withBrowser(name, async (browser) => {
     await inNewBrowser(browser, async (tab) => {
         const untitled = await publishByHand(tab, base, ' ', '# A heading with `code`\n\nText.');
         assert.deepEqual(await keys(tab), [untitled.key]);
+        // The title is asked for once the key is kept.
+        await stored(tab, '"title":"A heading with code"');
+        await openPages(tab, base);
+        assert.equal(await tab.$eval('#pages .title', (link) => link.textContent), 'A heading with code');
         expectNothing((await tab.$$eval('#pages a[href$="/edit"]', (links) => links.length)) === 1 ? [] : ['it is not listed'], 'list');
     });
 });

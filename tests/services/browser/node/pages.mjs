@@ -47,6 +47,7 @@ export async function everyPage(base) {
         home: `${base}/`,
         help: `${base}/help`,
         edit: `${short.address}/edit`,
+        pages: `${base}/pages`,
         wide: wide.address,
         hebrew: hebrew.address,
         untitled: untitled.address,

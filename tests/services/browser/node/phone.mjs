@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { expectFit } from './axe.mjs';
 import { expectNothing, keepScreenshot, newProfile, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, read, said, shown, text } from './editing.mjs';
+import { openEditor, openPages, openWatchedTab, read, said, shown, text } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -60,6 +60,7 @@ await onPhone(60_000, async (tab) => {
     await tap(tab, '[value=preview]');
     await shown(tab, 'preview');
     await keepScreenshot(tab, `${name}-phone-preview`);
+    // Publish is in view, whatever is shown.
     await tap(tab, '[value=publish]');
     await shown(tab, 'published');
     await expectFit(tab, 'published on a phone');
@@ -77,10 +78,10 @@ await onPhone(DAY, async (tab) => {
     await tab.$eval('#title', (field) => field.select());
     await tab.keyboard.type('A day later');
     await tap(tab, '#save');
-    await said(tab, 'Saved.');
+    await said(tab, 'Saved');
     await expectFit(tab, 'edit on a phone');
     await keepScreenshot(tab, `${name}-phone-edited`);
-    await openEditor(tab, base);
+    await openPages(tab, base);
     assert.equal(await tab.$eval('#pages a', (link) => link.textContent), 'A day later', 'the list knows the new title');
 });
 assert.equal((await read(base, slug)).title, 'A day later');

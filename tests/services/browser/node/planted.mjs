@@ -37,13 +37,13 @@ await withBrowser(name, async (browser) => {
     const { tab } = await openTab(browser);
     const stolen = () => tab.evaluate(() => document.documentElement.dataset.stolen ?? null);
     await tab.goto(`${origin}/`);
-    await shown(tab, 'mine');
+    await shown(tab, 'pick');
     await tab.evaluate((page) => localStorage.setItem(`handbill:key:${page.slug}`, JSON.stringify({
         slug: page.slug, edit_key: page.key, title: 'A page', url: '', created_at: '',
     })), page);
 
-    // The editor itself, a page, and the page for editing.
-    for (const path of ['/', `/${page.slug}`, `/${page.slug}/edit`]) {
+    // The editor itself, the list of pages, a page, and the page for editing.
+    for (const path of ['/', '/pages', `/${page.slug}`, `/${page.slug}/edit`]) {
         await tab.goto(origin + path, { waitUntil: 'networkidle0' });
         assert.equal(await stolen(), null, path);
         const refused = await tab.evaluate(() => window.refused);

@@ -37,16 +37,20 @@ await withBrowser(name, async (browser) => {
         await editor.tab.evaluate((text) => {
             document.getElementById('title').value = 'T';
             document.getElementById('content').value = text;
-            document.getElementById('preview').hidden = true;
+            window.received = null;
         }, text);
         // A field has LF alone, whatever was put into it.
         const written = await editor.tab.$eval('#content', (field) => field.value);
         await press(editor.tab, '[value=preview]');
         await shown(editor.tab, 'preview');
+        await editor.tab.waitForFunction(() => window.received !== null && !document.getElementById('content').readOnly);
         const previewed = await editor.tab.evaluate(() => ({
             bytes: window.received,
             tree: document.getElementById('preview-article').innerHTML,
         }));
+
+        // Back to the text.
+        await press(editor.tab, '[value=preview]');
 
         const page = await publish(base, 'T', written);
         const html = await (await fetch(page.address)).text();

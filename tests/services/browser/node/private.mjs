@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -18,14 +18,15 @@ await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
     page = await publishByHand(tab, base, 'In private', 'Text.');
     await shown(tab, 'kept');
-    assert.match(await text(tab, 'kept'), /kept in this browser.*private window/s);
+    assert.match(await text(tab, 'kept'), /edit the page from this browser/);
+    assert.match(await text(tab, 'shared-part'), /private window forgets it/);
     await keepScreenshot(tab, `${name}-private`);
     // The window keeps it as long as it is open.
     await tab.goto(`${base}/${page.slug}/edit`);
     await shown(tab, 'editor');
     await write(tab, 'content', 'Changed.');
     await press(tab, '#save');
-    await said(tab, 'Saved.');
+    await said(tab, 'Saved');
     assert.equal((await read(base, page.slug)).content, 'Changed.');
     expectNothing(await complaints(), 'private');
 }, PRIVATE);
@@ -33,7 +34,7 @@ await withBrowser(name, async (browser) => {
 // In Firefox that would take a whole start, only to test Firefox.
 if (name === 'chromium') await withBrowser(name, async (browser) => {
     const { tab } = await openWatchedTab(browser);
-    await openEditor(tab, base);
+    await openPages(tab, base);
     assert.equal((await tab.$$('#pages li')).length, 0, 'the next private window knows nothing');
 }, PRIVATE);
 
@@ -54,7 +55,7 @@ await withBrowser(name, async (browser) => {
     }), null, 'nothing is stored');
     const lost = await publishByHand(tab, base, 'Nowhere', 'Text.');
     await shown(tab, 'not-kept');
-    assert.match(await text(tab, 'not-kept'), /does not keep it.*Copy it now/s);
+    assert.match(await text(tab, 'not-kept'), /can’t remember the edit key.*Save it now/s);
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs, ['beforeunload'], 'leaving without the key warns');
     // A key that was copied is safe.

@@ -19,7 +19,7 @@ await withBrowser(name, async (browser) => {
     tab.on('request', (request) => requests.push(`${request.method()} ${request.url()} ${JSON.stringify(request.headers())}`));
     await tab.setViewport({ width: 320, height: 700 });
     await tab.goto(`${base}/`);
-    assert.ok(await tab.$eval('#mine', (list) => list.hidden), 'no script runs');
+    assert.ok(await tab.$eval('#pick', (button) => button.hidden), 'no script runs');
     const submit = (value) => Promise.all([tab.waitForNavigation(), press(tab, `[value=${value}]`)]);
     const source = async () => (await tab.content());
     await tab.type('#title', 'Without script');
@@ -29,7 +29,7 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-scriptless-preview`);
     await submit('publish');
     const html = await source();
-    assert.ok(await (await tab.$('.page-address a')).isVisible(), 'the address is seen');
+    assert.ok(await (await tab.$('.address-line a')).isVisible(), 'the address is seen');
     const [, address] = html.match(/href="([^"]+\/without-script-[^"/]+)"/);
     const [, key] = html.match(/>(hbk_[0-9A-Za-z]{43})</);
     await keepScreenshot(tab, `${name}-scriptless-published`);

@@ -1,0 +1,179 @@
+// Writing on the sheet with the keyboard: shortcuts, links, lists, the preview beside the text, a text from a link.
+//
+//   node sheet.mjs chromium|firefox <base URL>
+
+import assert from 'node:assert/strict';
+import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { openEditor, openWatchedTab, press, read, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+const value = (tab) => text(tab, 'content');
+
+async function chord(tab, key) {
+    await tab.keyboard.down('Control');
+    await tab.keyboard.press(key);
+    await tab.keyboard.up('Control');
+}
+
+const select = (tab, words) => tab.$eval('#content', (field, words) => {
+    const at = field.value.indexOf(words);
+    field.focus();
+    field.setSelectionRange(at, at + words.length);
+}, words);
+
+/** Pastes as the clipboard does: the page may take the text, else the browser types it. */
+const paste = (tab, words) => tab.$eval('#content', (field, words) => {
+    const data = new DataTransfer();
+    data.setData('text/plain', words);
+    // Firefox takes a text in words of its own.
+    const event = new ClipboardEvent('paste', { bubbles: true, cancelable: true, clipboardData: data, dataType: 'text/plain', data: words });
+    if (field.dispatchEvent(event)) document.execCommand('insertText', false, words);
+}, words);
+
+await withBrowser(name, async (browser) => {
+    const { tab, complaints } = await openWatchedTab(browser);
+    await tab.setViewport({ width: 1280, height: 800 });
+    await openEditor(tab, base);
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'title', 'the sheet has the focus');
+
+    // A long title wraps, without a line break of its own.
+    await tab.keyboard.type('A title that is long enough to need two lines on any screen');
+    assert.ok(await tab.$eval('#title', (field) => field.getBoundingClientRect().height > 1.8 * parseFloat(getComputedStyle(field).lineHeight)));
+    await tab.keyboard.press('Enter');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'content', 'Enter goes on to the text');
+    assert.ok(!(await text(tab, 'title')).includes('\n'));
+
+    // Bold, italic and links. Each can be undone.
+    await tab.keyboard.type('one two three');
+    await select(tab, 'two');
+    await chord(tab, 'b');
+    assert.equal(await value(tab), 'one **two** three');
+    await chord(tab, 'b');
+    assert.equal(await value(tab), 'one two three');
+    await chord(tab, 'i');
+    await chord(tab, 'b');
+    assert.equal(await value(tab), 'one ***two*** three');
+    await chord(tab, 'i');
+    assert.equal(await value(tab), 'one **two** three');
+    await write(tab, 'content', 'see here');
+    await select(tab, 'here');
+    await chord(tab, 'k');
+    await tab.keyboard.type('https://a.example/');
+    assert.equal(await value(tab), 'see [here](https://a.example/)', 'the address is selected');
+    await write(tab, 'content', 'see here');
+    await select(tab, 'here');
+    await paste(tab, 'https://a.example/b_(c)');
+    assert.equal(await value(tab), 'see [here](https://a.example/b_%28c%29)');
+    await chord(tab, 'z');
+    assert.equal(await value(tab), 'see here', 'it can be undone');
+    await select(tab, 'here');
+    await paste(tab, 'https://a.example/cat.jpg');
+    assert.equal(await value(tab), 'see ![here](https://a.example/cat.jpg)');
+    await write(tab, 'content', ' ');
+    await paste(tab, 'https://a.example/cat.png?size=2');
+    await tab.keyboard.type('a cat');
+    assert.equal(await value(tab), ' ![a cat](https://a.example/cat.png?size=2)', 'the words that describe it come next');
+    for (const [before, pasted, after] of [['see ', 'https://a.example/', 'see https://a.example/'], ['[x](', 'https://a.example/c.png', '[x](https://a.example/c.png']]) {
+        await write(tab, 'content', before);
+        await paste(tab, pasted);
+        assert.equal(await value(tab), after);
+    }
+
+    // Enter goes on with a list, and ends it in an empty item.
+    for (const [typed, expected] of [
+        [['- milk', 'bread', '', 'after'], '- milk\n- bread\nafter'],
+        [['  9. nine', 'ten'], '  9. nine\n  10. ten'],
+        [['* [x] done', 'to do'], '* [x] done\n* [ ] to do'],
+        [['> quote', 'more', '', 'after'], '> quote\n> more\nafter'],
+        [['--- ', 'text'], '--- \ntext'],
+        [['text - text', 'text'], 'text - text\ntext'],
+    ]) {
+        await write(tab, 'content', ' ');
+        await tab.keyboard.press('Backspace');
+        for (const [at, line] of typed.entries()) {
+            if (at > 0) await tab.keyboard.press('Enter');
+            await tab.keyboard.type(line);
+        }
+        assert.equal(await value(tab), expected, typed[0]);
+    }
+
+    // Ctrl+S saves the draft at once.
+    await write(tab, 'content', 'A draft to save');
+    await chord(tab, 's');
+    await said(tab, 'Draft saved');
+    assert.ok(await tab.evaluate(() => localStorage.getItem('handbill:draft:').includes('A draft to save')));
+    assert.equal(await text(tab, 'count'), '4 words · Draft saved');
+
+    // The preview beside the text follows, and the reader stays where they were.
+    await shown(tab, 'preview');
+    const previewed = (words) => tab.waitForFunction(
+        (words) => document.getElementById('preview-article').textContent.includes(words), {}, words);
+    await write(tab, 'content', `${'A paragraph.\n\n'.repeat(80)}The end.`);
+    await previewed('The end.');
+    await tab.$eval('#preview', (pane) => { pane.scrollTop = 700; });
+    await tab.focus('#content');
+    await tab.keyboard.type(' And more.');
+    await previewed('And more.');
+    assert.equal(await tab.$eval('#preview', (pane) => pane.scrollTop), 700);
+    await keepScreenshot(tab, `${name}-sheet-beside`);
+    assert.ok(await tab.$eval('#content', (field) => field.clientHeight >= field.scrollHeight - 1), 'the sheet grows with its text');
+
+    // Publish is in view wherever the text is, and at any height.
+    for (const [width, height] of [[1280, 400], [390, 664], [320, 400]]) {
+        await tab.setViewport({ width, height });
+        await tab.evaluate(() => scrollTo(0, document.documentElement.scrollHeight / 2));
+        const box = await tab.$eval('[value=publish]', (button) => button.getBoundingClientRect().toJSON());
+        assert.ok(box.top >= 0 && box.bottom <= height && box.left >= 0 && box.right <= width, `${width}: ${JSON.stringify(box)}`);
+        const name = await tab.$eval('.name', (name) => name.getBoundingClientRect().right);
+        const first = await tab.$eval('.actions', (actions) => actions.getBoundingClientRect().left);
+        assert.ok(name <= first, `the buttons leave the name in view at ${width}: ${name} of ${first}`);
+    }
+
+    // A new page keeps the draft; a discarded draft comes back once.
+    await tab.setViewport({ width: 1280, height: 800 });
+    await press(tab, '#new-page');
+    assert.deepEqual([await text(tab, 'title'), await value(tab)], ['', '']);
+    await write(tab, 'content', 'The second');
+    await press(tab, '#discard');
+    assert.equal(await value(tab), '');
+    await press(tab, '#status button');
+    assert.equal(await value(tab), 'The second');
+    await press(tab, '#discard');
+    await press(tab, '#other-draft');
+    await said(tab, 'another draft');
+    assert.match(await value(tab), /And more\.$/);
+
+    // A link fills an empty sheet, leaves the address, and publishes nothing.
+    await press(tab, '#discard');
+    const link = `${base}/?title=Two%0Alines&text=${encodeURIComponent('From a *link*.')}`;
+    await tab.goto(link);
+    await shown(tab, 'pick');
+    await said(tab, 'A link filled in this text');
+    assert.deepEqual([await text(tab, 'title'), await value(tab)], ['Two lines', 'From a *link*.']);
+    assert.equal(await tab.evaluate(() => location.href), `${base}/`);
+    // It never takes the place of a draft.
+    await tab.goto(`${base}/?text=Other`);
+    await shown(tab, 'pick');
+    await said(tab, 'Your draft was here first');
+    assert.equal(await value(tab), 'From a *link*.');
+    await press(tab, '#status button');
+    assert.equal(await value(tab), 'Other');
+    await press(tab, '#other-draft');
+    assert.equal(await value(tab), 'From a *link*.', 'the draft is still there');
+
+    // Ctrl+Enter publishes.
+    await tab.focus('#content');
+    await chord(tab, 'Enter');
+    await shown(tab, 'published');
+    const slug = new URL(await text(tab, 'address')).pathname.slice(1);
+    assert.equal((await read(base, slug)).title, 'Two lines');
+
+    // An empty sheet is not sent, and says so beside the field.
+    await openEditor(tab, base);
+    if (await value(tab)) await press(tab, '#discard');
+    await press(tab, '[value=publish]');
+    await said(tab, 'Write some text first');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'content');
+    expectNothing(await complaints(), name);
+});
