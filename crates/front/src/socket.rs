@@ -127,7 +127,7 @@ mod tests {
         // From here on the client drops everything that arrives, so it acknowledges nothing.
         SockRef::from(&client).attach_filter(&[SockFilter::new(6, 0, 0, 0)]).unwrap();
 
-        stream.write_all(&[b'x'; BYTES]).await.unwrap();
+        stream.write_all(&vec![b'x'; BYTES]).await.unwrap();
         poll_fn(|cx| stream.poll_sent(false, cx)).await.unwrap();
         let mut arriving = Box::pin(poll_fn(|cx| stream.poll_sent(true, cx)));
         tokio::select! {
@@ -137,7 +137,7 @@ mod tests {
         }
 
         SockRef::from(&client).detach_filter().unwrap();
-        let reading = spawn_blocking(move || client.read_exact(&mut [0; BYTES]));
+        let reading = spawn_blocking(move || client.read_exact(&mut vec![0; BYTES]));
         arriving.await.unwrap();
         reading.await.unwrap().unwrap();
         assert_eq!(SockRef::from(&stream).send_buffer_size().unwrap(), 2 * SEND_BUFFER_BYTES);

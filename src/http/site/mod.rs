@@ -61,13 +61,13 @@ pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
 /// `GET /apple-touch-icon.png`: the icon for phones.
 pub(in crate::http) async fn icon_png(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PNG, CACHE_ONE_HOUR));
-    ANSWER.respond_to(&headers)
+    ANSWER.respond_compressed_to(&headers)
 }
 
 /// `GET /card.png`: the picture of a page that has none.
 pub(in crate::http) async fn card(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::CARD, CACHE_ONE_DAY));
-    ANSWER.respond_to(&headers)
+    ANSWER.respond_compressed_to(&headers)
 }
 
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
