@@ -51,7 +51,7 @@ sub vcl_recv {
     }
     # A request does not wait for the answer to an earlier one, which it could not use: it may have been read before a change.
     set req.hash_ignore_busy = true;
-    # --edge-stale-while-revalidate. While Handbill fails, the whole grace of a page counts instead.
+    # 10 s, or --edge-max-age if that is less. While Handbill fails, the whole grace of a page counts instead.
     if (std.healthy(req.backend_hint)) {
         set req.grace = 10s;
     }

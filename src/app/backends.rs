@@ -9,7 +9,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{oneshot, watch};
 
-use super::deps::Deps;
+use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
@@ -17,9 +17,9 @@ use crate::backends::cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::MemoryRateLimiter;
-use crate::backends::redb::RedbStore;
+use crate::backends::redb::{RedbStore, StoreMemory};
 use crate::backends::redis::{LimiterMetrics, Redis, TimeLimits};
-use crate::config::{ClusterSettings, EmbeddedSettings, MovingSettings, Settings, StoreKind};
+use crate::config::{ClusterSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -29,14 +29,10 @@ use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
 use crate::server::drain::Readiness;
 use crate::service::PublishingPolicy;
-use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::System;
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
-
-/// Memory for pages that are ready to be sent, where no setting says how much: the default of `--page-cache`.
-const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
@@ -45,8 +41,6 @@ pub(super) struct Backends {
     pub(super) renderer: Arc<dyn Renderer>,
     /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
-    /// Memory for pages that are ready to be sent.
-    pub(super) page_cache_bytes: u64,
 }
 
 /// The store while it is used: where it is, whether it has failed, and how it is closed.
@@ -86,10 +80,10 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
 }
 
 /// The cluster whose schema `migrate` updates; `None` if the store needs no migration.
-pub(super) fn migrated(settings: &ClusterSettings) -> Option<CqlSettings> {
-    match settings.store.store {
+pub(super) fn migrated(settings: &MigrateSettings) -> Option<CqlSettings> {
+    match settings.cluster.store.store {
         StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(settings.cql.store()),
+        StoreKind::Scylla => Some(settings.cql()),
     }
 }
 
@@ -97,7 +91,7 @@ pub(super) fn migrated(settings: &ClusterSettings) -> Option<CqlSettings> {
 pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
         StoreKind::Embedded => Err("the embedded store leaves nothing to sweep: use it with --store scylla"),
-        StoreKind::Scylla => Ok(settings.cql.store()),
+        StoreKind::Scylla => Ok(settings.cql()),
     }
 }
 
@@ -105,7 +99,7 @@ pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, &'static 
 pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
         StoreKind::Embedded => Err("the embedded store has no datacentres: use it with --store scylla"),
-        StoreKind::Scylla => Ok(settings.cql.store()),
+        StoreKind::Scylla => Ok(settings.cql()),
     }
 }
 
@@ -113,7 +107,7 @@ pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, &'s
 pub(super) fn operated(settings: &ClusterSettings) -> Option<CqlSettings> {
     match settings.store.store {
         StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(settings.cql.store()),
+        StoreKind::Scylla => Some(settings.cql()),
     }
 }
 
@@ -121,7 +115,7 @@ pub(super) fn operated(settings: &ClusterSettings) -> Option<CqlSettings> {
 pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
     match settings.store.store {
         StoreKind::Embedded => Moved::Files(&settings.embedded),
-        StoreKind::Scylla => Moved::Cluster(Box::new(settings.cql.store())),
+        StoreKind::Scylla => Moved::Cluster(Box::new(settings.cql())),
     }
 }
 
@@ -129,13 +123,13 @@ impl Backends {
     /// `store`, with a limiter of clients and `networks` in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
         let measure = measure(deps);
-        let limiter = MemoryRateLimiter::new(Arc::clone(&deps.clock)).limiting_networks(networks);
+        let limiter = MemoryRateLimiter::within(in_memory(deps.budgets.windows), Arc::clone(&deps.clock));
+        let limiter = limiter.limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
             renderer: measure.renderer(Arc::clone(&deps.renderer)),
             renewed_pages_are_written_back: true,
-            page_cache_bytes: PAGE_CACHE_BYTES,
         }
     }
 
@@ -149,7 +143,7 @@ impl Backends {
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
+                let store = Arc::new(open_embedded(&settings.embedded, deps).await?);
                 deps.metrics.store_available.set(1);
                 deps.metrics.store_writable.set(1);
                 let data_dir = settings.embedded.data_dir.clone();
@@ -191,14 +185,13 @@ impl Backends {
                 fallback_decisions: metrics.fallback_decisions.clone(),
             },
         )?;
+        let limiter = redis.limiter(settings.rate_limits.network_limits.clone(), in_memory(deps.budgets.windows));
         let measure = measure(deps);
         Ok(Self {
             store,
-            limiter: measure
-                .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
+            limiter: measure.limiter(Arc::new(limiter), System::Redis),
             renderer: measure.renderer(Arc::clone(renderer)),
             renewed_pages_are_written_back: false,
-            page_cache_bytes: PAGE_CACHE_BYTES,
         })
     }
 }
@@ -262,10 +255,11 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+async fn open_embedded(settings: &EmbeddedSettings, deps: &Deps) -> Result<RedbStore, StartError> {
     let data_dir = settings.data_dir.clone();
-    let cache_bytes = usize::try_from(settings.store_cache.0).unwrap_or(usize::MAX);
-    let opened = tokio::task::spawn_blocking(move || RedbStore::open_with_cache(&data_dir, cache_bytes)).await;
+    let Deps { budgets, metrics, .. } = deps;
+    let memory = StoreMemory { cache: in_memory(budgets.store_cache), queue: in_memory(budgets.store_queue) };
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open_within(memory, &data_dir)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {
@@ -286,7 +280,7 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let limits = cql::CqlTimeouts::of(settings.cluster_load.scylla_in_flight);
+    let limits = cql::CqlTimeouts::default();
     let (settings, random) = (settings.cql.store(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backends::rendering::RenderThreads;
+use crate::backends::rendering::{RenderMemory, RenderThreads};
+use crate::config::Budgets;
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::random::Random;
 use crate::ports::renderer::Renderer;
@@ -18,6 +19,8 @@ pub struct Deps {
     pub random: Random,
     /// Counts what happens.
     pub metrics: Arc<Metrics>,
+    /// The memory that the parts of the process may hold.
+    pub budgets: Budgets,
     /// Renders pages.
     pub renderer: Arc<dyn Renderer>,
     /// Cancelled when so many renderings hang that the process must end.
@@ -25,20 +28,28 @@ pub struct Deps {
 }
 
 impl Deps {
-    /// The machine's clock and randomness, metrics at zero, and threads for rendering.
+    /// The machine's clock and randomness, the default budgets, metrics at zero, and threads for rendering.
     pub fn system() -> Self {
-        Self::counting_in(Metrics::new())
+        Self::within(Budgets::default(), Metrics::new())
     }
 
-    /// The same with these metrics.
-    pub fn counting_in(metrics: Metrics) -> Self {
+    /// The same with these budgets and metrics.
+    pub fn within(budgets: Budgets, metrics: Metrics) -> Self {
         let too_many_hung = CancellationToken::new();
+        let memory =
+            RenderMemory { short_bytes: in_memory(budgets.short_texts), long_bytes: in_memory(budgets.long_texts) };
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            renderer: Arc::new(RenderThreads::new(metrics.renders_hung.clone(), too_many_hung.clone())),
+            budgets,
+            renderer: Arc::new(RenderThreads::new(memory, metrics.renders_hung.clone(), too_many_hung.clone())),
             metrics: Arc::new(metrics),
             too_many_hung,
         }
     }
+}
+
+/// `bytes` of a budget, as a length of something in memory.
+pub(super) fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -10,6 +10,7 @@ use crate::backends::purging::PurgeError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::rendering::MAX_HUNG;
 use crate::backends::{cql, redis};
+use crate::config::MemoryError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
@@ -25,6 +26,9 @@ pub enum StartError {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// There is too little memory, or less than the setting says.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -37,11 +41,6 @@ pub enum StartError {
     /// Without Redis, each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
-    /// Subjects have limits, and nothing says where requests name them.
-    #[error(
-        "--limit-tier limits subjects: say with --limit-subject-header or --limit-subject-meta where requests name them"
-    )]
-    NoSubjectNames,
     /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] redis::OpenError),

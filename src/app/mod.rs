@@ -18,13 +18,14 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
+use self::deps::in_memory;
 pub use self::error::StartError;
 use self::startup::{announce, listen, server_limits, server_metrics};
 pub use self::stores::ChosenStores;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::backends::redis;
-use crate::config::{self, ContactSettings, HttpSettings, Settings};
+use crate::config::{self, Budgets, ContactSettings, HttpSettings, Settings};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Front, Http, SiteSettings, front};
@@ -77,8 +78,7 @@ impl Publishing {
             edge_caching: settings.edge.caching(),
         };
         let tiers = LimitTiers::new(&limits.limit_tier, limits.rate_window);
-        let subjects =
-            SubjectNames { header: limits.limit_subject_header.clone(), meta: limits.limit_subject_meta.clone() };
+        let subjects = SubjectNames { header: limits.limit_subject_header.clone() };
         Self { policy, tiers, subjects, site }
     }
 }
@@ -103,7 +103,7 @@ pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
-    let Deps { clock, random, metrics, .. } = deps;
+    let Deps { clock, random, metrics, budgets, .. } = deps;
     let cache_metrics = PageCacheMetrics {
         hits: metrics.page_cache_hits.clone(),
         misses: metrics.page_cache_misses.clone(),
@@ -118,7 +118,9 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         quotas,
         tiers,
         policy,
-        pages: PageCache::new(backends.page_cache_bytes, cache_metrics),
+        large_bytes: in_memory(budgets.large_pages),
+        renewed_bytes: in_memory(budgets.renewed_pages),
+        pages: PageCache::new(budgets.ready_pages, cache_metrics),
         turns: turn_metrics(metrics),
         writes_renewed_pages_back: backends.renewed_pages_are_written_back,
     });
@@ -147,12 +149,8 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
+    settings.memory.memory()?;
     let has_redis = !settings.redis.redis_url.is_empty();
-    let limits = &settings.rate_limits;
-    let names_subjects = limits.limit_subject_header.is_some() || limits.limit_subject_meta.is_some();
-    if limits.limit_tier.iter().any(|tier| tier.subject.is_some()) && !names_subjects {
-        return Err(StartError::NoSubjectNames);
-    }
     backends::check_store(settings)?;
     if has_redis {
         redis::check(&settings.redis.limiter())?;
@@ -181,11 +179,12 @@ pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError>
 }
 
 fn drain_limits(settings: &HttpSettings) -> DrainLimits {
-    DrainLimits { delay: settings.drain_delay, timeout: settings.drain_timeout }
+    DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let deps = Deps::counting_in(Metrics::with_log(log.dropped()));
+    let memory = settings.memory.memory()?;
+    let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
     let wanted = config::traces(&settings.traces);
     let exporting =
@@ -213,12 +212,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
-    let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
     let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server_limits(&settings.http, server::room_for_connections());
+    let limits = server_limits(&settings.http, &deps.budgets, server::room_for_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -235,7 +233,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     listener::start(admin_listener, routes, admin_phases)?;
 
-    announce(&base_url, address, admin_address, &handle.location(&settings));
+    announce(&base_url, address, admin_address, &handle.location(&settings), &memory);
     let serving = server::serve(listener, public, limits, proxies, server_metrics(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;

@@ -7,11 +7,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::error::StartError;
-use crate::config::HttpSettings;
+use crate::config::{Budgets, HttpSettings, Memory};
 use crate::domain::origin::Origin;
 use crate::server::{BACKLOG, BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::telemetry::labels::{BudgetLabels, CutLabels};
 use crate::telemetry::metrics::Metrics;
+
+/// The part of the connections that one client may have: one of four, since an address may be that of many people.
+const SHARE_OF_A_CLIENT: usize = 4;
 
 /// Longest that a stop waits for a client that makes no progress.
 const MAX_STALL: Duration = Duration::from_hours(24);
@@ -31,16 +34,15 @@ pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpLi
     Ok((listener, address))
 }
 
-/// The limits of the public listener, if there are file descriptors for `room` connections. Without a setting one
-/// client may have a quarter of the connections that there are.
-pub(super) fn server_limits(http: &HttpSettings, room: usize) -> ServerLimits {
+/// The limits of the public listener within `budgets`, if there are file descriptors for `room` connections. One client may
+/// have a quarter of the connections that there are.
+pub(super) fn server_limits(http: &HttpSettings, budgets: &Budgets, room: usize) -> ServerLimits {
     let connections = room.min(http.max_connections as usize);
-    let per_client = http.max_connections_per_client.map_or(connections.div_ceil(4), |most| most as usize);
     ServerLimits {
         connections,
-        connections_per_client: per_client,
-        receiving: http.receive_budget.0,
-        sending: http.send_budget.0,
+        connections_per_client: connections.div_ceil(SHARE_OF_A_CLIENT),
+        receiving: budgets.requests,
+        sending: budgets.answers,
         // An idle client must not decide how long a stop takes. The upper bound keeps sums of times in range.
         stalled_at_stop: (http.drain_timeout / 3).min(MAX_STALL),
         ..ServerLimits::PUBLIC
@@ -72,12 +74,14 @@ pub(super) fn server_metrics(metrics: &Metrics) -> ServerMetrics {
     }
 }
 
-/// Prints on standard output where everything is, and how to publish. `pages` is where the pages are kept.
-pub(super) fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str) {
+/// Prints on standard output where everything is, how much memory there is, and how to publish. `pages` is where the pages
+/// are kept.
+pub(super) fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, memory: &Memory) {
     let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
 Data:      {pages}
+Memory:    {memory}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
         version = env!("CARGO_PKG_VERSION"),
@@ -100,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_a_quarter_of_the_connections_that_there_are_unless_an_option_says_otherwise() {
+    fn a_client_has_a_quarter_of_the_connections_that_there_are() {
         for (options, room, limits) in [
             (&[][..], usize::MAX, (10_000, 2500)),
             (&[], 4000, (4000, 1000)),
             (&[], 1, (1, 1)),
             (&["--max-connections=50"], 4000, (50, 13)),
-            (&["--max-connections-per-client=30"], 40, (40, 30)),
         ] {
             let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
-            let ServerLimits { connections, connections_per_client, .. } = server_limits(&line.http, room);
+            let ServerLimits { connections, connections_per_client, .. } =
+                server_limits(&line.http, &Budgets::default(), room);
             assert_eq!((connections, connections_per_client), limits, "{options:?} {room}");
         }
     }

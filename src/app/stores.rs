@@ -10,7 +10,9 @@ use super::backends::{Moved, failed_over, migrated, moved, operated, swept};
 use super::deps::Deps;
 use crate::backends::cql::{self, CqlLedger, CqlStore};
 use crate::backends::redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
-use crate::config::{ClusterSettings, EmbeddedSettings, FailoverOptions, MovingSettings, SweepOptions};
+use crate::config::{
+    ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, MovingSettings, SweepOptions,
+};
 use crate::domain::archive::Summary;
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
@@ -40,8 +42,8 @@ impl Stores for ChosenStores<'_> {
         Ok(Some(api::routes(OperatorsApi { operators, records, switch: store, policy, log, metrics })))
     }
 
-    async fn migrate(&self, settings: &ClusterSettings) -> Result<String, String> {
-        logs::install(&settings.logs, self.0, None);
+    async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String> {
+        logs::install(&settings.cluster.logs, self.0, None);
         let Some(cluster) = migrated(settings) else {
             return Ok("The embedded store needs no migration.".to_owned());
         };

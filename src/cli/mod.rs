@@ -176,6 +176,9 @@ mod tests {
     /// The subcommands that ask no service and have no settings.
     const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
 
+    /// The settings that only commands on the cluster have.
+    const OF_CLUSTER: [&str; 3] = ["schema-wait", "scylla-replication-factor", "scylla-tablets"];
+
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {
         let settings = command.get_arguments().filter(|arg| arg.get_env().is_some());
@@ -183,14 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service_and_of_the_cluster() {
         let command = Cli::command();
         let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
         for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
-            let (own, all) = (settings(subcommand), settings(&command));
+            let (own, mut all) = (settings(subcommand), settings(&command));
+            all.extend(OF_CLUSTER.map(str::to_owned));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
     }

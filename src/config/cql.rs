@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use handbill_store_cql::{CqlCompression, FenceConsistency};
+use handbill_store_cql::FenceConsistency;
 
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
+
+/// Copies of each page: one may be lost or restarted, and two are still a quorum.
+const COPIES: u8 = 3;
+
+/// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
+const SCHEMA_WAIT: Duration = Duration::from_mins(5);
 
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
@@ -34,22 +40,6 @@ pub struct CqlSettings {
         default_value = "local-quorum"
     )]
     pub scylla_fence_consistency: FenceConsistency,
-    /// Copies of each page in the datacentre; applies only when migrate creates the keyspace
-    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub scylla_replication_factor: u8,
-    /// Whether the keyspace uses tablets: true or false; applies only when migrate creates it [default: the server's choice]
-    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
-    pub scylla_tablets: Option<bool>,
-    /// Compression of requests to the nodes and of their answers: none or lz4
-    #[arg(
-        long,
-        env = "HANDBILL_SCYLLA_COMPRESSION",
-        value_name = "COMPRESSION",
-        value_parser = compression(),
-        default_value = "none",
-        hide_possible_values = true
-    )]
-    pub scylla_compression: CqlCompression,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
@@ -65,13 +55,29 @@ pub struct CqlSettings {
     /// Private key (PEM) of the certificate in --scylla-client-cert-file
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
     pub scylla_client_key_file: Option<PathBuf>,
-    /// How long serve waits for migrate to update the schema, and migrate for the cluster to answer
+}
+
+/// How `migrate` makes the keyspace.
+#[derive(Args, Debug)]
+pub struct KeyspaceSettings {
+    /// Copies of each page in the datacentre; applies only when the keyspace is created
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub scylla_replication_factor: u8,
+    /// Whether the keyspace uses tablets: true or false; applies only when it is created [default: the server's choice]
+    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
+    pub scylla_tablets: Option<bool>,
+}
+
+/// How long a command waits.
+#[derive(Args, Debug)]
+pub struct WaitSettings {
+    /// How long to wait for the cluster to answer, and for migrate to update its schema
     #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }
 
 impl CqlSettings {
-    /// The settings as the store takes them.
+    /// The settings as the store of `serve` takes them.
     pub fn store(&self) -> handbill_store_cql::CqlSettings {
         handbill_store_cql::CqlSettings {
             nodes: self.scylla_nodes.clone(),
@@ -79,15 +85,14 @@ impl CqlSettings {
             datacenter: self.scylla_datacenter.clone(),
             rack: self.scylla_rack.clone(),
             fence_consistency: self.scylla_fence_consistency,
-            replication_factor: self.scylla_replication_factor,
-            tablets: self.scylla_tablets,
-            compression: self.scylla_compression,
+            replication_factor: COPIES,
+            tablets: None,
             username: self.scylla_username.clone(),
             password_file: self.scylla_password_file.clone(),
             ca_file: self.scylla_ca_file.clone(),
             client_cert_file: self.scylla_client_cert_file.clone(),
             client_key_file: self.scylla_client_key_file.clone(),
-            schema_wait: self.schema_wait,
+            schema_wait: SCHEMA_WAIT,
         }
     }
 }
@@ -103,14 +108,6 @@ fn fence_consistency() -> impl TypedValueParser<Value = FenceConsistency> {
     PossibleValuesParser::new(at).map(|name| match name.as_str() {
         "quorum" => FenceConsistency::Quorum,
         _ => FenceConsistency::LocalQuorum,
-    })
-}
-
-fn compression() -> impl TypedValueParser<Value = CqlCompression> {
-    let kinds = [PossibleValue::new("none").help("They are not"), PossibleValue::new("lz4").help("LZ4")];
-    PossibleValuesParser::new(kinds).map(|name| match name.as_str() {
-        "lz4" => CqlCompression::Lz4,
-        _ => CqlCompression::None,
     })
 }
 
@@ -164,8 +161,9 @@ mod tests {
 
     #[test]
     fn tablets_are_the_servers_choice_unless_said() {
-        assert_eq!(parse(&[]).unwrap().scylla_tablets, None);
-        assert_eq!(parse(&["--scylla-tablets", "false"]).unwrap().scylla_tablets, Some(false));
-        assert!(parse(&["--scylla-tablets", "maybe"]).is_err());
+        let tablets = |args: &[&str]| parse_args(args).map(|settings: KeyspaceSettings| settings.scylla_tablets).ok();
+        assert_eq!(tablets(&[]), Some(None));
+        assert_eq!(tablets(&["--scylla-tablets", "false"]), Some(Some(false)));
+        assert_eq!(tablets(&["--scylla-tablets", "maybe"]), None);
     }
 }

@@ -8,21 +8,15 @@ use clap::{Args, ValueEnum};
 use crate::domain::edge_caching::EdgeCaching;
 use crate::domain::purge_url::PurgeUrl;
 
-/// Longest time that each setting admits. A page that was deleted must not be shown for longer than a month.
+/// Longest age. A page that was deleted must not be shown for longer than a month.
 const MAX_TIME: Duration = Duration::from_hours(24 * 31);
 
 /// Settings of shared caches in front of the service.
 #[derive(Args, Debug)]
 pub struct EdgeSettings {
-    /// How long shared caches may show a page without asking whether it has changed; 0s admits none, so that nothing is ever stale
+    /// How long shared caches may show a page without asking whether it has changed; while they ask 10 s longer, and while Handbill fails 1 min, but neither longer than this time itself. 0s admits none, so that nothing is ever stale
     #[arg(long, env = "HANDBILL_EDGE_MAX_AGE", value_name = "DURATION", default_value = "0s", value_parser = whole_seconds)]
     pub edge_max_age: Duration,
-    /// How much longer shared caches may show a page while they ask whether it has changed; counts only with --edge-max-age
-    #[arg(long, env = "HANDBILL_EDGE_STALE_WHILE_REVALIDATE", value_name = "DURATION", default_value = "10s", value_parser = whole_seconds)]
-    pub edge_stale_while_revalidate: Duration,
-    /// How much longer shared caches may show a page while Handbill fails; counts only with --edge-max-age
-    #[arg(long, env = "HANDBILL_EDGE_STALE_IF_ERROR", value_name = "DURATION", default_value = "1m", value_parser = whole_seconds)]
-    pub edge_stale_if_error: Duration,
     /// Addresses that purge a page from shared caches, called when it is changed or deleted; `{slug}` or `{url}` stands for the page; comma-separated [default: none]
     #[arg(long, env = "HANDBILL_PURGE_URL", value_name = "TEMPLATE,…", value_delimiter = ',', value_parser = PurgeUrl::parse)]
     pub purge_url: Vec<PurgeUrl>,
@@ -52,11 +46,7 @@ pub enum PurgeMethod {
 impl EdgeSettings {
     /// The permission for shared caches; `None` if there is none.
     pub fn caching(&self) -> Option<EdgeCaching> {
-        (!self.edge_max_age.is_zero()).then_some(EdgeCaching {
-            max_age: self.edge_max_age,
-            stale_while_revalidate: self.edge_stale_while_revalidate,
-            stale_if_error: self.edge_stale_if_error,
-        })
+        (!self.edge_max_age.is_zero()).then_some(EdgeCaching { max_age: self.edge_max_age })
     }
 }
 

@@ -52,74 +52,28 @@ pub struct HttpSettings {
     /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
-    /// Most connections that one client may have open; a client is an IPv4 address or an IPv6 /64. Those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
-    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS_PER_CLIENT", value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
-    pub max_connections_per_client: Option<u32>,
-    /// Most memory that requests hold until they are answered
-    #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = receive_budget)]
-    pub receive_budget: ByteSize,
-    /// Most memory that answers hold until they are sent
-    #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = send_budget)]
-    pub send_budget: ByteSize,
-    /// Memory for pages that are ready to be sent; 0 switches this cache off
-    #[arg(long, env = "HANDBILL_PAGE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = page_cache)]
-    pub page_cache: ByteSize,
-    /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
-    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
-    pub drain_delay: Duration,
+    /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
+    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    drain_delay: Option<Duration>,
     /// How long requests in flight may take to finish after --drain-delay
     #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
     pub drain_timeout: Duration,
 }
 
-/// Highest limit of connections: ten times as many as a process on one machine has memory for.
-const MAX_CONNECTIONS: i64 = 1_000_000;
-
-/// Smallest budget for requests: a few of the largest requests must fit.
-const MIN_RECEIVE_BUDGET: u64 = 1024 * 1024;
-
-/// Smallest budget for answers: a few of the largest answers must fit.
-const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
-
-/// Smallest cache of pages: less would hold too few to be of use.
-const MIN_PAGE_CACHE: u64 = 1024 * 1024;
-
-/// Largest budget: more than any machine has.
-pub(super) const MAX_BUDGET: u64 = 1 << 40;
-
-/// Bytes, written as a whole number of bytes, `KiB`, `MiB` or `GiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteSize(pub u64);
-
-impl ByteSize {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit: u64 = match text[digits.len()..].trim() {
-            "" | "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return None,
-        };
-        digits.trim().parse::<u64>().ok()?.checked_mul(unit).map(Self)
+impl HttpSettings {
+    /// How long requests are still accepted after the signal that stops the service. Without a proxy nobody watches
+    /// `/readyz`.
+    pub fn drain_delay(&self) -> Duration {
+        let usual = if self.trusted_proxies.is_empty() { Duration::ZERO } else { DELAY_BEHIND_PROXIES };
+        self.drain_delay.unwrap_or(usual)
     }
 }
 
-fn receive_budget(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| (MIN_RECEIVE_BUDGET..=MAX_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("give 1MiB to 1024GiB, for example 32MiB")
-}
+/// Time for a proxy to see that `/readyz` has turned 503: a few of its checks, which come each second or two.
+const DELAY_BEHIND_PROXIES: Duration = Duration::from_secs(5);
 
-fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| (MIN_SEND_BUDGET..=MAX_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("give 16MiB to 1024GiB, for example 64MiB")
-}
-
-fn page_cache(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| size.0 == 0 || (MIN_PAGE_CACHE..=MAX_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("give 0, or 1MiB to 1024GiB, for example 32MiB")
-}
+/// Highest limit of connections: ten times as many as a process on one machine has memory for.
+const MAX_CONNECTIONS: i64 = 1_000_000;
 
 /// A network in CIDR notation, or one address.
 fn network(text: &str) -> Result<IpNet, &'static str> {

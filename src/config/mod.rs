@@ -6,11 +6,11 @@
 //! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
 mod cluster;
-mod cluster_load;
 mod cql;
 mod edge;
 mod failover;
 mod http;
+mod memory;
 mod moderation;
 mod moving;
 mod operators;
@@ -25,12 +25,12 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
-pub use self::cluster::ClusterSettings;
-pub use self::cluster_load::ClusterLoadSettings;
-pub use self::cql::CqlSettings;
+pub use self::cluster::{ClusterSettings, MigrateSettings};
+pub use self::cql::{CqlSettings, KeyspaceSettings, WaitSettings};
 pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::memory::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
 pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
@@ -49,6 +49,8 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
+    #[command(flatten, next_help_heading = "Memory")]
+    pub memory: MemorySettings,
     #[command(flatten, next_help_heading = "Shared caches")]
     pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
@@ -57,8 +59,6 @@ pub struct Settings {
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     pub cql: CqlSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cluster_load: ClusterLoadSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
     #[command(flatten, next_help_heading = "Moderation")]

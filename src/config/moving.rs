@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::store::StoreKind;
-use super::{CqlSettings, EmbeddedSettings, OperatorAccess, StoreSettings};
+use super::{CqlSettings, EmbeddedSettings, OperatorAccess, StoreSettings, WaitSettings};
 
 /// The settings of `export`, `import` and `backup`.
 #[derive(Args, Debug)]
@@ -13,7 +13,16 @@ pub struct MovingSettings {
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
+    cql: CqlSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    wait: WaitSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub access: OperatorAccess,
+}
+
+impl MovingSettings {
+    /// The cluster, and how long the command waits for it.
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
+    }
 }

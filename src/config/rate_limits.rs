@@ -35,12 +35,9 @@ pub struct RateLimitSettings {
     /// Networks whose clients have other limits, as CIDR=CREATES/EDITS, comma-separated or repeated; the smallest network that contains a client counts. CIDR=CREATES/EDITS:CREATES/EDITS also limits each of the subjects that the network's requests name [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_TIER", value_name = "CIDR=N/N,…", value_delimiter = ',', value_parser = LimitTier::parse)]
     pub limit_tier: Vec<LimitTier>,
-    /// The header in which the networks of --limit-tier name a subject: one of those who share an address [default: none]
+    /// The header in which the networks of --limit-tier name a subject: one of those who share an address. Their calls of tools may name it as openai/subject in _meta [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_HEADER", value_name = "NAME")]
     pub limit_subject_header: Option<HeaderName>,
-    /// The member of _meta in which the networks of --limit-tier name a subject when they call a tool, such as openai/subject [default: none]
-    #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_META", value_name = "NAME", value_parser = member)]
-    pub limit_subject_meta: Option<String>,
     /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off
     #[arg(long, env = "HANDBILL_PREVIEW_LIMIT", value_name = "REQUESTS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub preview_limit: u32,
@@ -60,12 +57,6 @@ impl RateLimitSettings {
             preview: quota(self.preview_limit),
         }
     }
-}
-
-/// The name of a member of `_meta`.
-fn member(text: &str) -> Result<String, String> {
-    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_name { Ok(text.to_owned()) } else { Err("give a name without spaces, such as openai/subject".to_owned()) }
 }
 
 /// A window that the `RateLimit-Policy` field can express: that field counts whole seconds.

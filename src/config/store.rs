@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::http::{ByteSize, MAX_BUDGET};
-
 /// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
@@ -52,9 +50,6 @@ pub struct EmbeddedSettings {
     /// Directory for the files of the embedded store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
-    /// Memory for pages of the embedded store's file. The kernel keeps further pages in memory that is otherwise free
-    #[arg(long, env = "HANDBILL_STORE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = store_cache)]
-    pub store_cache: ByteSize,
 }
 
 impl EmbeddedSettings {
@@ -62,12 +57,4 @@ impl EmbeddedSettings {
     pub fn creates_file(&self) -> PathBuf {
         self.data_dir.join("creates.json")
     }
-}
-
-/// Smallest cache of the embedded store: half of it must hold the largest batch of writes.
-const MIN_STORE_CACHE: u64 = 32 * 1024 * 1024;
-
-fn store_cache(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| (MIN_STORE_CACHE..=MAX_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("give 32MiB to 1024GiB, for example 64MiB")
 }

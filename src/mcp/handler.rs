@@ -34,6 +34,7 @@ use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::request::credential::query_holds_key;
+use crate::api::request::subject::SUBJECT_IN_META;
 use crate::domain::origin::Origin;
 use crate::domain::subject::Requester;
 use crate::service::{BodyReadError, ServiceError};
@@ -49,10 +50,10 @@ const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 /// The member of a result's `_meta` that names the server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// The members of a message's `_meta` that are read, besides that of the subject.
-const READ_OF_META: [&str; 4] = {
+/// The members of a message's `_meta` that are read.
+const READ_OF_META: [&str; 5] = {
     let [version, capabilities] = RequestMetaObject::DRAFT_REQUIRED_KEYS;
-    [version, capabilities, "traceparent", "tracestate"]
+    [version, capabilities, "traceparent", "tracestate", SUBJECT_IN_META]
 };
 
 /// Everything that answers need. Results that never change are serialised once, at the start.
@@ -116,16 +117,10 @@ impl Server {
         }
     }
 
-    /// Parses the body of a request.
-    fn parse(&self, bytes: &[u8]) -> Result<Message, Refusal> {
-        let subject = self.mcp.subjects.meta.as_deref();
-        Message::parse(bytes, &|member| READ_OF_META.contains(&member) || subject == Some(member))
-    }
-
     /// Answers the message in `body`.
     pub(super) fn answer(self: &Arc<Self>, head: &Parts, body: Result<Vec<u8>, BodyReadError>) -> Answer {
         let parsed = match body {
-            Ok(bytes) => self.parse(&bytes),
+            Ok(bytes) => Message::parse(&bytes, &READ_OF_META),
             Err(error) => Err(ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).into()),
         };
         parsed

@@ -31,11 +31,11 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Parses the body of a request. `is_read` says which members of `_meta` are read. A refusal names the message's `id`
+    /// Parses the body of a request. `of_meta` are the members of `_meta` that are read. A refusal names the message's `id`
     /// if that could be read.
-    pub(super) fn parse(bytes: &[u8], is_read: &dyn Fn(&str) -> bool) -> Result<Self, Refusal> {
+    pub(super) fn parse(bytes: &[u8], of_meta: &[&str]) -> Result<Self, Refusal> {
         let kept = |is_read| if is_read { Kept::All } else { Kept::Nothing };
-        let of_meta = |name: &str| kept(is_read(name));
+        let of_meta = |name: &str| kept(of_meta.contains(&name));
         let of_params = |name: &str| match name {
             "_meta" => Kept::Members(&of_meta),
             _ => kept(PARAMETERS.contains(&name)),

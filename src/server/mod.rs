@@ -1,7 +1,7 @@
 //! Connections, with what Handbill adds to them: its clients and its errors.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -36,10 +36,16 @@ impl Clients for TrustedProxies {
     }
 }
 
+/// Length of the IPv6 prefix whose clients share memory and connections, in bits. Anybody can get a /48, in which limits
+/// see 65 536 clients.
+const IPV6_SITE_BITS: u32 = 48;
+
 fn charged(client: domain::client::Client) -> Client {
     Client(match client {
         domain::client::Client::V4(address) => address.into(),
-        domain::client::Client::V6Network(network) => network.into(),
+        domain::client::Client::V6Network(network) => {
+            Ipv6Addr::from_bits(network.to_bits() & (u128::MAX << (128 - IPV6_SITE_BITS))).into()
+        }
     })
 }
 
@@ -85,11 +91,11 @@ mod tests {
     use crate::domain::client::ForwardedHeader;
 
     #[test]
-    fn an_ipv6_network_is_one_client_and_so_is_an_ipv4_address() {
+    fn an_ipv6_network_of_48_bits_is_charged_as_one_client_and_so_is_an_ipv4_address() {
         let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
         let client = |address: &str| proxies.of_peer(address.parse().unwrap());
-        assert_eq!(client("2001:db8::1"), client("2001:db8::2"));
-        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+        assert_eq!(client("2001:db8::1"), client("2001:db8:0:ffff::1"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:1::1"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
     }
 

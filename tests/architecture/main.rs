@@ -169,8 +169,16 @@ fn a_module_names_only_those_that_it_may() {
     assert_eq!(faults, Vec::<String>::new());
 }
 
+/// `config` makes their settings, and `telemetry` exposes their counters.
 #[test]
 fn only_app_names_a_backend() {
+    let is_backend = |name: &str| name.starts_with("handbill_store_") || name == "handbill_limiter";
+    let crates = sources()
+        .iter()
+        .filter(|source| source.package == Path::new("") && source.named().iter().any(|(first, _)| is_backend(first)))
+        .map(Source::module)
+        .collect::<BTreeSet<_>>();
+    assert_eq!(crates, ["backends", "config", "telemetry"].map(str::to_owned).into());
     let naming = sources()
         .iter()
         .filter(|source| source.named().contains(&("crate".to_owned(), "backends".to_owned())))

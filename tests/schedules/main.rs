@@ -65,6 +65,8 @@ fn replica(store: &Arc<Pages>, random: &Random, behind: Duration) -> PageService
         quotas: UNLIMITED,
         tiers: LimitTiers::default(),
         policy: PublishingPolicy::default(),
+        large_bytes: 8 << 20,
+        renewed_bytes: 2 << 20,
         pages: PageCache::new(1024 * 1024, PageCacheMetrics::default()),
         turns: TurnMetrics::default(),
         writes_renewed_pages_back: false,

@@ -99,15 +99,15 @@ impl ConnState {
         Self { shared, cut, peer, state: Mutex::new(state) }
     }
 
-    /// Records that the first bytes of a head have arrived.
-    pub(super) fn head_began(&self) {
+    /// Records that bytes of a head have arrived. Returns true for the first of them.
+    pub(super) fn head_began(&self) -> bool {
         let mut state = self.lock();
-        if let Stage::Idle { .. } = state.stage {
-            let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
-            state.stage = Stage::Head { until };
-            state.client = self.peer;
-            state.seat.work();
-        }
+        let Stage::Idle { .. } = state.stage else { return false };
+        let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
+        state.stage = Stage::Head { until };
+        state.client = self.peer;
+        state.seat.work();
+        true
     }
 
     /// Reserves `bytes` in total for a head.
@@ -153,6 +153,9 @@ impl ConnState {
             }
             None => 0,
         };
+        if let Some(charge) = &mut state.sending {
+            charge.moved(bytes);
+        }
         state.charge(held + bytes as u64, self)
     }
 
@@ -183,7 +186,8 @@ impl ConnState {
             let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
             state.is_refused = charge.is_err();
             let charge = charge?;
-            charge.wait_for_us(true);
+            // While the client still sends its body, the connection waits for the client, who may have no intention to send it.
+            charge.wait_for_us(!state.has_unread);
             state.sending = Some(charge);
         }
         Ok(())
@@ -221,6 +225,11 @@ impl ConnState {
     /// Records that hyper has all of the answer.
     pub(super) fn handed_over(&self) {
         self.lock().is_handed_over = true;
+    }
+
+    /// Whether hyper has all of the answer.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.lock().is_handed_over
     }
 
     /// Records that the kernel accepted `bytes` of the answer.
@@ -316,8 +325,8 @@ impl State {
         if is_ours && let Some(charge) = &self.receiving {
             charge.wait_for_us(true);
         }
-        if !is_ours && let Some(charge) = &self.sending {
-            charge.wait_for_us(false);
+        if let Some(charge) = &self.sending {
+            charge.wait_for_us(is_ours);
         }
     }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::conn_state::ConnState;
 use super::framing::{BareLineFeed, begins_a_request, end_of_head};
@@ -39,6 +39,10 @@ const WRITE_BYTES: usize = 32 * 1024;
 /// Slices of memory that the kernel gets in one write: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
+/// Bytes of answers that the kernel may keep for a connection at rest, uncharged, because its client has not acknowledged
+/// them. To wait for a client's acknowledgement takes two more system calls, so small answers share them.
+const UNCHARGED_BYTES: usize = 8 * 1024;
+
 /// Longest head that is collected, in bytes. [`MAX_HEAD_BYTES`] does not count some parts of a head, such as the
 /// method, so there is 1 KiB for these.
 const MAX_COLLECTED_BYTES: usize = MAX_HEAD_BYTES + 1024;
@@ -49,6 +53,10 @@ const FIRST_HEAD_BYTES: usize = 1024;
 /// Bytes of an unread request that are read and dropped before the connection is closed. Closing with unread bytes resets
 /// the connection, and a reset may overtake the answer.
 const DROPPED_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long a client may take to acknowledge the last bytes before the connection is closed. On any line in use they take
+/// less, with the bytes that are lost on the way.
+const CONFIRMING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long reading and dropping may take. Closing with unread bytes resets the connection, and the reset may overtake
 /// the answer.
@@ -87,6 +95,8 @@ pub(super) struct TimeoutIo<S> {
     written: usize,
     /// Something was written since the kernel last had sent everything.
     is_dirty: bool,
+    /// Bytes that were written since the client last had acknowledged everything.
+    unconfirmed: usize,
 }
 
 impl<S: Transport> TimeoutIo<S> {
@@ -104,6 +114,7 @@ impl<S: Transport> TimeoutIo<S> {
             waiting_since: None,
             written: 0,
             is_dirty: false,
+            unconfirmed: 0,
         }
     }
 
@@ -117,7 +128,10 @@ impl<S: Transport> TimeoutIo<S> {
             let blank = 2 * self.ahead.chunks(2).take_while(|line| line == b"\r\n").count();
             self.ahead.drain(..blank);
             if let Some(&first) = self.ahead.first().filter(|_| self.ahead != b"\r") {
-                self.conn.head_began();
+                if self.conn.head_began() {
+                    // These bytes came with the last request, whose charge has ended.
+                    self.conn.charge_head(self.ahead.capacity()).map_err(|_| HeadError::NoRoom)?;
+                }
                 // Bytes that cannot begin a request are passed to hyper without waiting for more, because hyper answers
                 // them.
                 let is_request = begins_a_request(first) || first == b'\n';
@@ -184,6 +198,11 @@ impl<S: Transport> TimeoutIo<S> {
 
     /// Closes the connection so that the client receives what was sent, as far as possible.
     pub(super) async fn close(&mut self) {
+        // Nobody counts the bytes that the kernel keeps for a connection that is gone.
+        let confirmed = timeout(CONFIRMING_TIMEOUT, std::future::poll_fn(|cx| self.stream.poll_sent(true, cx))).await;
+        if !matches!(confirmed, Ok(Ok(()))) {
+            return self.forget_unsent();
+        }
         let shut = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
         if shut.is_ok() && self.conn.has_unread() {
             let until = Instant::now() + DROPPING_TIMEOUT;
@@ -264,6 +283,7 @@ impl<S: Transport> TimeoutIo<S> {
     fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
         let Poll::Ready(Ok(bytes)) = written else { return };
         self.is_dirty = true;
+        self.unconfirmed += bytes;
         self.conn.sent(*bytes);
         self.written += bytes;
         if self.written >= MIN_WRITE_PROGRESS {
@@ -332,9 +352,14 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
         if this.is_dirty {
-            let sent = this.stream.poll_sent(cx);
+            // Bytes that the client has not acknowledged are in the kernel's memory, so the answer stays charged for them.
+            let must_arrive = this.unconfirmed > UNCHARGED_BYTES && this.conn.is_handed_over();
+            let sent = this.stream.poll_sent(must_arrive, cx);
             ready!(this.limit_write(sent, cx))?;
             this.is_dirty = false;
+            if must_arrive {
+                this.unconfirmed = 0;
+            }
         }
         this.reset_write_limit();
         if this.conn.all_sent() {
@@ -527,6 +552,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn bytes_that_came_with_the_last_request_are_charged_once_it_is_answered() {
+        let mut played = Played::new(LIMITS, 64 * 1024);
+        let ahead = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", "x".repeat(5_000).as_bytes()].concat();
+        played.client.write_all(&[HEAD, &ahead].concat()).await.unwrap();
+        played.request(Body::NONE).await;
+        played.answer(b"x").await.unwrap();
+        assert_eq!(played.receiving.held.get(), 0);
+        tokio::select! {
+            biased;
+            ended = played.io.next_head() => panic!("{ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert!(played.receiving.held.get() >= 5_000, "{}", played.receiving.held.get());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_request_without_room_for_its_answer_is_counted_once_however_often_room_is_asked_for() {
         let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
         for requests in 1..=2 {
@@ -539,6 +580,30 @@ mod tests {
             assert_eq!(played.sending.refused.get(), requests);
             played.answer(b"x").await.unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_body_does_not_come_makes_room_for_the_answer_of_another_client() {
+        const HEAD_OF_A_BODY: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+        let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
+        played.client.write_all(HEAD_OF_A_BODY).await.unwrap();
+        played.request(Body::Exact(9)).await;
+        played.conn.may_answer().unwrap();
+        let sending = Arc::clone(&played.conn.shared.sending);
+        let other = Client::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+        let another_asks = || sending.take(other, 80 * 1024, &Arc::default()).is_ok();
+        assert!(!another_asks(), "the body may be on its way");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(another_asks());
+
+        let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
+        played.client.write_all(&[HEAD_OF_A_BODY, b"123456789"].concat()).await.unwrap();
+        played.request(Body::Exact(9)).await;
+        played.conn.may_answer().unwrap();
+        played.conn.request_was_read();
+        let sending = Arc::clone(&played.conn.shared.sending);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(sending.take(other, 80 * 1024, &Arc::default()).is_err(), "its answer is being made");
     }
 
     #[tokio::test(start_paused = true)]

@@ -83,10 +83,11 @@ impl Redis {
         Ok(Self { connection, clock, random, metrics })
     }
 
-    /// Limits that all replicas share, on clients and on `networks`.
-    pub fn limiter(&self, networks: NetworkLimits) -> RedisLimiter {
+    /// Limits that all replicas share, on clients and on `networks`. While Redis is unreachable, what this process counts
+    /// takes at most `local_bytes`.
+    pub fn limiter(&self, networks: NetworkLimits, local_bytes: usize) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
-        RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), networks)
+        RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), networks, local_bytes)
     }
 
     /// Shows whether Redis is unreachable, and notifies of each change.

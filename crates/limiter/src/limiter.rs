@@ -34,9 +34,10 @@ impl RedisLimiter {
         random: Random,
         metrics: LimiterMetrics,
         networks: NetworkLimits,
+        local_bytes: usize,
     ) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        let local = MemoryRateLimiter::new(clock).limiting_networks(networks.clone());
+        let local = MemoryRateLimiter::within(local_bytes, clock).limiting_networks(networks.clone());
         Self { redis, script, random, metrics, networks, local }
     }
 

@@ -12,10 +12,8 @@ use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
-/// Most memory for the windows of one limit, in bytes: those of some 60 000 clients that each made a few attempts. There are
-/// five limits. A full table drops the window that ends soonest, so the client of that window gets its quota back early.
-/// Only somebody with that many addresses can fill the table.
-const TABLE_BYTES: usize = 16 * 1024 * 1024;
+/// Tables of windows: one for each limit.
+const TABLES: usize = 5;
 
 /// Memory for a window besides its attempts, in bytes, with its place in the table.
 const WINDOW_BYTES: usize = 200;
@@ -32,6 +30,9 @@ struct Windows {
     most_bytes: usize,
 }
 
+/// Memory for the windows of all limits, in bytes, where none is said: those of 60 000 clients for each limit.
+const DEFAULT_BYTES: usize = 80 * 1024 * 1024;
+
 /// Counts attempts in this process. A restart forgets them.
 ///
 /// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
@@ -47,12 +48,14 @@ pub struct MemoryRateLimiter {
 
 impl MemoryRateLimiter {
     pub fn new(clock: SharedClock) -> Self {
-        Self::with_capacity(clock, TABLE_BYTES)
+        Self::within(DEFAULT_BYTES, clock)
     }
 
-    /// A limiter whose windows take at most so many bytes for each limit.
-    pub fn with_capacity(clock: SharedClock, bytes: usize) -> Self {
-        let windows = || Mutex::new(Windows::new(bytes));
+    /// A limiter whose windows take at most `bytes`, a fifth for each limit; only a window that is larger by itself takes
+    /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
+    /// somebody with thousands of addresses can fill a table.
+    pub fn within(bytes: usize, clock: SharedClock) -> Self {
+        let windows = || Mutex::new(Windows::new(bytes / TABLES));
         Self {
             clock,
             networks: NetworkLimits::NONE,
@@ -243,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
         let clock = Arc::new(TestClock::new());
-        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), 3 * SMALL_BYTES);
+        let limiter = MemoryRateLimiter::within(TABLES * 3 * SMALL_BYTES, clock.clone());
         let quota = Quota { limit: 2, window: HOUR };
         for number in [0, 1, 2, 0] {
             limiter.check(Attempt::new(LimitKind::Create, quota, client(number))).await;
@@ -259,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_clients_never_fills_more_than_the_table() {
-        let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), 100 * SMALL_BYTES);
+        let limiter = MemoryRateLimiter::within(TABLES * 100 * SMALL_BYTES, Arc::new(TestClock::new()));
         for number in 0..10_000 {
             assert!(limiter.check(Attempt::new(LimitKind::Token, TEN, client(number))).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
@@ -270,7 +273,7 @@ mod tests {
     async fn windows_of_any_size_take_no_more_than_the_table_and_its_bytes_are_those_of_its_windows() {
         let clock = Arc::new(TestClock::new());
         let limits = "ipv4/24=32".parse().unwrap();
-        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), 50_000).limiting_networks(limits);
+        let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone()).limiting_networks(limits);
         let quota = Quota { limit: 600, window: HOUR };
         for number in 0..20_000 {
             let attempt = Attempt::new(LimitKind::Preview, quota, client(number % 97 * (number / 5000 + 1)));

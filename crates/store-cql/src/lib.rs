@@ -121,7 +121,7 @@ pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, 
 pub use pending::PendingStore;
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
-pub use settings::{CqlCompression, CqlSettings, FenceConsistency};
+pub use settings::{CqlSettings, FenceConsistency};
 pub use settings_error::SettingsError;
 pub use store::CqlStore;
 pub use sweep::{SweepError, SweepPlan, SweepReport, sweep};

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::client::Compression;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -29,7 +28,7 @@ use super::bulkhead::Limits;
 use super::retry_budget::RetryBudget;
 use super::secrets::{self, FileLogin};
 use super::settings_error::SettingsError;
-use crate::settings::{CqlCompression, CqlSettings};
+use crate::settings::CqlSettings;
 
 /// A hung node keeps what is sent to it for twice this: until a keep-alive is due, and until its answer is missing.
 const KEEPALIVE: Duration = Duration::from_secs(1);
@@ -112,11 +111,6 @@ impl Default for CqlTimeouts {
 }
 
 impl CqlTimeouts {
-    /// The limits of a service that runs so many reads at once, and as many writes.
-    pub fn of(in_flight: u16) -> Self {
-        Self { in_flight: in_flight.into(), ..Self::default() }
-    }
-
     /// The end of an operation that begins at `now`, whose answer is needed at `needed_by`.
     pub(super) fn deadline(&self, now: Instant, needed_by: Option<Instant>) -> Instant {
         let own = now + self.operation;
@@ -145,10 +139,6 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
         .keyspaces_to_fetch([&settings.keyspace])
         .default_execution_profile_handle(profile(load_balancing(None)).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
-        .compression(match settings.compression {
-            CqlCompression::None => None,
-            CqlCompression::Lz4 => Some(Compression::Lz4),
-        })
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
     // The field is set directly, because the builder's own methods would log at each start that this interval is short.
     builder.config.keepalive_interval = Some(KEEPALIVE);

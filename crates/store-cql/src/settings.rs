@@ -20,8 +20,6 @@ pub struct CqlSettings {
     pub replication_factor: u8,
     /// Whether a keyspace that `migrate` creates uses tablets; else the server chooses.
     pub tablets: Option<bool>,
-    /// How requests and answers are compressed.
-    pub compression: CqlCompression,
     /// User to log in as.
     pub username: Option<String>,
     /// File with the user's password, read again for each new connection.
@@ -45,15 +43,6 @@ pub enum FenceConsistency {
     Quorum,
 }
 
-/// How the bodies of requests and answers are compressed between this process and the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CqlCompression {
-    /// They are not.
-    None,
-    /// LZ4.
-    Lz4,
-}
-
 /// Settings that reach no cluster.
 #[cfg(test)]
 pub(crate) fn of_a_test() -> CqlSettings {
@@ -65,7 +54,6 @@ pub(crate) fn of_a_test() -> CqlSettings {
         fence_consistency: FenceConsistency::LocalQuorum,
         replication_factor: 3,
         tablets: None,
-        compression: CqlCompression::None,
         username: None,
         password_file: None,
         ca_file: None,

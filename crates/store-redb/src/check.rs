@@ -13,7 +13,7 @@ use super::ledger_file::LEDGER_FILE;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::record;
-use super::storage::{Boxed, DEFAULT_CACHE_BYTES, Storage};
+use super::storage::{Boxed, Storage, StoreMemory};
 use super::tables::{self, PAGES, SLUGS, hash};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
@@ -55,7 +55,7 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
     let mut checked = Checked::default();
     // `redb` writes when it opens and verifies a file. With the overlay, these writes stay in memory.
     let backend = directory.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(&path, reason))?;
-    match tables::open(&path, Boxed::over(backend), DEFAULT_CACHE_BYTES) {
+    match tables::open(&path, Boxed::over(backend), StoreMemory::OF_COMMANDS.cache) {
         Ok(mut database) => {
             let verified = caught(|| database.check_integrity());
             match verified {

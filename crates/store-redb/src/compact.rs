@@ -17,7 +17,7 @@ use super::error::OpenError;
 use super::folders::{FILE_MODE, FileSystem, Folders};
 use super::panics::caught;
 use super::record;
-use super::storage::{DEFAULT_CACHE_BYTES, Storage};
+use super::storage::{Storage, StoreMemory};
 use super::tables::{self, META, PAGES, SLUGS};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
@@ -40,7 +40,7 @@ pub fn compact(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<C
     let size = |path: &Path| fs::metadata(path).map(|file| file.len()).map_err(|reason| OpenError::io(path, reason));
     let before = size(&old)?;
     let from = directory.read_write().map_err(|reason| OpenError::io(&old, reason))?;
-    let from = tables::open(&old, from.into(), DEFAULT_CACHE_BYTES)?;
+    let from = tables::open(&old, from.into(), StoreMemory::OF_COMMANDS.cache)?;
     let copied = caught(|| copy(&from, &old, &new, progress))
         .unwrap_or_else(|panicked| Err(OpenError::panicked(&old, &panicked)));
     if let Err(error) = copied {
@@ -58,7 +58,7 @@ pub fn compact(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<C
 fn copy(from: &Database, old: &Path, new: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<(), OpenError> {
     let refused = |reason: io::Error| OpenError::io(new, reason);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(new);
-    let mut to = tables::open(new, file.and_then(backend).map_err(refused)?.into(), DEFAULT_CACHE_BYTES)?;
+    let mut to = tables::open(new, file.and_then(backend).map_err(refused)?.into(), StoreMemory::OF_COMMANDS.cache)?;
     let read = from.begin_read().map_err(|error| OpenError::database(old, error))?;
     copy_tables(&read, &to, old, new, progress)?;
     // The new file grows in large steps; this cuts off the end that is not used.

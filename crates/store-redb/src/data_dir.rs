@@ -12,7 +12,7 @@ use super::folders::{self, FILE_MODE, FileSystem, Folders};
 use super::ledger_file::Ledger;
 use super::page_file::PageFile;
 use super::reserve;
-use super::storage::{DEFAULT_CACHE_BYTES, LedgerFile, Storage};
+use super::storage::{LedgerFile, Storage, StoreMemory};
 use super::tables;
 
 /// The file in the data directory that holds the pages.
@@ -32,7 +32,7 @@ pub(super) const COMPACTING_FILE: &str = "handbill.redb.compact";
 pub(super) struct DataDir {
     directory: PathBuf,
     database: PathBuf,
-    cache_bytes: usize,
+    memory: StoreMemory,
     _lock: File,
 }
 
@@ -41,7 +41,7 @@ impl DataDir {
     ///
     /// A new database gets its name only when it is complete. So if the process ends at any moment, a later start does not
     /// mistake an incomplete file for a database.
-    pub(super) fn prepare(directory: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
+    pub(super) fn prepare(directory: &Path, memory: StoreMemory) -> Result<Self, OpenError> {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
@@ -62,7 +62,7 @@ impl DataDir {
             }
             Err(reason) => return Err(OpenError::io(&database, reason)),
         }
-        Ok(Self { directory: directory.to_owned(), database, cache_bytes, _lock: lock })
+        Ok(Self { directory: directory.to_owned(), database, memory, _lock: lock })
     }
 }
 
@@ -79,8 +79,8 @@ impl Storage for DataDir {
         backend(File::open(&self.database)?)
     }
 
-    fn cache_bytes(&self) -> usize {
-        self.cache_bytes
+    fn memory(&self) -> StoreMemory {
+        self.memory
     }
 
     fn take_reserve(&self) -> io::Result<()> {
@@ -118,7 +118,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     let created = new
         .and_then(backend)
         .map_err(io)
-        .and_then(|new| tables::open(&unfinished, new.into(), DEFAULT_CACHE_BYTES).map(drop))
+        .and_then(|new| tables::open(&unfinished, new.into(), StoreMemory::OF_COMMANDS.cache).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
         .and_then(|()| FileSystem.sync(directory).map_err(io));
     if created.is_err() {

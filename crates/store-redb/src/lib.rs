@@ -104,6 +104,6 @@ pub use ledger_file::LEDGER_FILE;
 pub use no_wait::{may_wait, would_wait};
 pub use shared::Committed;
 pub use size::{RecordCount, Room};
-pub use storage::{LedgerFile, Storage};
+pub use storage::{LedgerFile, Storage, StoreMemory};
 pub use store::RedbStore;
 pub use upkeep::Restoring;

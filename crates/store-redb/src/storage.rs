@@ -11,9 +11,19 @@ use redb::{BackendError, StorageBackend};
 
 use super::no_wait::{Resizing, may_wait};
 
-/// Memory for pages of the file, in bytes, if nothing else is set: enough for about 300 of the largest published pages,
-/// and small enough for the smallest machines that one can rent. The kernel keeps pages of the file in free memory too.
-pub(super) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
+/// The memory of a store, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreMemory {
+    /// For pages of the file. Unwritten pages take at most half of it. The kernel keeps pages of the file in free memory too.
+    pub cache: usize,
+    /// For writes that wait or are being committed.
+    pub queue: usize,
+}
+
+impl StoreMemory {
+    /// The memory of a command that moves records or looks after the file: about 300 of the largest pages.
+    pub const OF_COMMANDS: Self = Self { cache: 32 * 1024 * 1024, queue: 64 * 1024 * 1024 };
+}
 
 /// Opens the same bytes any number of times.
 ///
@@ -28,9 +38,9 @@ pub trait Storage: Debug + Send + Sync {
     /// Opens the bytes for reading only, for when they cannot be written. Nothing is written to the returned backend.
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Memory for pages of the bytes, in bytes. Unwritten pages take at most half of it.
-    fn cache_bytes(&self) -> usize {
-        DEFAULT_CACHE_BYTES
+    /// The memory of a store on the bytes.
+    fn memory(&self) -> StoreMemory {
+        StoreMemory::OF_COMMANDS
     }
 
     /// Takes up room that only deletions may use, on the volume of the bytes. Does nothing if it is taken up already.

@@ -24,15 +24,12 @@ use super::jobs::{Job, LedgerError, Write};
 use super::no_wait::Tries;
 use super::reading::{Found, Query, QueryResult, read, read_now};
 use super::shared::{Committed, Shared, cause};
-use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
+use super::storage::{Memory, Storage, StoreMemory};
 use super::tables::{self, Expected, Operation, Outcome};
 use super::writer::Writer;
 use handbill_core::niceness::give_way;
 
-/// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
-const QUEUE_BYTES: usize = 64 * 1024 * 1024;
-
-/// Bytes of the queue that even the smallest write takes: one page of the file. So the queue has at most 16384 writes.
+/// Bytes of the queue that even the smallest write takes: one page of the file.
 const WRITE_BYTES: usize = 4096;
 
 /// How long a call waits for its share of the queue, or for permission to read.
@@ -54,6 +51,7 @@ pub struct RedbStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     queue: Arc<Semaphore>,
+    queue_bytes: usize,
     reads: Arc<Semaphore>,
     tries: Tries,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -68,12 +66,12 @@ impl RedbStore {
     /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
     /// missing.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
-        Self::open_with_cache(data_dir, DEFAULT_CACHE_BYTES)
+        Self::open_within(StoreMemory::OF_COMMANDS, data_dir)
     }
 
-    /// Does the same as [`RedbStore::open`], with `cache_bytes` of memory for pages of the file.
-    pub fn open_with_cache(data_dir: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
-        Self::on(Box::new(DataDir::prepare(data_dir, cache_bytes)?))
+    /// Does the same as [`RedbStore::open`] within `memory`.
+    pub fn open_within(memory: StoreMemory, data_dir: &Path) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDir::prepare(data_dir, memory)?))
     }
 
     /// A store in memory. It is lost when it is dropped.
@@ -83,7 +81,7 @@ impl RedbStore {
 
     pub fn on(storage: Box<dyn Storage>) -> Result<Self, OpenError> {
         let (jobs, queued) = mpsc::channel();
-        let location = storage.location().to_owned();
+        let (location, queue_bytes) = (storage.location().to_owned(), storage.memory().queue);
         let writer = Writer::open(storage, queued)?;
         let shared = writer.shared();
         let (report_fatal, fatal) = watch::channel(None);
@@ -94,7 +92,8 @@ impl RedbStore {
         Ok(Self {
             shared,
             jobs,
-            queue: Arc::new(Semaphore::new(QUEUE_BYTES)),
+            queue: Arc::new(Semaphore::new(queue_bytes)),
+            queue_bytes,
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             tries: Tries::default(),
             writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&location, reason))?)),
@@ -146,7 +145,8 @@ impl RedbStore {
     }
 
     pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
-        let bytes = queued_bytes(&operation);
+        // Even the largest possible page fits in an empty queue.
+        let bytes = queued_bytes(&operation).min(self.queue_bytes);
         let permit = permit(&self.queue, bytes).await?;
         let (answer, answered) = oneshot::channel();
         let closed = || StoreError::Unavailable(cause(&Arc::new(ClosedError)));
@@ -290,6 +290,5 @@ fn queued_bytes(operation: &Operation) -> usize {
         | Operation::InsertTombstone(_)
         | Operation::Audit(_) => 0,
     };
-    // Even the largest possible page fits in an empty queue.
-    (WRITE_BYTES + content).min(QUEUE_BYTES)
+    WRITE_BYTES + content
 }

@@ -9,7 +9,7 @@ use super::data_dir::{self, DATABASE_FILE, DataDir};
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LEDGER_FILE;
-use super::storage::DEFAULT_CACHE_BYTES;
+use super::storage::StoreMemory;
 use super::store::RedbStore;
 
 /// The folder in the data directory in which a restore makes its files.
@@ -29,7 +29,7 @@ impl RedbStore {
 /// The data directory `data_dir`, if it has a database.
 pub(super) fn existing(data_dir: &Path) -> Result<DataDir, OpenError> {
     if RedbStore::exists(data_dir) {
-        DataDir::prepare(data_dir, DEFAULT_CACHE_BYTES)
+        DataDir::prepare(data_dir, StoreMemory::OF_COMMANDS)
     } else {
         Err(OpenError::Missing(data_dir.to_owned()))
     }

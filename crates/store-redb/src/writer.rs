@@ -28,10 +28,10 @@ use super::tables::{self, Applied, Outcome, Outcomes};
 /// nobody waits for much more than one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// Size in bytes at which a batch gets no further operation. The batch must fit in the half of the cache that may hold
-/// unwritten pages. It fits even if the batch's last operation is the largest possible one, and although `redb` rounds
-/// the size of each value up to a power of two. So the smallest cache has 32 MiB.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// The part of the cache at whose size a batch gets no further operation. The batch must fit in the half of the cache that may
+/// hold unwritten pages, although `redb` rounds the size of each value up to a power of two. With a cache of 8 MiB it fits even
+/// if its last operation is the largest possible one, of 0.8 MB.
+const BATCH_OF_CACHE: usize = 8;
 
 /// While the database is not open for writing, the writer tries to open it for writing at this interval, even if no
 /// operation arrives.
@@ -146,9 +146,10 @@ impl Writer {
 
     /// `first` and the operations queued after it, within the bounds of a batch.
     fn batch_from(&mut self, first: Write) -> Vec<Write> {
+        let most_bytes = self.storage.memory().cache / BATCH_OF_CACHE;
         let mut bytes = first.bytes;
         let mut batch = vec![first];
-        while batch.len() < BATCH_OPERATIONS && bytes < BATCH_BYTES {
+        while batch.len() < BATCH_OPERATIONS && bytes < most_bytes {
             match self.jobs.try_recv() {
                 Ok(Job::Write(write)) => {
                     bytes += write.bytes;

@@ -73,12 +73,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_NETWORK_LIMITS" .Values.limits.networks) }}
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_TIER" (join "," .Values.limits.tiers)) }}
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_HEADER" .Values.limits.subjectHeader) }}
-{{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_META" .Values.limits.subjectMeta) }}
-{{- include "handbill.variable" (list "HANDBILL_PAGE_CACHE" .Values.cache.pages) }}
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
-{{- include "handbill.variable" (list "HANDBILL_EDGE_STALE_WHILE_REVALIDATE" .staleWhileRevalidate) }}
-{{- include "handbill.variable" (list "HANDBILL_EDGE_STALE_IF_ERROR" .staleIfError) }}
 {{- include "handbill.variable" (list "HANDBILL_PURGE_URL" (join "," .purgeUrls)) }}
 {{- include "handbill.variable" (list "HANDBILL_PURGE_METHOD" .purgeMethod) }}
 {{- if .purgeTokenSecret }}
@@ -97,11 +93,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end }}
 {{- end }}
 {{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
-{{- if not (kindIs "invalid" .Values.connections.maxPerClient) }}
-{{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS_PER_CLIENT" (int .Values.connections.maxPerClient)) }}
-{{- end }}
-{{- include "handbill.variable" (list "HANDBILL_RECEIVE_BUDGET" .Values.connections.receiveBudget) }}
-{{- include "handbill.variable" (list "HANDBILL_SEND_BUDGET" .Values.connections.sendBudget) }}
+{{- include "handbill.variable" (list "HANDBILL_MEMORY" .Values.memory) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_REGISTRY_AUTH" .Values.mcp.registryAuth) }}
@@ -126,15 +118,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   value: embedded
 - name: HANDBILL_DATA_DIR
   value: /data
-{{- include "handbill.variable" (list "HANDBILL_STORE_CACHE" .Values.cache.store) }}
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
-{{- with .Values.scylla.load }}
-{{- if not (kindIs "invalid" .inFlight) }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_IN_FLIGHT" (int .inFlight)) }}
-{{- end }}
-{{- end }}
-{{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
 {{- include "handbill.redisEnv" . }}
 {{- end }}
 {{- end -}}
@@ -151,7 +136,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_RACK" $scylla.rack) }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_COMPRESSION" $scylla.compression) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_FENCE_CONSISTENCY" $scylla.fenceConsistency) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
 {{- if not (kindIs "invalid" $scylla.tablets) }}

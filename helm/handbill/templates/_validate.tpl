@@ -53,9 +53,6 @@
 {{- if and (not (kindIs "invalid" $v.replicaCount)) (lt (int $v.replicaCount) 1) -}}
 {{- $faults = append $faults "replicaCount is 0: set at least 1, or uninstall the release" -}}
 {{- end -}}
-{{- if and (contains ":" (regexReplaceAll "[^,]*=" (join "," $v.limits.tiers) "")) (not $v.limits.subjectHeader) (not $v.limits.subjectMeta) -}}
-{{- $faults = append $faults "limits.tiers limits subjects: say with limits.subjectHeader or limits.subjectMeta where requests name them" -}}
-{{- end -}}
 {{- end -}}
 
 {{- if and $v.autoscaling.enabled (not (or (dig "requests" "cpu" "" ($v.resources | default dict)) (dig "limits" "cpu" "" ($v.resources | default dict)))) -}}
@@ -228,19 +225,25 @@
 {{- if gt (include "handbill.seconds" $v.limits.window | int64) 2678400 -}}
 {{- $faults = append $faults (printf "limits.window is %s: give 31d at most" $v.limits.window) -}}
 {{- end -}}
-{{- range $name := list "maxAge" "staleWhileRevalidate" "staleIfError" -}}
-{{- if gt (include "handbill.seconds" (index $v.edge $name) | int64) 2678400 -}}
-{{- $faults = append $faults (printf "edge.%s is %s: give 31d at most" $name (index $v.edge $name)) -}}
+{{- if gt (include "handbill.seconds" $v.edge.maxAge | int64) 2678400 -}}
+{{- $faults = append $faults (printf "edge.maxAge is %s: give 31d at most" $v.edge.maxAge) -}}
 {{- end -}}
+{{- $limit := dig "limits" "memory" "" ($v.resources | default dict) | toString -}}
+{{- $limited := include "handbill.quantity" $limit | int64 -}}
+{{- if $v.memory -}}
+{{- $bytes := include "handbill.bytes" $v.memory | int64 -}}
+{{- if or (lt $bytes 134217728) (gt $bytes 1099511627776) -}}
+{{- $faults = append $faults (printf "memory is %s: give 128MiB to 1024GiB" $v.memory) -}}
+{{- end -}}
+{{- if and $limited (gt $bytes $limited) -}}
+{{- $faults = append $faults (printf "memory is %s, but resources.limits.memory is %s: lower memory, or raise resources.limits.memory" $v.memory $limit) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $limited (lt $limited 134217728) -}}
+{{- $faults = append $faults (printf "resources.limits.memory is %s: give at least 128Mi, or the largest requests do not fit" $limit) -}}
 {{- end -}}
 {{- if and $v.edge.purgeTokenSecret (not $v.edge.purgeUrls) -}}
 {{- $faults = append $faults "edge.purgeTokenSecret is set, but there is no cache to send the token to: set edge.purgeUrls, or remove it" -}}
-{{- end -}}
-{{- range $name, $least := dict "receiveBudget" 1048576 "sendBudget" 16777216 -}}
-{{- $bytes := include "handbill.bytes" (index $v.connections $name) | int64 -}}
-{{- if or (lt $bytes (int64 $least)) (gt $bytes 1099511627776) -}}
-{{- $faults = append $faults (printf "connections.%s is %s: give %dMiB to 1024GiB" $name (index $v.connections $name) (div $least 1048576)) -}}
-{{- end -}}
 {{- end -}}
 {{- $change := include "handbill.storeChange" . -}}
 {{- if $change }}{{ $faults = append $faults $change }}{{ end -}}
@@ -255,6 +258,16 @@
 {{- $seconds = add $seconds (mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[a-z]+$" .))) -}}
 {{- end -}}
 {{- $seconds -}}
+{{- end -}}
+
+{{/* The bytes of a quantity of Kubernetes such as 512Mi; 0 if it has a form that nobody uses for memory. */}}
+{{- define "handbill.quantity" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 -}}
+{{- if regexMatch "^[0-9]+(k|M|G|Ki|Mi|Gi)?$" . -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[A-Za-z]*$" .)) -}}
+{{- else -}}
+0
+{{- end -}}
 {{- end -}}
 
 {{/* The bytes of a size such as 32MiB. */}}

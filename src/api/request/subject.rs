@@ -5,12 +5,15 @@ use serde_json::{Map, Value};
 
 use crate::domain::subject::Subject;
 
-/// The places in which requests name their subject. The default is none.
+/// The member of `_meta` in which a large host of agents names the user of a call, as an opaque text. No other host is known
+/// to send any (2026-11).
+pub const SUBJECT_IN_META: &str = "openai/subject";
+
+/// The places in which requests name their subject: a header, and a member of `_meta` in calls of tools. Only networks with
+/// limits for subjects are believed.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectNames {
     pub header: Option<HeaderName>,
-    /// A member of `_meta` in calls of MCP tools.
-    pub meta: Option<String>,
 }
 
 impl SubjectNames {
@@ -23,6 +26,6 @@ impl SubjectNames {
 
     /// The subject in `_meta`.
     pub fn in_meta(&self, meta: &Map<String, Value>) -> Option<Subject> {
-        Subject::named(meta.get(self.meta.as_ref()?)?.as_str()?)
+        Subject::named(meta.get(SUBJECT_IN_META)?.as_str()?)
     }
 }

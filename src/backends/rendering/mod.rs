@@ -34,18 +34,21 @@ const SHORT_BYTES: usize = 4 * 1024;
 /// `benches/rendering.rs` (0.3.0, x86-64).
 const BYTES_PER_SOURCE_BYTE: usize = 150;
 
-/// Memory for all renderings of long content together: four of the longest.
-const BUDGET_BYTES: usize = 64 * 1024 * 1024;
-
 /// Most renderings of long content at once, on any number of cores.
 const MAX_LONG_AT_ONCE: usize = 4;
 
 /// Most renderings of short content at once. They take at most 5 MB together.
 const MAX_SHORT_AT_ONCE: usize = 8;
 
-/// Memory for short content: renderings, and HTML that is not stored yet. It may become 22 times its source (4038 bytes of
-/// references became 87 957).
-const SHORT_BUDGET_BYTES: usize = 32 * 1024 * 1024;
+/// Memory for content while it is rendered, and for its HTML until that is stored. HTML of short content may become 22 times
+/// its source (4038 bytes of references became 87 957).
+#[derive(Clone, Copy, Debug)]
+pub struct RenderMemory {
+    /// For all short content together.
+    pub short_bytes: usize,
+    /// For all other content together.
+    pub long_bytes: usize,
+}
 
 /// Longest wait for a turn. A caller that would wait longer does better to come again. Beside a busy database the threads,
 /// which give way, may take more than a second for short texts.
@@ -80,8 +83,9 @@ impl Drop for RenderThreads {
 }
 
 impl RenderThreads {
-    /// Threads that add to `hung` each time one of them hangs, and cancel `too_many_hung` at the last that is replaced.
-    pub fn new(hung: Counter, too_many_hung: CancellationToken) -> Self {
+    /// Threads that work within `memory`, add to `hung` each time one of them hangs, and cancel `too_many_hung` at the last
+    /// that is replaced.
+    pub fn new(memory: RenderMemory, hung: Counter, too_many_hung: CancellationToken) -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let turns = |at_once, budget_bytes, waiting| {
             Arc::new(Turns(Mutex::new(Queue::new(Limits { at_once: cores.min(at_once), budget_bytes, waiting }))))
@@ -96,8 +100,8 @@ impl RenderThreads {
             .build();
         Self {
             runtime: Some(runtime.expect("a runtime without a driver needs nothing of the system")),
-            short: turns(MAX_SHORT_AT_ONCE, SHORT_BUDGET_BYTES, 2048),
-            long: turns(MAX_LONG_AT_ONCE, BUDGET_BYTES, 128),
+            short: turns(MAX_SHORT_AT_ONCE, memory.short_bytes, 2048),
+            long: turns(MAX_LONG_AT_ONCE, memory.long_bytes, 128),
             hung,
             too_many_hung,
         }
@@ -262,12 +266,15 @@ mod tests {
     /// Longest wait for work that must not wait. Nothing depends on it being short.
     const MAX_WAIT: Duration = Duration::from_mins(1);
 
+    /// For four of the longest texts at once.
+    const MEMORY: RenderMemory = RenderMemory { short_bytes: 8 << 20, long_bytes: 64 << 20 };
+
     fn content(bytes: usize) -> Content {
         Content::parse("a".repeat(bytes)).unwrap()
     }
 
     fn threads() -> RenderThreads {
-        RenderThreads::new(Counter::default(), CancellationToken::new())
+        RenderThreads::new(MEMORY, Counter::default(), CancellationToken::new())
     }
 
     fn cores() -> usize {
@@ -362,7 +369,7 @@ mod tests {
     #[tokio::test]
     async fn html_that_is_not_stored_yet_counts_towards_the_budget() {
         let short = format!("[a]: /{}\n\n{}", "x".repeat(60), "[a]".repeat(1300));
-        for (text, budget) in [("<a@b.c>".repeat(14_000), BUDGET_BYTES), (short, SHORT_BUDGET_BYTES)] {
+        for (text, budget) in [("<a@b.c>".repeat(14_000), MEMORY.long_bytes), (short, MEMORY.short_bytes)] {
             let (threads, content) = (threads(), Content::parse(text).unwrap());
             let mut held = Vec::new();
             let refused = loop {
@@ -382,7 +389,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_was_paused_with_its_process_does_not_hang() {
         let counter = Counter::default();
-        let threads = RenderThreads::new(counter.clone(), CancellationToken::new());
+        let threads = RenderThreads::new(MEMORY, counter.clone(), CancellationToken::new());
         let (open, works) = gates(1);
         let content = content(1);
         let mut running = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
@@ -437,7 +444,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_hangs_is_given_up_and_its_thread_is_replaced_four_times() {
         let (counter, too_many) = (Counter::default(), CancellationToken::new());
-        let threads = RenderThreads::new(counter.clone(), too_many.clone());
+        let threads = RenderThreads::new(MEMORY, counter.clone(), too_many.clone());
         let (open, works) = gates(usize::try_from(MAX_HUNG).unwrap());
         for (before, work) in works.into_iter().enumerate() {
             assert!(!too_many.is_cancelled(), "{before}");
@@ -463,7 +470,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_hangs_is_noticed_even_if_its_caller_has_disconnected() {
         let (counter, too_many) = (Counter::default(), CancellationToken::new());
-        let threads = RenderThreads::new(counter.clone(), too_many);
+        let threads = RenderThreads::new(MEMORY, counter.clone(), too_many);
         let (_open, works) = gates(1);
         for work in works {
             assert!(run(&threads, &content(1), write(1), work).now_or_never().is_none());

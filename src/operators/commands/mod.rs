@@ -24,13 +24,13 @@ use tokio::runtime::Builder;
 
 use self::lines::print_line;
 pub use self::stores::{CheckedStore, CommandError, Stores};
-use crate::config::{AdminSettings, ClusterSettings, FailoverSettings, SweepSettings};
+use crate::config::{AdminSettings, FailoverSettings, MigrateSettings, SweepSettings};
 
 /// The operators' commands, in the order of `--help`.
 #[derive(Subcommand)]
 pub enum OperatorsCommand {
     /// Update the store's schema
-    Migrate(Box<ClusterSettings>),
+    Migrate(Box<MigrateSettings>),
     /// Delete texts that a crash has left in the cluster and that no page shows any more
     Sweep(Box<SweepSettings>),
     /// Move the writing of pages to another datacentre of the cluster

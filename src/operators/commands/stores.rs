@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use axum::Router;
 
-use crate::config::{ClusterSettings, EmbeddedSettings, FailoverOptions, MovingSettings, SweepOptions};
+use crate::config::{
+    ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, MovingSettings, SweepOptions,
+};
 use crate::domain::archive::Summary;
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::Counts;
@@ -42,7 +44,7 @@ pub trait Stores {
     async fn routes(&self, settings: &ClusterSettings) -> Result<Option<Router>, String>;
 
     /// Updates the schema. Returns a summary.
-    async fn migrate(&self, settings: &ClusterSettings) -> Result<String, String>;
+    async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String>;
 
     /// Deletes texts that no page shows any more. Returns a summary.
     async fn sweep(&self, settings: &ClusterSettings, options: SweepOptions) -> Result<String, CommandError>;

@@ -64,7 +64,7 @@ pub(crate) fn limiters() -> Vec<Limiter> {
     let few = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
     // Every test of the contract has fewer clients, so the limit on its memory must have no effect.
-    let bounded = MemoryRateLimiter::with_capacity(few.clone(), 100_000);
+    let bounded = MemoryRateLimiter::within(500_000, few.clone());
     vec![
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
         Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },

@@ -78,8 +78,8 @@ async fn a_batch_is_bounded_in_operations_and_in_bytes() {
     join_all(writes).await;
     store.close().await;
     // After the first insert, the second commit has 256 small ones. The third has the other 44, and as many large ones
-    // of 0.2 MB as fit into 8 MiB. For the inserts after those the slugs are taken, so there is nothing to commit.
-    assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 40]);
+    // of 0.2 MB as fit into 4 MiB. For the inserts after those the slugs are taken, so there is nothing to commit.
+    assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 20]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use handbill::backends::redb::{Storage, may_wait, would_wait};
+use handbill::backends::redb::{Storage, StoreMemory, may_wait, would_wait};
 use redb::StorageBackend;
 
 /// Unit of space on the disk, in bytes.
@@ -17,9 +17,6 @@ const LEAST_RESERVED_BLOCKS: u64 = 256;
 
 /// Size of the unit that a disk writes at once, in bytes: after a power failure each is completely old or completely new.
 const SECTOR_BYTES: usize = 512;
-
-/// Memory for pages of the file, in bytes: as much as is the default.
-const CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// A disk with one file on it.
 #[derive(Clone, Debug, Default)]
@@ -291,8 +288,9 @@ impl Storage for Disk {
         Ok(self.handle(false))
     }
 
-    fn cache_bytes(&self) -> usize {
-        if self.state().has_no_cache { 0 } else { CACHE_BYTES }
+    fn memory(&self) -> StoreMemory {
+        let memory = StoreMemory::OF_COMMANDS;
+        if self.state().has_no_cache { StoreMemory { cache: 0, ..memory } } else { memory }
     }
 
     fn take_reserve(&self) -> io::Result<()> {

@@ -14,8 +14,7 @@ use crate::support::revision::{MODERN, REVISIONS};
 const BELIEVED: &str = "192.0.2.1";
 
 fn app() -> TestApp {
-    let header = Some(HeaderName::from_static("x-end-user"));
-    let names = SubjectNames { header, meta: Some("openai/subject".to_owned()) };
+    let names = SubjectNames { header: Some(HeaderName::from_static("x-end-user")) };
     Setup::new().limits(2, 2).tiers(&["192.0.2.0/24=3/3:1/2"]).subjects(names).start()
 }
 

@@ -103,6 +103,8 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             quotas: unlimited,
             tiers: LimitTiers::default(),
             policy: PublishingPolicy::default(),
+            large_bytes: 8 << 20,
+            renewed_bytes: 2 << 20,
             pages: PageCache::new(0, PageCacheMetrics::default()),
             turns: TurnMetrics::default(),
             writes_renewed_pages_back: false,

@@ -1,43 +1,13 @@
-//! Options of the connections: compression, and the rack that is asked first.
+//! The rack that is asked first.
 
 use std::sync::Arc;
 
 use handbill::backends::cql::{ConnectError, CqlStore, SettingsError};
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
 use handbill::ports::random::Random;
-use scylla_proxy::{Condition, Reaction, ResponseOpcode, ResponseReaction, ResponseRule};
-use tokio::sync::mpsc::unbounded_channel;
 
-use super::server::{PATIENT, Proxied, migrated_keyspace, proxied_session, session, settings, store_on};
+use super::server::{PATIENT, migrated_keyspace, session, settings};
 use crate::support::pages::page;
-
-/// Stores a page and reads it. Returns the bytes of the answers, as the store sees them and as they are sent.
-async fn answer_bytes(compression: &str) -> (usize, usize) {
-    let settings = settings(migrated_keyspace().await, &["--scylla-compression", compression]);
-    let (session, proxy) = proxied_session(&settings, 1).await;
-    let mut proxied = Proxied { store: store_on(session, PATIENT).await, proxy };
-    let (tell, mut answers) = unbounded_channel();
-    let answered = Condition::ResponseOpcode(ResponseOpcode::Result);
-    let listening = ResponseReaction::noop().with_feedback_when_performed(tell);
-    proxied.rules(Vec::new(), vec![ResponseRule(answered, listening)]);
-
-    let page = Arc::new(page(&"Twenty kilobytes. ".repeat(1_111)));
-    assert_eq!(proxied.store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
-    assert_eq!(proxied.store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
-    let (mut seen, mut sent) = (0, 0);
-    while let Ok((answer, _)) = answers.try_recv() {
-        (seen, sent) = (seen + answer.body.len(), sent + answer.wire_body_len);
-    }
-    (seen, sent)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn with_lz4_answers_are_compressed_on_their_way_and_without_it_they_are_not() {
-    let (seen, sent) = answer_bytes("lz4").await;
-    assert!(seen > 20_000 && sent * 4 < seen, "{sent} of {seen} bytes");
-    let (seen, sent) = answer_bytes("none").await;
-    assert_eq!(sent, seen);
-}
 
 #[tokio::test]
 async fn a_rack_without_nodes_is_refused_by_name_and_another_is_used() {

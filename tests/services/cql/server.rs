@@ -46,9 +46,10 @@ pub(crate) fn nodes() -> String {
 /// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     let nodes = nodes();
-    let copies = nodes.split(',').count().min(3).to_string();
-    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace, "--scylla-replication-factor", &copies];
-    environment::settings::<config::CqlSettings>(&[&server[..], args].concat()).store()
+    let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
+    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
+    let settings = environment::settings::<config::CqlSettings>(&[&server[..], args].concat()).store();
+    CqlSettings { replication_factor: copies, ..settings }
 }
 
 /// A session directly with the server.

@@ -1,6 +1,7 @@
 //! Connecting to the cluster: what the store waits for, and what ends the wait immediately.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill::backends::cql::{
@@ -19,11 +20,16 @@ async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
     CqlStore::connect(settings, PATIENT, Random::System, |_| {}).await
 }
 
+/// The settings of a program that waits so long for the cluster and its schema.
+fn waiting(schema_wait: Duration, keyspace: &str) -> CqlSettings {
+    CqlSettings { schema_wait, ..settings(keyspace, &[]) }
+}
+
 #[tokio::test]
 async fn a_store_waits_for_its_schema_and_then_serves() {
     let session = session().await;
     let keyspace = fresh_keyspace();
-    let settings = settings(&keyspace, &["--schema-wait", "1h"]);
+    let settings = waiting(Duration::from_hours(1), &keyspace);
     let (tell, mut told) = unbounded_channel();
     let awaited = Arc::new(PendingStore::default());
     let (waiting, serving) = (settings.clone(), awaited.clone());
@@ -47,7 +53,7 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
 
 #[tokio::test]
 async fn a_schema_that_stays_missing_ends_the_wait() {
-    let refused = connecting(&settings(&fresh_keyspace(), &["--schema-wait", "0s"])).await.err().unwrap();
+    let refused = connecting(&waiting(Duration::ZERO, &fresh_keyspace())).await.err().unwrap();
     assert!(matches!(refused, ConnectError::SchemaWait { state: SchemaState::Missing }), "{refused}");
 }
 
@@ -70,7 +76,7 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
     };
     let session = session().await;
     let keyspace = fresh_keyspace();
-    let settings = settings(&keyspace, &["--schema-wait", "0s"]);
+    let settings = waiting(Duration::ZERO, &keyspace);
     let (center, times) = (datacenter(&session), LeaseTimes::default());
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, &center, &newer, times, &Random::System).await.unwrap();
@@ -120,7 +126,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
 
 #[tokio::test]
 async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
-    let mut settings = settings("handbill", &["--schema-wait", "0s"]);
+    let mut settings = waiting(Duration::ZERO, "handbill");
     let nodes = std::mem::replace(&mut settings.nodes, vec!["127.255.255.254:9".to_owned()]);
     let refused = migrate(&settings, &Random::System).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
@@ -130,7 +136,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_t
     let port = nodes[0].rsplit(':').next().unwrap().parse().unwrap();
     let listener = tokio::net::TcpListener::bind(Addresses::draw().proxy(port)).await.unwrap();
     let keyspace = fresh_keyspace();
-    settings = super::server::settings(&keyspace, &["--schema-wait", "1h"]);
+    settings = waiting(Duration::from_hours(1), &keyspace);
     settings.nodes = vec![listener.local_addr().unwrap().to_string()];
     let relay = tokio::spawn(async move {
         drop(listener.accept().await.unwrap());

@@ -202,8 +202,7 @@ async fn a_change_is_acknowledged_though_the_cache_is_silent_and_is_purged_once_
 async fn without_a_purge_varnish_shows_a_page_no_longer_than_the_bound_and_also_while_the_service_is_away() {
     const BOUND: u64 = 3;
     let addresses = Addresses::draw();
-    let times = ["--edge-max-age", "1s", "--edge-stale-while-revalidate", "1s", "--edge-stale-if-error", "1s"];
-    let origin = Origin::start(addresses, &times).await;
+    let origin = Origin::start(addresses, &["--edge-max-age", "1s"]).await;
     let cache = Cache::varnish(addresses).await;
     let page = published(origin.replica.public, "Bounded").await;
     // Varnish itself says how old its answer is.
@@ -232,8 +231,7 @@ async fn without_a_purge_varnish_shows_a_page_no_longer_than_the_bound_and_also_
 #[tokio::test]
 async fn without_a_purge_nginx_shows_the_new_text_in_the_end_and_nothing_once_the_service_is_away_for_long() {
     let addresses = Addresses::draw();
-    let times = ["--edge-max-age", "1s", "--edge-stale-while-revalidate", "1s", "--edge-stale-if-error", "1s"];
-    let origin = Origin::start(addresses, &times).await;
+    let origin = Origin::start(addresses, &["--edge-max-age", "1s"]).await;
     let cache = Cache::nginx(addresses).await;
     let page = published(origin.replica.public, "Bounded").await;
     read(cache.address, &page, "").await;

@@ -46,16 +46,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
         ("max-connections", &["", "0", "-1", "many", "1000001"]),
-        ("max-connections-per-client", &["", "0", "-1", "many", "1000001"]),
-        (
-            "receive-budget",
-            &["", "0", "64", "1023KiB", "64mb", "-64MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"],
-        ),
-        ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
-        ("page-cache", &["", "1", "512KiB", "32mb", "-32MiB", "1.5GiB", "1025GiB"]),
+        ("memory", &["", "0", "64", "127MiB", "512mb", "-512MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
         ("edge-max-age", &["", "60", "-1s", "1500ms", "32days"]),
-        ("edge-stale-while-revalidate", &["", "60", "-1s", "1500ms", "32days"]),
-        ("edge-stale-if-error", &["", "60", "-1s", "1500ms", "32days"]),
         (
             "purge-url",
             &["", "cache.example/{slug}", "http://cache.example/", "http://{slug}.example/", "ftp://a/{slug}"],
@@ -66,14 +58,12 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("drain-timeout", &["", "5", "-5s", "soon"]),
         ("store", &["", "nonsense"]),
         ("data-dir", &[""]),
-        ("store-cache", &["", "0", "64", "31MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("network-limits", &["", "56=8", "ipv6/64=8", "ipv6/56=1", "ipv6/56=8,ipv6/48=8", "everyone"]),
         ("limit-tier", &["", "192.0.2.0/24", "192.0.2.0/24=1", "192.0.2.0/24=1/1:2/1", "192.0.2.0/24=0/1:1/1"]),
         ("limit-subject-header", &["", "x end user", "x:"]),
-        ("limit-subject-meta", &["", "end user"]),
         ("preview-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         (
@@ -114,14 +104,9 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         (&[&scylla[..2], &redis].concat(), "scylla-nodes", "a.example"),
         (&[&scylla[..], &redis].concat(), "scylla-keyspace", "2A"),
         (&[&scylla[..], &redis].concat(), "scylla-fence-consistency", "one"),
-        (&[&scylla[..], &redis].concat(), "scylla-replication-factor", "0"),
-        (&[&scylla[..], &redis].concat(), "scylla-tablets", "maybe"),
-        (&[&scylla[..], &redis].concat(), "scylla-compression", "zip"),
         (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
         (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
-        (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
-        (&[&scylla[..], &redis].concat(), "scylla-in-flight", "3"),
         (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
         (&Vec::new(), "redis-url", "nonsense"),
         (&redis.to_vec(), "redis-mode", "nonsense"),
@@ -138,6 +123,22 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         });
         assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
     }
+}
+
+#[test]
+fn a_value_of_the_new_keyspace_that_makes_no_sense_ends_migrate_with_one_line_that_names_the_option() {
+    let cluster = ["migrate", "--store", "scylla", "--scylla-nodes", "127.0.0.1:1"];
+    for (option, value) in [("scylla-replication-factor", "0"), ("scylla-tablets", "maybe"), ("schema-wait", "soon")] {
+        let line = refusal(handbill([&cluster[..], &[&format!("--{option}={value}")]].concat()));
+        assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
+    }
+}
+
+#[test]
+fn the_start_says_how_much_memory_there_is_and_who_decided_it() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--memory", "200MiB"]);
+    assert_eq!(server.announcement[3], "Memory:    200MiB (--memory)");
 }
 
 #[test]
@@ -166,32 +167,31 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 /// The options of the cluster.
-const OF_SCYLLA: [&str; 14] = [
+const OF_SCYLLA: [&str; 13] = [
     "scylla-nodes",
     "scylla-keyspace",
     "scylla-datacenter",
     "scylla-rack",
     "scylla-fence-consistency",
-    "scylla-replication-factor",
-    "scylla-tablets",
-    "scylla-compression",
     "scylla-username",
     "scylla-password-file",
     "scylla-ca-file",
     "scylla-client-cert-file",
     "scylla-client-key-file",
     "schema-wait",
+    "scylla-replication-factor",
+    "scylla-tablets",
 ];
 
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    let of_cluster = [&OF_SCYLLA[..], &["scylla-in-flight"]].concat();
-    for option in &of_cluster {
+    for option in OF_SCYLLA {
         by_variable.env(variable(option), "not\none, at all");
     }
-    let by_flag = handbill(of_cluster.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    // The last three are flags of other commands.
+    let by_flag = handbill(OF_SCYLLA[..10].iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
     for command in [by_variable, by_flag] {
         let server = Server::start_as(command, directory.path(), &[]);
         assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
@@ -363,28 +363,21 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("mcp-registry-auth", "none"),
         ("forwarded-header", "x-forwarded-for"),
         ("max-connections", "10000"),
-        ("max-connections-per-client", "a quarter of --max-connections"),
-        ("receive-budget", "32MiB"),
-        ("send-budget", "64MiB"),
-        ("page-cache", "32MiB"),
+        ("memory", "the limit of the container or service, or 256MiB without one"),
         ("edge-max-age", "0s"),
-        ("edge-stale-while-revalidate", "10s"),
-        ("edge-stale-if-error", "1m"),
         ("purge-url", "none"),
         ("purge-method", "purge"),
         ("purge-token-file", "none"),
-        ("drain-delay", "0s"),
+        ("drain-delay", "5s with --trusted-proxies, 0s otherwise"),
         ("drain-timeout", "15s"),
         ("store", "embedded"),
         ("data-dir", "./handbill-data"),
-        ("store-cache", "32MiB"),
         ("create-limit", "10"),
         ("edit-limit", "60"),
         ("token-limit", "60"),
         ("network-limits", "ipv6/56=8,ipv6/48=64,ipv6/32=1024"),
         ("limit-tier", "none"),
         ("limit-subject-header", "none"),
-        ("limit-subject-meta", "none"),
         ("preview-limit", "600"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
@@ -400,9 +393,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 23, "{help}");
+    assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 68, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 56, "an option that this test does not know:\n{help}");
 }
 
 #[test]
@@ -488,7 +481,7 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
     let directory = tempdir().unwrap();
     let data = directory.path().join("made/for this");
     let server = Server::start(&data, &[]);
-    let [listens, operators, data_line, publish] = &server.announcement[..] else { panic!("four lines") };
+    let [listens, operators, data_line, _, publish] = &server.announcement[..] else { panic!("five lines") };
     assert!(listens.contains(&format!("http://{}", server.address)), "{listens}");
     assert!(operators.contains(&format!("http://{}/metrics", server.admin)), "{operators}");
     assert!(data_line.ends_with(data.canonicalize().unwrap().to_str().unwrap()), "{data_line}");

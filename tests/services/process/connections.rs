@@ -395,14 +395,14 @@ fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8])
 #[test]
 fn a_crowd_that_stalls_keeps_nobody_else_from_reading_and_creating() {
     let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--receive-budget", "1MiB", "--send-budget", "16MiB"]);
+    let server = Server::start(directory.path(), &["--memory", "128MiB"]);
     let large = post(server.address, "A large page", &"*a* ".repeat(25_600)).unwrap().json();
     let large = format!("/api/pages/{}", large["slug"].as_str().unwrap());
     let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(30_000)).into_bytes();
     let mut body = request_bytes("POST", "/api/pages", &[JSON, ("Content-Length", "131072")], b"");
     body.extend(vec![b' '; 126 * 1024]);
     let reading = request_bytes("GET", &large, &[], b"");
-    for (connections, budget, bytes) in [(80, "receive", &head), (40, "receive", &body), (120, "send", &reading)] {
+    for (connections, budget, bytes) in [(500, "receive", &head), (120, "receive", &body), (120, "send", &reading)] {
         for clients in [1, 20] {
             let _crowd = crowd(&server, connections, clients, budget, bytes);
             for _ in 0..5 {

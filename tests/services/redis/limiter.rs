@@ -132,7 +132,9 @@ async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process(
     for servers in ALL {
         let replicas = [0, 1].map(|_| {
             let (clock, metrics) = (Arc::new(SystemClock::new()), LimiterMetrics::default());
-            Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics).unwrap().limiter(networks.clone())
+            Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics)
+                .unwrap()
+                .limiter(networks.clone(), 1 << 20)
         });
         let alone = MemoryRateLimiter::new(Arc::new(SystemClock::new())).limiting_networks(networks.clone());
         // A /48 of its own, so that no other test counts in it.

@@ -102,7 +102,7 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = LimiterMetrics::default();
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        Self { limiter: redis.limiter(NetworkLimits::NONE), metrics, out_of_reach: redis.out_of_reach() }
+        Self { limiter: redis.limiter(NetworkLimits::NONE, 1 << 20), metrics, out_of_reach: redis.out_of_reach() }
     }
 
     /// How many attempts the replica has decided without Redis.

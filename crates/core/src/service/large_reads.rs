@@ -17,16 +17,16 @@ use crate::domain::page::Page;
 /// them are in memory only if ten thousand connections are answered at the same moment.
 pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
-/// Large pages that are being read, changed and turned into responses have at most this many bytes together: 20 of the
-/// largest, each counted twice, because a response or a changed page is made from it.
-const MAX_BYTES: usize = 32 * 1024 * 1024;
-
 /// Longest wait for a permit to read a large page.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The memory for large pages. Clones share it.
+/// The memory for large pages that are being read, changed and turned into responses. Each counts twice, because a response
+/// or a changed page is made from it. Clones share it.
 #[derive(Clone)]
-pub(super) struct LargeReads(Arc<Semaphore>);
+pub(super) struct LargeReads {
+    free: Arc<Semaphore>,
+    most_bytes: usize,
+}
 
 /// The bytes that a read may hold; nothing for a small page.
 #[derive(Default)]
@@ -40,8 +40,8 @@ impl ReadPermit {
 }
 
 impl LargeReads {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_BYTES)))
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most_bytes)), most_bytes }
     }
 
     /// A permit for `page`, if the page is small or there is memory for it now.
@@ -51,8 +51,8 @@ impl LargeReads {
             return Ok(ReadPermit::default());
         }
         // Even the largest page fits.
-        let bytes = u32::try_from((2 * bytes).min(MAX_BYTES)).unwrap_or(u32::MAX);
-        Arc::clone(&self.0)
+        let bytes = u32::try_from((2 * bytes).min(self.most_bytes)).unwrap_or(u32::MAX);
+        Arc::clone(&self.free)
             .try_acquire_many_owned(bytes)
             .map(|permit| ReadPermit(Some(permit)))
             .map_err(|_| NeededBytes(bytes))
@@ -60,7 +60,7 @@ impl LargeReads {
 
     /// Waits for a permit. The caller must not hold the page meanwhile.
     pub(super) async fn acquire(&self, NeededBytes(bytes): NeededBytes) -> Result<ReadPermit, ServiceError> {
-        match timeout(PERMIT_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(bytes)).await {
+        match timeout(PERMIT_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await {
             Ok(permit) => Ok(ReadPermit(Some(permit.expect("the semaphore is never closed")))),
             Err(_) => Err(ServiceError::Overloaded),
         }
@@ -84,6 +84,8 @@ mod tests {
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
+    const MAX_BYTES: usize = 8 * 1024 * 1024;
+
     fn page(html_bytes: usize) -> Page {
         let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
         let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
@@ -104,7 +106,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
-        let (reads, large, small) = (LargeReads::new(), page(1_000_000), page(LARGE_BYTES - 1));
+        let (reads, large, small) = (LargeReads::new(MAX_BYTES), page(1_000_000), page(LARGE_BYTES - 1));
         let (permits, needed) = acquire_all(&reads, &large);
         assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
         assert!(reads.acquire(needed).now_or_never().is_none());
@@ -115,7 +117,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_large_page_gets_its_turn_when_another_was_answered() {
-        let (reads, large) = (LargeReads::new(), page(1_000_000));
+        let (reads, large) = (LargeReads::new(MAX_BYTES), page(1_000_000));
         let (mut permits, needed) = acquire_all(&reads, &large);
         let waiting = tokio::spawn({
             let reads = reads.clone();
@@ -128,7 +130,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_who_get_no_turn_in_time_are_told_so_and_leave_nothing_behind() {
-        let (reads, large) = (LargeReads::new(), page(1_000_000));
+        let (reads, large) = (LargeReads::new(MAX_BYTES), page(1_000_000));
         let (permits, _) = acquire_all(&reads, &large);
         let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(2_000_002)).await });
         assert!(join_all(waiting).await.into_iter().all(|permit| matches!(permit, Err(ServiceError::Overloaded))));
@@ -138,6 +140,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_of_any_size_has_a_turn() {
-        assert!(LargeReads::new().try_acquire(&page(2 * MAX_BYTES)).is_ok());
+        assert!(LargeReads::new(MAX_BYTES).try_acquire(&page(2 * MAX_BYTES)).is_ok());
     }
 }

@@ -95,6 +95,10 @@ pub struct ServiceParts {
     pub tiers: LimitTiers,
     /// The policy of the operators.
     pub policy: PublishingPolicy,
+    /// Memory for large pages that are read or changed.
+    pub large_bytes: usize,
+    /// Memory for pages that were rendered again.
+    pub renewed_bytes: usize,
     /// Keeps pages that are ready to be sent.
     pub pages: PageCache,
     /// Counts the turns of those who change a page.
@@ -139,8 +143,9 @@ impl<T> Limited<T> {
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
         let ServiceParts { store, limiter, renderer, clock, random, quotas, tiers, policy, pages, turns, .. } = parts;
-        let rendering = Rendering::new(renderer, parts.writes_renewed_pages_back.then(|| Arc::clone(&store)));
-        let (large_reads, turns) = (LargeReads::new(), WriteTurns::new(turns));
+        let written_back = parts.writes_renewed_pages_back.then(|| Arc::clone(&store));
+        let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
+        let (large_reads, turns) = (LargeReads::new(parts.large_bytes), WriteTurns::new(turns));
         Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
     }
 

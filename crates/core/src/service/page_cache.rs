@@ -336,7 +336,7 @@ mod tests {
     fn a_large_page_and_a_page_without_a_cache_are_not_kept() {
         let mut large = Page::clone(&page(1, 1));
         large.text.content = Content::parse("a".repeat(100_000)).unwrap();
-        let permit = LargeReads::new().try_acquire(&large).unwrap_or_else(|_| unreachable!());
+        let permit = LargeReads::new(1 << 20).try_acquire(&large).unwrap_or_else(|_| unreachable!());
         let full = cache(CACHE_BYTES);
         assert!(!full.keep(Arc::new(large), permit).is_kept());
         assert_eq!(bytes(&full), 0);

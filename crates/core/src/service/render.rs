@@ -25,9 +25,6 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::{PageStore, Record};
 use crate::ports::renderer::{Made, Purpose, Renderer};
 
-/// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
-
 /// Most pages that are rendered again at once, on any number of cores: half of the long texts that the renderer has at
 /// once.
 const MAX_AT_ONCE: usize = 2;
@@ -57,6 +54,7 @@ struct Inner {
 struct State {
     renewed: LruCache<Slug, Arc<Page>>,
     renewed_bytes: usize,
+    most_bytes: usize,
     /// The renderings in progress, which other readers of the same page join. A rendering is dropped when nobody waits
     /// for it any more.
     running: HashMap<Identity, (u64, WeakShared<Renewing>)>,
@@ -69,10 +67,17 @@ type Identity = (Slug, PageState);
 type Renewing = BoxFuture<'static, Arc<Page>>;
 
 impl Rendering {
-    pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>) -> Self {
+    /// At most `most_bytes` of renewed pages are kept.
+    pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>, most_bytes: usize) -> Self {
         // Half of the cores: creates, updates and previews need the renderer too.
         let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2).min(MAX_AT_ONCE);
-        let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, running: HashMap::new(), last_number: 0 };
+        let state = State {
+            renewed: LruCache::unbounded(),
+            renewed_bytes: 0,
+            most_bytes,
+            running: HashMap::new(),
+            last_number: 0,
+        };
         let (permits, writes) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_WRITES));
         Self(Arc::new(Inner { renderer, store, permits, writes, state: Mutex::new(state) }))
     }
@@ -149,7 +154,7 @@ impl State {
         let replaced = self.renewed.put(page.head.slug.clone(), Arc::clone(page));
         self.renewed_bytes += held_bytes(page);
         self.renewed_bytes -= replaced.map_or(0, |page| held_bytes(&page));
-        while self.renewed_bytes > CACHE_BYTES {
+        while self.renewed_bytes > self.most_bytes {
             let Some((_, oldest)) = self.renewed.pop_lru() else { break };
             self.renewed_bytes -= held_bytes(&oldest);
         }
@@ -219,6 +224,8 @@ mod tests {
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
     use crate::ports::renderer::{Memory, RenderError};
+
+    const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
     /// A renderer that waits until a test lets it continue.
     struct Held {
@@ -291,7 +298,7 @@ mod tests {
     #[tokio::test]
     async fn those_who_read_one_old_page_share_one_rendering() {
         let renderer = Held::of(1);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         let mut readers = pin!(join_all((0..50).map(|_| rendering.current(old(0)))));
         assert!((&mut readers).now_or_never().is_none());
         settle().await;
@@ -308,7 +315,7 @@ mod tests {
     #[tokio::test]
     async fn a_page_whose_rendering_hangs_keeps_its_html_and_is_not_rendered_again() {
         let renderer = Held::of(0);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         renderer.gate.add_permits(2);
         for _ in 0..2 {
             assert_eq!(rendering.current(old(0)).await, old(0));
@@ -319,7 +326,7 @@ mod tests {
     #[tokio::test]
     async fn only_a_few_old_pages_are_rendered_at_once() {
         let renderer = Held::of(1);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         let permits = rendering.0.permits.available_permits();
         assert!(permits <= available_parallelism().unwrap().get().div_ceil(2) && permits <= 2);
         let mut readers = pin!(join_all((0..100).map(|number| rendering.current(old(number)))));
@@ -334,7 +341,7 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_waits_for_any_more_is_not_begun_and_what_has_begun_is_kept() {
         let renderer = Held::of(1);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         let permits = rendering.0.permits.available_permits();
         let mut readers: Vec<_> = (0..=permits).map(|number| Box::pin(rendering.current(old(number)))).collect();
         for reader in &mut readers {
@@ -354,7 +361,7 @@ mod tests {
     async fn the_memory_for_renewed_pages_is_bounded_in_bytes() {
         let renderer = Held::of(CACHE_BYTES / 4);
         renderer.gate.add_permits(100);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         for number in 0..10 {
             rendering.current(old(number)).await;
             let state = rendering.0.state();
@@ -371,7 +378,7 @@ mod tests {
     async fn what_was_renewed_is_not_shown_for_a_later_state_of_the_page() {
         let renderer = Held::of(1);
         renderer.gate.add_permits(100);
-        let rendering = Rendering::new(renderer.clone(), None);
+        let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         rendering.current(old(0)).await;
         let mut later = Page::clone(&old(0));
         later.head.version = PageVersion::FIRST.next();
