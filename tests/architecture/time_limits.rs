@@ -88,7 +88,8 @@ fn drain_timeout() -> Duration {
 #[test]
 fn every_time_limit_of_a_connection_fits_into_the_next() {
     let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
-    let [connecting, request] = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT"].map(|name| limit("src/client/api.rs", name));
+    let connecting = limit("src/outbound.rs", "CONNECT_TIMEOUT");
+    let request = limit("src/client/api.rs", "REQUEST_TIMEOUT");
     let stalled = limit("crates/front/src/ledger.rs", "STALLED");
     shorter(&[
         ("a head is smaller than a body", head, body),

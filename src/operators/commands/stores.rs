@@ -22,7 +22,7 @@ pub struct CommandError {
     pub exit_code: u8,
 }
 
-/// What a check found in an embedded store.
+/// The contents of an embedded store, as a check found them.
 pub struct CheckedStore {
     /// Pages that can be read.
     pub pages: u64,
