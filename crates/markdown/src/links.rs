@@ -23,7 +23,7 @@ pub(super) fn link(written: &str) -> Option<LinkAddress> {
         return None;
     }
     match Url::parse(written) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && !has_credentials(&url) => {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && is_wanted(&url) => {
             Some(LinkAddress { origin: Some(url.origin().ascii_serialization()), href: url.into() })
         }
         Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
@@ -47,7 +47,7 @@ pub(super) fn image(written: &str) -> Option<String> {
     has_possible_host(written)
         .then(|| Url::parse(written).ok())
         .flatten()
-        .filter(|url| url.scheme() == "https" && !has_credentials(url))
+        .filter(|url| url.scheme() == "https" && is_wanted(url))
         .map(String::from)
 }
 
@@ -70,6 +70,11 @@ fn has_possible_host(written: &str) -> bool {
     let host = authority.and_then(|authority| authority.rsplit('@').next()).unwrap_or_default();
     let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
     is_short_enough(if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host })
+}
+
+/// Whether `url` leads where it says, and its host is not longer than any host in ASCII, which takes more letters.
+fn is_wanted(url: &Url) -> bool {
+    !has_credentials(url) && url.host_str().is_none_or(is_short_enough)
 }
 
 /// Whether `url` has a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
@@ -110,6 +115,10 @@ mod tests {
                 assert!(link(&address(64)).is_none() && image(&address(64)).is_none(), "{before} {letter}");
             }
         }
+        // `xn--` and what follows it take more than 63 letters.
+        let scattered: String = ('\u{4e00}'..).step_by(97).take(40).collect();
+        let address = format!("https://{scattered}.example/");
+        assert!(has_possible_host(&address) && link(&address).is_none() && image(&address).is_none());
         let long = "a".repeat(100);
         for allowed in ["/", "#", "mailto:a@a.example?subject=", "https://a.example/:"] {
             assert!(link(&format!("{allowed}{long}")).is_some(), "{allowed}");
