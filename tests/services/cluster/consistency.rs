@@ -118,17 +118,19 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         })
     });
     let created: Vec<_> = join_all(racers).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
-    let slugs: HashSet<_> = created.iter().map(|created| created.page.slug.clone()).collect();
+    let slugs: HashSet<_> = created.iter().map(|created| created.page.head.slug.clone()).collect();
     assert_eq!(slugs.len(), created.len(), "two pages have one slug");
     let contended = created.iter().filter(|created| {
-        let suffix = created.page.slug.to_string();
+        let suffix = created.page.head.slug.to_string();
         suffix[suffix.len() - SUFFIX_BYTES..].bytes().all(|byte| byte == suffix.as_bytes()[suffix.len() - 1])
     });
     assert_eq!(contended.count(), 1, "one racer got what all wanted");
     for created in &created {
-        let Lookup::Active(page) = stores[0].lookup(&created.page.slug).await.unwrap() else { panic!("it is gone") };
+        let Lookup::Active(page) = stores[0].lookup(&created.page.head.slug).await.unwrap() else {
+            panic!("it is gone")
+        };
         assert_eq!(page, created.page);
-        assert!(page.key_hash.matches(&created.edit_key));
+        assert!(page.head.key_hash.matches(&created.edit_key));
     }
 }
 

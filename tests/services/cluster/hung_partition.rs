@@ -92,7 +92,7 @@ impl Pages {
             }
         }
         for page in hot.iter().map(|slug| Arc::new(page_at(slug.clone(), "hot"))).chain(others.iter().cloned()) {
-            assert_eq!(store.insert_if_absent(page).await.unwrap(), InsertResult::Inserted);
+            assert_eq!(store.insert_if_absent(page, None).await.unwrap(), InsertResult::Inserted);
         }
         Self { session, proxy, keyspace, hot, sick, others, _nodes: nodes }
     }
@@ -132,7 +132,7 @@ async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_
     let writers: Vec<_> = (0..200)
         .map(|writer: usize| {
             let (store, hot) = (Arc::clone(&store), page_at(hot[writer % 3].clone(), "hot"));
-            tokio::spawn(async move { drop(store.insert_if_absent(Arc::new(hot)).await) })
+            tokio::spawn(async move { drop(store.insert_if_absent(Arc::new(hot), None).await) })
         })
         .collect();
     join_all(pages.others.iter().cloned().map(|other| {
@@ -140,9 +140,9 @@ async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_
         async move {
             let mut present = other;
             for round in 0..5 {
-                assert_eq!(store.lookup(&present.slug).await.unwrap(), Lookup::Active(present.clone()));
+                assert_eq!(store.lookup(&present.head.slug).await.unwrap(), Lookup::Active(present.clone()));
                 let next = edited(&present, &format!("round {round}"));
-                let swapped = store.compare_and_set(present.version, Record::Active(next.clone())).await;
+                let swapped = store.compare_and_set(present.head.version, Record::Active(next.clone()), None).await;
                 assert_eq!(swapped.unwrap(), CasResult::Swapped);
                 present = next;
             }
@@ -150,8 +150,8 @@ async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_
     }))
     .await;
     let fresh = Arc::new(page("a page that is published meanwhile"));
-    if !pages.sick.contains(&range(&pages.session, &pages.keyspace, &fresh.slug)) {
-        assert_eq!(store.insert_if_absent(fresh).await.unwrap(), InsertResult::Inserted);
+    if !pages.sick.contains(&range(&pages.session, &pages.keyspace, &fresh.head.slug)) {
+        assert_eq!(store.insert_if_absent(fresh, None).await.unwrap(), InsertResult::Inserted);
     }
     assert!(readers.iter().all(|reader| !reader.is_finished()), "no node answers for the hot pages");
     for task in readers.into_iter().chain(writers) {
@@ -202,7 +202,7 @@ async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who
             if number >= reads {
                 return answers;
             }
-            answers.push(read(&mut *connection, &pages[number % pages.len()].slug).await);
+            answers.push(read(&mut *connection, &pages[number % pages.len()].head.slug).await);
         }
     });
     let answers = join_all(clients).await.concat();

@@ -21,15 +21,15 @@ async fn each_read_of_a_head_that_a_server_wrote_with_a_clock_ahead_is_counted_a
     let counted = || metrics.future_times.get_or_create(&ClockLabels { clock: "database" }).get();
 
     let page = Arc::new(page("text"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
-    store.head(&page.slug).await.unwrap();
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    store.head(&page.head.slug).await.unwrap();
     assert_eq!(counted(), 0);
 
     let an_hour_ahead =
         SystemClock::wall_time().get() * 1000 + i64::try_from(Duration::from_hours(1).as_micros()).unwrap();
     let cql = format!("UPDATE {keyspace}.pages USING TIMESTAMP ? SET version = 1 WHERE slug = ?");
-    session.query_unpaged(cql, (an_hour_ahead, page.slug.as_str())).await.unwrap();
-    store.head(&page.slug).await.unwrap();
-    store.lookup(&page.slug).await.unwrap();
+    session.query_unpaged(cql, (an_hour_ahead, page.head.slug.as_str())).await.unwrap();
+    store.head(&page.head.slug).await.unwrap();
+    store.lookup(&page.head.slug).await.unwrap();
     assert_eq!(counted(), 2);
 }

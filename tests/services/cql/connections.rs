@@ -26,6 +26,6 @@ async fn a_rack_without_nodes_is_refused_by_name_and_another_is_used() {
 
     let store = connecting(&rack).await.unwrap();
     let page = Arc::new(page("text"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
-    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }

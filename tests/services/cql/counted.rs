@@ -35,14 +35,14 @@ async fn what_runs_and_what_is_refused_or_sent_again_is_counted_for_reads_and_fo
     let mut proxied = Proxied { store: Arc::clone(&store), proxy };
 
     let (first, second) = (Arc::new(page("first text")), Arc::new(page("second text")));
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "first text").await;
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug, "first text").await;
     let (running, refused, _) = counted(&metrics);
     assert_eq!((running, refused), ([0, 0], [0, 0]));
     let (inserting, inserted) = (Arc::clone(&store), first.clone());
-    let inserting = tokio::spawn(async move { inserting.insert_if_absent(inserted).await });
+    let inserting = tokio::spawn(async move { inserting.insert_if_absent(inserted, None).await });
     looked.recv().await.unwrap();
     assert_eq!(counted(&metrics).0, [0, 1]);
-    let refused = store.insert_if_absent(second.clone()).await;
+    let refused = store.insert_if_absent(second.clone(), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     let (running, refused, retries) = counted(&metrics);
     assert_eq!((running, refused), ([0, 1], [0, 1]));
@@ -54,22 +54,22 @@ async fn what_runs_and_what_is_refused_or_sent_again_is_counted_for_reads_and_fo
 
     let (tell, mut reading) = tokio::sync::mpsc::unbounded_channel();
     let slow = RequestReaction::delay(Duration::from_millis(400)).with_feedback_when_performed(tell);
-    proxied.rules(vec![RequestRule(requests_with(first.slug.as_str()), slow)], Vec::new());
+    proxied.rules(vec![RequestRule(requests_with(first.head.slug.as_str()), slow)], Vec::new());
     let looking = tokio::spawn({
-        let (store, slug) = (Arc::clone(&store), first.slug.clone());
+        let (store, slug) = (Arc::clone(&store), first.head.slug.clone());
         async move { store.lookup(&slug).await }
     });
     reading.recv().await.unwrap();
     assert_eq!(counted(&metrics).0, [1, 0]);
-    let refused = store.lookup(&second.slug).await;
+    let refused = store.lookup(&second.head.slug).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     assert_eq!(counted(&metrics).1, [1, 1]);
     assert_eq!(looking.await.unwrap().unwrap(), Lookup::Active(first.clone()));
 
     let before = counted(&metrics).2;
     let refuse = RequestReaction::forge_with_error(example_db_errors::server_error());
-    proxied.rules(vec![RequestRule(next_request_with(first.slug.as_str()), refuse)], Vec::new());
-    assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Active(first));
+    proxied.rules(vec![RequestRule(next_request_with(first.head.slug.as_str()), refuse)], Vec::new());
+    assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first));
     let after = counted(&metrics);
     assert_eq!(after.0, [0, 0]);
     assert!(after.2 > before, "the read was sent again");

@@ -16,16 +16,16 @@ use crate::support::pages::{edited, page};
 async fn what_cannot_be_answered_in_time_is_not_sent_and_what_is_not_answered_ends_in_time() {
     let mut proxied = proxied(PATIENT).await;
     let page = Arc::new(page("first"));
-    assert_eq!(proxied.store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(proxied.store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     let edit = || Record::Active(edited(&page, "second"));
 
     let mut traffic = Traffic::of(&mut proxied);
     let store = Arc::clone(&proxied.store);
     let too_late = store.compare_and_set(page.head.version, edit(), Some(Instant::now())).await;
     assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
-    assert_eq!(traffic.take_those_with(&[page.slug.as_str()]).requests, 0);
+    assert_eq!(traffic.take_those_with(&[page.head.slug.as_str()]).requests, 0);
 
-    let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
+    let silence = RequestRule(requests_with(page.head.slug.as_str()), RequestReaction::drop_frame());
     proxied.rules(vec![silence], Vec::new());
     let began = Instant::now();
     let needed_by = Some(began + Duration::from_secs(1));
@@ -33,5 +33,5 @@ async fn what_cannot_be_answered_in_time_is_not_sent_and_what_is_not_answered_en
     assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
     assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
     proxied.rules(Vec::new(), Vec::new());
-    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }

@@ -55,8 +55,8 @@ async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
     migrate(&settings, &Random::System).await.expect("the login exists");
     let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
     let page = Arc::new(page("secret"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
-    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }
 
 #[tokio::test]

@@ -18,11 +18,11 @@ async fn a_title_that_is_cleared_and_links_that_are_gone_leave_nothing() {
     first.head.link_origins = vec!["https://a.example".to_owned()];
     first.text.language = Language::from_code("de");
     let mut next = (*edited(&first, "next")).clone();
-    next.title = None;
+    next.head.title = None;
     let (first, next) = (Arc::new(first), Arc::new(next));
-    store.insert_if_absent(first.clone()).await.unwrap();
-    store.compare_and_set(first.version, Record::Active(next.clone())).await.unwrap();
-    assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Active(next));
+    store.insert_if_absent(first.clone(), None).await.unwrap();
+    store.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
+    assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,16 +32,18 @@ async fn of_many_writers_that_read_and_set_no_update_is_lost() {
     // Two sessions, like those of two replicas.
     let stores = [store().await, store().await];
     let first = Arc::new(page("0"));
-    stores[0].insert_if_absent(first.clone()).await.unwrap();
+    stores[0].insert_if_absent(first.clone(), None).await.unwrap();
     let writers = (0..WRITERS).map(|writer| {
-        let (store, slug) = (stores[usize::try_from(writer % 2).unwrap()].clone(), first.slug.clone());
+        let (store, slug) = (stores[usize::try_from(writer % 2).unwrap()].clone(), first.head.slug.clone());
         tokio::spawn(async move {
             let mut written = 0;
             while written < WRITES {
                 let Lookup::Active(page) = store.lookup(&slug).await.unwrap() else { panic!("the page is there") };
-                let count: u64 = page.content.as_str().parse().unwrap();
+                let count: u64 = page.text.content.as_str().parse().unwrap();
                 let next = edited(&page, &(count + 1).to_string());
-                if store.compare_and_set(page.version, Record::Active(next)).await.unwrap() == CasResult::Swapped {
+                if store.compare_and_set(page.head.version, Record::Active(next), None).await.unwrap()
+                    == CasResult::Swapped
+                {
                     written += 1;
                 }
             }
@@ -50,9 +52,9 @@ async fn of_many_writers_that_read_and_set_no_update_is_lost() {
     for writer in join_all(writers).await {
         writer.unwrap();
     }
-    let Lookup::Active(page) = stores[1].lookup(&first.slug).await.unwrap() else { panic!("the page is there") };
-    assert_eq!(page.content.as_str(), (WRITERS * WRITES).to_string());
-    assert_eq!(page.version, PageVersion::new(1 + WRITERS * WRITES));
+    let Lookup::Active(page) = stores[1].lookup(&first.head.slug).await.unwrap() else { panic!("the page is there") };
+    assert_eq!(page.text.content.as_str(), (WRITERS * WRITES).to_string());
+    assert_eq!(page.head.version, PageVersion::new(1 + WRITERS * WRITES));
 }
 
 #[tokio::test]
@@ -60,7 +62,7 @@ async fn a_write_is_seen_at_once_through_another_session() {
     let (writing, reading) = (store().await, store().await);
     for round in 0..20 {
         let page = Arc::new(page(&format!("round {round}")));
-        writing.insert_if_absent(page.clone()).await.unwrap();
-        assert_eq!(reading.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+        writing.insert_if_absent(page.clone(), None).await.unwrap();
+        assert_eq!(reading.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
     }
 }

@@ -25,7 +25,7 @@ use crate::support::scans::{all, of};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
     let page = Arc::new(page("a text"));
-    store.insert_if_absent(page.clone()).await.unwrap();
+    store.insert_if_absent(page.clone(), None).await.unwrap();
     page
 }
 
@@ -36,7 +36,7 @@ fn takedown() -> Takedown {
 async fn taken_down(store: &CqlStore) -> Tombstone {
     let page = inserted(store).await;
     let tombstone = page.head.taken_down(takedown(), UnixMillis::new(CREATED + 5));
-    let swapped = store.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    let swapped = store.compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped);
     tombstone
 }
@@ -157,7 +157,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     let taken = taken_down(&store).await;
     let page = inserted(&store).await;
     let deleted = page.head.tombstone(UnixMillis::new(CREATED + 7));
-    store.compare_and_set(page.version, Record::Deleted(deleted.clone())).await.unwrap();
+    store.compare_and_set(page.head.version, Record::Deleted(deleted.clone()), None).await.unwrap();
     let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
     for records in [1, 2, 100] {
         let found = all(&ledger, of(records)).await;
@@ -172,7 +172,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     // As if one had ended before that: the page is there.
     let there = inserted(&store).await;
     let begin = format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, 0)");
-    session.query_unpaged(begin, (there.slug.as_str(),)).await.unwrap();
+    session.query_unpaged(begin, (there.head.slug.as_str(),)).await.unwrap();
     assert_eq!(all(&ledger, ScanLimit::DEFAULT).await, expected.clone().into());
     let kept = format!("SELECT deleted_at FROM {keyspace}.deletions WHERE slug = ?");
     let answer = session.query_unpaged(kept, (deleted.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();

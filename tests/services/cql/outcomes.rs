@@ -21,33 +21,34 @@ const GIVING_UP_SOON: CqlTimeouts = CqlTimeouts { attempt: Duration::from_millis
 
 async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     page
 }
 
 fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<CasResult, StoreError>> {
     let store = proxied.store.clone();
-    tokio::spawn(async move { store.compare_and_set(expected, next).await })
+    tokio::spawn(async move { store.compare_and_set(expected, next, None).await })
 }
 
 /// Inserts, replaces and deletes a page, each after `lie`, and expects that each is done once.
 async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
-    assert_eq!(proxied.store.insert_if_absent(first.clone()).await.unwrap(), InsertResult::Inserted);
-    assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Active(first.clone()));
+    assert_eq!(proxied.store.insert_if_absent(first.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
-    let swapped = proxied.store.compare_and_set(first.version, Record::Active(next.clone())).await.unwrap();
+    let swapped = proxied.store.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped);
-    assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Active(next.clone()));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
 
     let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
-    let swapped = proxied.store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    let swapped =
+        proxied.store.compare_and_set(next.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped);
-    assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
@@ -69,7 +70,7 @@ async fn a_write_whose_connection_breaks_before_the_answer_is_done() {
 #[tokio::test]
 async fn a_write_that_never_arrived_is_sent_again() {
     let swallow = |proxied: &mut Proxied, page: &Page| {
-        let rule = RequestRule(next_write_of(&page.slug), RequestReaction::drop_frame());
+        let rule = RequestRule(next_write_of(&page.head.slug), RequestReaction::drop_frame());
         proxied.rules(vec![rule], Vec::new());
     };
     every_write_is_done_once(proxied(GIVING_UP_SOON).await, swallow).await;
@@ -82,7 +83,7 @@ async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
     let delay = |proxied: &mut Proxied, page: &Page| {
         let late = |after| {
             let delayed = RequestReaction::delay(GIVING_UP_SOON.attempt * after / 4);
-            RequestRule(next_write_of(&page.slug), delayed)
+            RequestRule(next_write_of(&page.head.slug), delayed)
         };
         proxied.rules(vec![late(6), late(3)], Vec::new());
     };
@@ -93,7 +94,7 @@ async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
 async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() {
     let refuse = |proxied: &mut Proxied, page: &Page| {
         let timeout = RequestReaction::forge_with_error(paxos_timeout());
-        proxied.rules(vec![RequestRule(next_write_of(&page.slug), timeout)], Vec::new());
+        proxied.rules(vec![RequestRule(next_write_of(&page.head.slug), timeout)], Vec::new());
     };
     every_write_is_done_once(proxied(PATIENT).await, refuse).await;
 }
@@ -102,7 +103,7 @@ async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() 
 async fn a_write_that_a_node_refused_for_now_is_sent_again() {
     let refuse = |proxied: &mut Proxied, page: &Page| {
         let starting = RequestReaction::forge_with_error(DbError::IsBootstrapping);
-        proxied.rules(vec![RequestRule(next_write_of(&page.slug), starting)], Vec::new());
+        proxied.rules(vec![RequestRule(next_write_of(&page.head.slug), starting)], Vec::new());
     };
     every_write_is_done_once(proxied(PATIENT).await, refuse).await;
 }
@@ -112,21 +113,25 @@ async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) 
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
     let ours = edited(&first, "our text");
-    let mut looked = proxied.apply_the_next_write_in_secret(&first.slug, "our text").await;
-    let setting = setting(&proxied, first.version, Record::Active(ours.clone()));
+    let mut looked = proxied.apply_the_next_write_in_secret(&first.head.slug, "our text").await;
+    let setting = setting(&proxied, first.head.version, Record::Active(ours.clone()));
     looked.recv().await.unwrap();
 
     let mut page = ours;
     for round in 0..others {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped = other.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
+        let swapped = other.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
         assert_eq!(swapped, CasResult::Swapped, "ours was applied");
         page = next;
     }
     proxied.be_honest();
     let outcome = setting.await.unwrap();
-    assert_eq!(other.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()), "nothing was written after them");
-    (outcome, page.version)
+    assert_eq!(
+        other.lookup(&page.head.slug).await.unwrap(),
+        Lookup::Active(page.clone()),
+        "nothing was written after them"
+    );
+    (outcome, page.head.version)
 }
 
 #[tokio::test]
@@ -147,62 +152,62 @@ async fn after_sixteen_later_writes_the_outcome_stays_unknown() {
 async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text").await;
-    let setting = setting(&proxied, first.version, Record::Active(edited(&first, "our text")));
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug, "our text").await;
+    let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let theirs = edited(&first, "their text");
-    other.compare_and_set(first.version, Record::Active(theirs.clone())).await.unwrap();
+    other.compare_and_set(first.head.version, Record::Active(theirs.clone()), None).await.unwrap();
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
-    assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Active(theirs));
+    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
 #[tokio::test]
 async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text").await;
-    let setting = setting(&proxied, first.version, Record::Active(edited(&first, "our text")));
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug, "our text").await;
+    let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 9));
-    other.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    other.compare_and_set(first.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
-    assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
 async fn an_insert_of_unknown_outcome_is_known_by_its_key_however_often_the_page_was_changed() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let ours = Arc::new(page("our text"));
-    let mut looked = proxied.apply_the_next_write_in_secret(&ours.slug, "our text").await;
+    let mut looked = proxied.apply_the_next_write_in_secret(&ours.head.slug, "our text").await;
     let (store, inserting) = (proxied.store.clone(), ours.clone());
-    let inserting = tokio::spawn(async move { store.insert_if_absent(inserting).await });
+    let inserting = tokio::spawn(async move { store.insert_if_absent(inserting, None).await });
     looked.recv().await.unwrap();
     let mut page = ours;
     for round in 0..17 {
         let next = edited(&page, &format!("another text {round}"));
-        other.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
+        other.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
         page = next;
     }
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
-    assert_eq!(other.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(other.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }
 
 #[tokio::test]
 async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let ours = Arc::new(page("our text"));
-    let theirs = Arc::new(page_at(ours.slug.clone(), "their text"));
-    let mut looked = proxied.swallow_the_next_write(&ours.slug, "our text").await;
+    let theirs = Arc::new(page_at(ours.head.slug.clone(), "their text"));
+    let mut looked = proxied.swallow_the_next_write(&ours.head.slug, "our text").await;
     let store = proxied.store.clone();
-    let inserting = tokio::spawn(async move { store.insert_if_absent(ours).await });
+    let inserting = tokio::spawn(async move { store.insert_if_absent(ours, None).await });
     looked.recv().await.unwrap();
-    assert_eq!(other.insert_if_absent(theirs.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(other.insert_if_absent(theirs.clone(), None).await.unwrap(), InsertResult::Inserted);
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken);
-    assert_eq!(other.lookup(&theirs.slug).await.unwrap(), Lookup::Active(theirs));
+    assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
 /// Every error that a server can answer to a write, and whether the write is then certainly not done.
@@ -239,15 +244,14 @@ async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_i
     let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let answers = answers();
     let pages: Vec<_> = answers.iter().map(|_| Arc::new(page("text"))).collect();
-    let rules = pages
-        .iter()
-        .zip(&answers)
-        .map(|(page, (error, _))| RequestRule(writes_of(&page.slug), RequestReaction::forge_with_error(error.clone())));
+    let rules = pages.iter().zip(&answers).map(|(page, (error, _))| {
+        RequestRule(writes_of(&page.head.slug), RequestReaction::forge_with_error(error.clone()))
+    });
     proxied.rules(rules.collect(), Vec::new());
     let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
         let store = proxied.store.clone();
         async move {
-            match store.insert_if_absent(page.clone()).await {
+            match store.insert_if_absent(page.clone(), None).await {
                 Err(StoreError::Unavailable(_)) if *is_certain => {}
                 Err(StoreError::OutcomeUnknown(_)) if !is_certain => {}
                 outcome => panic!("{error}: {outcome:?}"),
@@ -262,20 +266,20 @@ async fn an_error_before_the_head_is_written_changes_nothing() {
     let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let pages: Vec<_> = answers().into_iter().map(|(error, _)| (Arc::new(page("text")), error)).collect();
     let rules = pages.iter().map(|(page, error)| {
-        RequestRule(requests_with(page.slug.as_str()), RequestReaction::forge_with_error(error.clone()))
+        RequestRule(requests_with(page.head.slug.as_str()), RequestReaction::forge_with_error(error.clone()))
     });
     proxied.rules(rules.collect(), Vec::new());
     join_all(pages.iter().map(|(page, error)| {
         let store = proxied.store.clone();
         async move {
-            let outcome = store.insert_if_absent(page.clone()).await;
+            let outcome = store.insert_if_absent(page.clone(), None).await;
             assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{error}: {outcome:?}");
         }
     }))
     .await;
     proxied.be_honest();
     for (page, _) in pages {
-        assert_eq!(proxied.store.lookup(&page.slug).await.unwrap(), Lookup::Absent);
+        assert_eq!(proxied.store.lookup(&page.head.slug).await.unwrap(), Lookup::Absent);
     }
 }
 
@@ -292,8 +296,8 @@ async fn a_lookup_that_a_node_could_not_answer_is_sent_again() {
     ];
     for error in errors {
         let refuse = RequestReaction::forge_with_error(error);
-        proxied.rules(vec![RequestRule(next_request_with(page.slug.as_str()), refuse)], Vec::new());
-        assert_eq!(proxied.store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
+        proxied.rules(vec![RequestRule(next_request_with(page.head.slug.as_str()), refuse)], Vec::new());
+        assert_eq!(proxied.store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page.clone()));
     }
 }
 
@@ -303,17 +307,17 @@ async fn what_the_database_refuses_because_it_has_too_much_to_do_is_not_sent_aga
     let page = inserted(&proxied.store, "text").await;
     let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let refuse = || RequestReaction::forge_with_error(example_db_errors::overloaded());
-    let refused = RequestRule(requests_with(page.slug.as_str()), refuse().with_feedback_when_performed(tell));
+    let refused = RequestRule(requests_with(page.head.slug.as_str()), refuse().with_feedback_when_performed(tell));
     proxied.rules(vec![refused], Vec::new());
-    let found = proxied.store.lookup(&page.slug).await;
+    let found = proxied.store.lookup(&page.head.slug).await;
     assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
     assert_eq!(std::iter::from_fn(|| sent.try_recv().ok()).count(), 1, "the read of the head");
 
     let next = Arc::new(crate::support::pages::page("another text"));
     let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
-    let refused = RequestRule(writes_of(&next.slug), refuse().with_feedback_when_performed(tell));
+    let refused = RequestRule(writes_of(&next.head.slug), refuse().with_feedback_when_performed(tell));
     proxied.rules(vec![refused], Vec::new());
-    let inserted = proxied.store.insert_if_absent(next.clone()).await;
+    let inserted = proxied.store.insert_if_absent(next.clone(), None).await;
     // It could have been decided before it was refused, and its effect could not be seen yet.
     assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
     assert_eq!(std::iter::from_fn(|| sent.try_recv().ok()).count(), 1, "the write of the head");
@@ -322,7 +326,7 @@ async fn what_the_database_refuses_because_it_has_too_much_to_do_is_not_sent_aga
 #[tokio::test]
 async fn when_every_request_fails_at_most_a_tenth_is_sent_again_besides_those_that_were_saved() {
     let mut proxied = proxied(PATIENT).await;
-    let slug = page("text").slug;
+    let slug = page("text").head.slug;
     let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let fail = RequestReaction::forge_with_error(example_db_errors::unavailable());
     proxied.rules(vec![RequestRule(requests_with(slug.as_str()), fail.with_feedback_when_performed(tell))], Vec::new());
@@ -339,7 +343,7 @@ async fn when_every_request_fails_at_most_a_tenth_is_sent_again_besides_those_th
 #[tokio::test]
 async fn a_lookup_that_no_node_answers_is_unavailable() {
     let mut proxied = proxied(PATIENT).await;
-    let slug = page("text").slug;
+    let slug = page("text").head.slug;
     let refuse = RequestReaction::forge_with_error(example_db_errors::unavailable());
     proxied.rules(vec![RequestRule(requests_with(slug.as_str()), refuse)], Vec::new());
     let found = proxied.store.lookup(&slug).await;
@@ -351,19 +355,19 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
     let limits = CqlTimeouts { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let page = Arc::new(page("text"));
-    let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
+    let silence = RequestRule(requests_with(page.head.slug.as_str()), RequestReaction::drop_frame());
     proxied.rules(vec![silence], Vec::new());
-    let found = proxied.store.lookup(&page.slug).await;
+    let found = proxied.store.lookup(&page.head.slug).await;
     assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
-    let inserted = proxied.store.insert_if_absent(page.clone()).await;
+    let inserted = proxied.store.insert_if_absent(page.clone(), None).await;
     assert!(matches!(inserted, Err(StoreError::Unavailable(_))), "nothing but a text was sent: {inserted:?}");
-    let silence = RequestRule(writes_of(&page.slug), RequestReaction::drop_frame());
+    let silence = RequestRule(writes_of(&page.head.slug), RequestReaction::drop_frame());
     let silent_reads = RequestRule(
-        requests_with(page.slug.as_str()).and(Condition::not(requests_with("text"))),
+        requests_with(page.head.slug.as_str()).and(Condition::not(requests_with("text"))),
         RequestReaction::drop_frame(),
     );
     proxied.rules(vec![silence, silent_reads], Vec::new());
-    let inserted = proxied.store.insert_if_absent(page).await;
+    let inserted = proxied.store.insert_if_absent(page, None).await;
     assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
 }
 
@@ -372,13 +376,13 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
     let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "first text").await;
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug, "first text").await;
     let store = proxied.store.clone();
-    let inserting = tokio::spawn(async move { store.insert_if_absent(Arc::new(first)).await });
+    let inserting = tokio::spawn(async move { store.insert_if_absent(Arc::new(first), None).await });
     looked.recv().await.unwrap();
-    let refused = proxied.store.insert_if_absent(second.clone()).await;
+    let refused = proxied.store.insert_if_absent(second.clone(), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
-    assert_eq!(proxied.store.lookup(&second.slug).await.unwrap(), Lookup::Absent);
+    assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), Lookup::Absent);
 }

@@ -57,8 +57,8 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
             ("state", TEXT, old(b"active")),
         ]);
         let page = Arc::new(page("text"));
-        proxied.rules(vec![RequestRule(writes_of(&page.slug), answering(answer))], Vec::new());
-        assert_eq!(proxied.store.insert_if_absent(page).await.unwrap(), inserted);
+        proxied.rules(vec![RequestRule(writes_of(&page.head.slug), answering(answer))], Vec::new());
+        assert_eq!(proxied.store.insert_if_absent(page, None).await.unwrap(), inserted);
     }
 }
 
@@ -66,7 +66,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
 async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
     let mut proxied = proxied(PATIENT).await;
     let first = page("first");
-    proxied.store.insert_if_absent(Arc::new(first.clone())).await.unwrap();
+    proxied.store.insert_if_absent(Arc::new(first.clone()), None).await.unwrap();
     let replaced = Record::Active(edited(&first, "next"));
     let buried = Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED)));
     // Whether it was applied, and the version of the row if there was one.
@@ -76,13 +76,13 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
         let version = version.map(i64::to_be_bytes);
         let answer = one_row(&[
             ("[applied]", BOOLEAN, Some(&[u8::from(applied)])),
-            ("slug", TEXT, version.map(|_| first.slug.as_str().as_bytes())),
+            ("slug", TEXT, version.map(|_| first.head.slug.as_str().as_bytes())),
             ("state", TEXT, version.map(|_| b"active".as_slice())),
             ("version", BIGINT, version.as_ref().map(<[u8; 8]>::as_slice)),
         ]);
-        proxied.rules(vec![RequestRule(writes_of(&first.slug), answering(answer))], Vec::new());
+        proxied.rules(vec![RequestRule(writes_of(&first.head.slug), answering(answer))], Vec::new());
         for next in [replaced.clone(), buried.clone()] {
-            assert_eq!(proxied.store.compare_and_set(first.version, next).await.unwrap(), swapped);
+            assert_eq!(proxied.store.compare_and_set(first.head.version, next, None).await.unwrap(), swapped);
         }
     }
 }

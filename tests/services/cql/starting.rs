@@ -41,13 +41,13 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
         serving.set(store.await.unwrap());
     });
     while told.recv().await.unwrap() != Progress::Schema(SchemaState::Missing) {}
-    let early = awaited.insert_if_absent(Arc::new(page("text"))).await;
+    let early = awaited.insert_if_absent(Arc::new(page("text")), None).await;
     assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
 
     migrate(&settings, &Random::System).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
-    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(awaited.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -81,7 +81,7 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, &center, &newer, times, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
-    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, &center, &newest, times, &Random::System).await.unwrap();
@@ -98,12 +98,12 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     migrate(&settings, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
     let before = Arc::new(page("before"));
-    store.insert_if_absent(before.clone()).await.unwrap();
+    store.insert_if_absent(before.clone(), None).await.unwrap();
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let after = Arc::new(page("after"));
-    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(after.clone(), None).await.unwrap(), InsertResult::Inserted);
     for page in [before, after] {
-        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
+        assert_eq!(store.lookup(&page.head.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
     }
     drop_keyspace(&session, &keyspace).await;
 }

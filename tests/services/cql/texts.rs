@@ -36,7 +36,7 @@ pub(super) async fn insert_text(session: &Session, keyspace: &str, slug: &Slug, 
 
 async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     page
 }
 
@@ -52,13 +52,13 @@ async fn a_new_title_leaves_the_text_where_it_is() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let first = inserted(&store, "the text").await;
     for round in 0..3 {
-        let page = found(&store, &first.slug).await;
+        let page = found(&store, &first.head.slug).await;
         let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
         let next = with_head(&page, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED)));
-        let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
+        let swapped = store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
         assert_eq!(swapped, CasResult::Swapped);
-        assert_eq!(found(&store, &first.slug).await, next);
-        assert_eq!(texts(&session, keyspace, &first.slug).await, [(1, "the text".to_owned())]);
+        assert_eq!(found(&store, &first.head.slug).await, next);
+        assert_eq!(texts(&session, keyspace, &first.head.slug).await, [(1, "the text".to_owned())]);
     }
 }
 
@@ -67,8 +67,8 @@ async fn a_text_that_was_replaced_is_gone() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let first = inserted(&store, "the old text").await;
     let next = edited(&first, "the new text");
-    store.compare_and_set(first.version, Record::Active(next)).await.unwrap();
-    assert_eq!(texts(&session, keyspace, &first.slug).await, [(2, "the new text".to_owned())]);
+    store.compare_and_set(first.head.version, Record::Active(next), None).await.unwrap();
+    assert_eq!(texts(&session, keyspace, &first.head.slug).await, [(2, "the new text".to_owned())]);
 }
 
 #[tokio::test]
@@ -76,15 +76,15 @@ async fn the_text_of_a_write_that_lost_is_gone() {
     let (session, keyspace) = (session().await, migrated_keyspace().await);
     let (store, other) = (store().await, store().await);
     let first = inserted(&store, "first").await;
-    other.head(&first.slug).await.unwrap();
+    other.head(&first.head.slug).await.unwrap();
     let won = edited(&first, "won");
-    store.compare_and_set(first.version, Record::Active(won)).await.unwrap();
+    store.compare_and_set(first.head.version, Record::Active(won), None).await.unwrap();
     // This store still knows the first head, so its write is refused only by its condition.
     let lost = Record::Active(edited(&first, "lost"));
-    assert_eq!(other.compare_and_set(first.version, lost).await.unwrap(), CasResult::Stale);
-    let taken = Arc::new(page_at(first.slug.clone(), "taken"));
-    assert_eq!(other.insert_if_absent(taken).await.unwrap(), InsertResult::SlugTaken);
-    assert_eq!(texts(&session, keyspace, &first.slug).await, [(2, "won".to_owned())]);
+    assert_eq!(other.compare_and_set(first.head.version, lost, None).await.unwrap(), CasResult::Stale);
+    let taken = Arc::new(page_at(first.head.slug.clone(), "taken"));
+    assert_eq!(other.insert_if_absent(taken, None).await.unwrap(), InsertResult::SlugTaken);
+    assert_eq!(texts(&session, keyspace, &first.head.slug).await, [(2, "won".to_owned())]);
 }
 
 #[tokio::test]
@@ -92,14 +92,14 @@ async fn no_text_of_a_deleted_page_can_be_read_even_if_it_arrives_late_from_a_cl
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let first = inserted(&store, "the text").await;
     let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 5));
-    store.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    assert_eq!(texts(&session, keyspace, &first.slug).await, []);
+    store.compare_and_set(first.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    assert_eq!(texts(&session, keyspace, &first.head.slug).await, []);
     for ahead in [0, Duration::from_mins(1).as_micros(), Duration::from_hours(23).as_micros()] {
         let written_at = CREATED * 1000 + i64::try_from(ahead).unwrap();
-        insert_text(&session, keyspace, &first.slug, "late", written_at).await;
-        assert_eq!(texts(&session, keyspace, &first.slug).await, [], "{ahead}");
+        insert_text(&session, keyspace, &first.head.slug, "late", written_at).await;
+        assert_eq!(texts(&session, keyspace, &first.head.slug).await, [], "{ahead}");
     }
-    assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_create_that_dies_before_its_head_leaves_the_slug_free() {
     assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Absent);
     assert_eq!(store.head(&slug).await.unwrap(), Lookup::Absent);
     let page = Arc::new(page_at(slug.clone(), "ours"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     assert_eq!(found(&store, &slug).await, page);
 }
 
@@ -119,8 +119,8 @@ async fn a_page_whose_text_was_lost_is_unreadable() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let page = inserted(&store, "the text").await;
     let cql = format!("DELETE FROM {keyspace}.pages USING TIMESTAMP ? WHERE slug = ? AND text_version = 1");
-    session.query_unpaged(cql, (CREATED * 1000 + 1, page.slug.as_str())).await.unwrap();
-    let found = store.lookup(&page.slug).await;
+    session.query_unpaged(cql, (CREATED * 1000 + 1, page.head.slug.as_str())).await.unwrap();
+    let found = store.lookup(&page.head.slug).await;
     assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");
 }
 
@@ -130,20 +130,21 @@ async fn a_text_that_is_replaced_between_the_two_reads_is_read_again_from_the_he
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first").await;
     let cql = format!("SELECT current_text_nonce FROM {}.pages WHERE slug = ?", migrated_keyspace().await);
-    let answer = session().await.query_unpaged(cql, (first.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+    let answer =
+        session().await.query_unpaged(cql, (first.head.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
     let (nonce,) = answer.first_row::<(Vec<u8>,)>().unwrap();
     // Only a read of the text has its nonce.
-    let reads_text = requests_with(first.slug.as_str())
+    let reads_text = requests_with(first.head.slug.as_str())
         .and(Condition::BodyContainsCaseSensitive(nonce.as_slice().into()))
         .and(Condition::TrueForLimitedTimes(1));
     let (tell, mut reading) = tokio::sync::mpsc::unbounded_channel();
     let slow = RequestReaction::delay(Duration::from_millis(500)).with_feedback_when_performed(tell);
     proxied.rules(vec![RequestRule(reads_text, slow)], Vec::new());
-    let (store, slug) = (proxied.store.clone(), first.slug.clone());
+    let (store, slug) = (proxied.store.clone(), first.head.slug.clone());
     let lookup = tokio::spawn(async move { store.lookup(&slug).await });
     reading.recv().await.unwrap();
     let next = edited(&first, "next");
-    other.compare_and_set(first.version, Record::Active(next.clone())).await.unwrap();
+    other.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
     assert_eq!(lookup.await.unwrap().unwrap(), Lookup::Active(next));
 }
 
@@ -162,14 +163,14 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     let kept = inserted(&store, "kept").await;
     let deleted = inserted(&store, "deleted").await;
     let tombstone = deleted.head.tombstone(UnixMillis::new(CREATED + 5));
-    store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    store.compare_and_set(deleted.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
     let (orphan, young) = (slug(), slug());
     let now = plan(false).now.get() * 1000;
-    insert_text(&session, &keyspace, &kept.slug, "replaced", CREATED * 1000).await;
+    insert_text(&session, &keyspace, &kept.head.slug, "replaced", CREATED * 1000).await;
     insert_text(&session, &keyspace, &orphan, "orphan", CREATED * 1000).await;
     insert_text(&session, &keyspace, &young, "young", now - 1).await;
     // Its clock was days ahead.
-    insert_text(&session, &keyspace, &deleted.slug, "late", CREATED * 1000 + 2 * 24 * 3_600_000_000).await;
+    insert_text(&session, &keyspace, &deleted.head.slug, "late", CREATED * 1000 + 2 * 24 * 3_600_000_000).await;
 
     // The keys: two of the kept page, one for each other slug.
     let found = SweepReport { read: 5, unnamed: 2, headless: 1, dry_run: true };
@@ -180,11 +181,11 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     let again = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
     assert_eq!((again.unnamed, again.headless), (0, 0));
 
-    assert_eq!(texts(&session, &keyspace, &kept.slug).await, [(1, "kept".to_owned())]);
-    assert_eq!(texts(&session, &keyspace, &deleted.slug).await, []);
+    assert_eq!(texts(&session, &keyspace, &kept.head.slug).await, [(1, "kept".to_owned())]);
+    assert_eq!(texts(&session, &keyspace, &deleted.head.slug).await, []);
     assert_eq!(texts(&session, &keyspace, &orphan).await, []);
     assert_eq!(texts(&session, &keyspace, &young).await.len(), 1, "its head may be on its way");
-    assert_eq!(store.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept));
-    assert_eq!(store.lookup(&deleted.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(store.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept));
+    assert_eq!(store.lookup(&deleted.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
     drop_keyspace(&session, &keyspace).await;
 }

@@ -38,15 +38,15 @@ async fn found(store: &CqlStore, slug: &str) -> Arc<Page> {
 /// Replaces the text of a page as another replica does.
 pub(crate) async fn change_behind_its_back(other: &CqlStore, slug: &str, content: &str) {
     let page = found(other, slug).await;
-    let swapped = other.compare_and_set(page.version, Record::Active(edited(&page, content))).await;
+    let swapped = other.compare_and_set(page.head.version, Record::Active(edited(&page, content)), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
 }
 
 /// Deletes a page as another replica does.
 pub(crate) async fn delete_behind_its_back(other: &CqlStore, slug: &str) {
     let page = found(other, slug).await;
-    let tombstone = page.head.tombstone(UnixMillis::new(page.updated_at.get() + 1));
-    let swapped = other.compare_and_set(page.version, Record::Deleted(tombstone)).await;
+    let tombstone = page.head.tombstone(UnixMillis::new(page.head.updated_at.get() + 1));
+    let swapped = other.compare_and_set(page.head.version, Record::Deleted(tombstone), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
 }
 
@@ -127,7 +127,7 @@ async fn writers_of_one_page_in_one_replica_lose_no_conditional_write_to_each_ot
         assert_eq!(conditional, together.done, "a conditional write was lost to a writer of the same replica");
     }
     if together.refused + apart.refused == 0 {
-        let version = found(&one.store, &slug).await.version.get();
+        let version = found(&one.store, &slug).await.head.version.get();
         assert_eq!(version, 1 + u64::try_from(alone.done + together.done + apart.done).unwrap());
     }
 }

@@ -22,13 +22,14 @@ async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
 
 /// Waits until `store` has `page` or a later version of it.
 async fn until_it_has(store: &CqlStore, page: &Page) {
-    while !matches!(store.lookup(&page.slug).await, Ok(Lookup::Active(found)) if found.version >= page.version) {
+    while !matches!(store.lookup(&page.head.slug).await, Ok(Lookup::Active(found)) if found.head.version >= page.head.version)
+    {
         tokio::time::sleep(AGAIN).await;
     }
 }
 
 async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
-    store.insert_if_absent(Arc::clone(page)).await
+    store.insert_if_absent(Arc::clone(page), None).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,9 +44,9 @@ async fn the_second_datacentre_reads_and_does_not_write() {
     let refused = insert(&east, &Arc::new(page("written in the east"))).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
     let change = edited(&first, "changed in the east");
-    let refused = east.compare_and_set(first.version, Record::Active(change)).await;
+    let refused = east.compare_and_set(first.head.version, Record::Active(change), None).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
-    assert_eq!(west.lookup(&first.slug).await.unwrap(), Lookup::Active(first));
+    assert_eq!(west.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first));
 
     let swept = ring.command("sweep", &["--scylla-datacenter", EAST]).await;
     assert!(swept.code == Some(2) && swept.errors.contains(WEST), "{swept:?}");
@@ -59,7 +60,7 @@ async fn write_until(store: Arc<CqlStore>, is_over: Arc<AtomicBool>) -> Vec<(Ins
         if let Ok(InsertResult::Inserted) = insert(&store, &written).await {
             acknowledged.push((sent, Instant::now(), Arc::clone(&written)));
             let (sent, next) = (Instant::now(), edited(&written, "second"));
-            let changed = store.compare_and_set(written.version, Record::Active(Arc::clone(&next))).await;
+            let changed = store.compare_and_set(written.head.version, Record::Active(Arc::clone(&next)), None).await;
             if let Ok(CasResult::Swapped) = changed {
                 written = next;
                 acknowledged.push((sent, Instant::now(), written));
@@ -80,7 +81,7 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
     assert_eq!(insert(&west, &missed).await.unwrap(), InsertResult::Inserted);
     ring.heal().await;
     let east = Arc::new(ring.store(EAST).await);
-    assert_eq!(east.lookup(&missed.slug).await.unwrap(), Lookup::Absent, "otherwise nothing is to be copied");
+    assert_eq!(east.lookup(&missed.head.slug).await.unwrap(), Lookup::Absent, "otherwise nothing is to be copied");
 
     let is_over = Arc::new(AtomicBool::new(false));
     let [old, new] = [&west, &east].map(|store| tokio::spawn(write_until(Arc::clone(store), Arc::clone(&is_over))));
@@ -98,8 +99,8 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
     let elsewhere = Some(Fenced::Elsewhere(EAST.to_owned()));
     west.fenced().wait_for(|fenced| *fenced == elsewhere).await.unwrap();
     for page in old.iter().chain(&new).map(|(.., page)| page).chain([&missed]) {
-        let Lookup::Active(found) = east.lookup(&page.slug).await.unwrap() else { panic!("a page is lost") };
-        assert!(found.version >= page.version, "an edit is lost");
+        let Lookup::Active(found) = east.lookup(&page.head.slug).await.unwrap() else { panic!("a page is lost") };
+        assert!(found.head.version >= page.head.version, "an edit is lost");
     }
     println!("{} writes in the west, {} in the east, none lost", old.len(), new.len());
 }
@@ -131,8 +132,8 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
     let east = ring.store(EAST).await;
     until(&east, true).await;
     assert_eq!(insert(&east, &Arc::new(page("in the east"))).await.unwrap(), InsertResult::Inserted);
-    assert_eq!(east.lookup(&everywhere.slug).await.unwrap(), Lookup::Active(everywhere));
-    assert_eq!(east.lookup(&alone.slug).await.unwrap(), Lookup::Absent);
+    assert_eq!(east.lookup(&everywhere.head.slug).await.unwrap(), Lookup::Active(everywhere));
+    assert_eq!(east.lookup(&alone.head.slug).await.unwrap(), Lookup::Absent);
     // It reads the fence at a majority of all copies, and one of two is gone. So it has not seen the move.
     let refused = insert(&cautious, &Arc::new(page("in the east by a majority"))).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
@@ -165,6 +166,6 @@ async fn in_a_cut_the_writing_side_goes_on_unless_it_reads_the_fence_at_a_majori
     ring.heal().await;
     assert_eq!(until(&cautious, true).await, None);
     let next = edited(&meanwhile, "after the cut");
-    let swapped = cautious.compare_and_set(meanwhile.version, Record::Active(next)).await;
+    let swapped = cautious.compare_and_set(meanwhile.head.version, Record::Active(next), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
 }

@@ -78,7 +78,12 @@ impl FaultyStore {
         }
     }
 
-    async fn swap(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+    async fn swap(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
         let swapped = self.inner.compare_and_set(expected, next, needed_by).await?;
@@ -126,7 +131,7 @@ impl PageStore for FaultyStore {
         if matches!(self.access(), Access::HeadFirst) {
             return self.inner.page(head).await;
         }
-        let before = self.before(&head.slug).filter(|before| before.state() == head.state());
+        let before = self.before(&head.slug).filter(|before| before.head.state() == head.state());
         if before.is_some() { Ok(before) } else { self.inner.page(head).await }
     }
 
@@ -140,21 +145,21 @@ impl PageStore for FaultyStore {
             return Ok(CasResult::Swapped);
         }
         if self.strikes(Fault::FalseDenial) {
-            self.swap(expected, next).await?;
+            self.swap(expected, next, needed_by).await?;
             return Err(StoreError::Unavailable("planned".into()));
         }
         if self.strikes(Fault::Silence) {
             // The two outcomes alternate.
             if (self.calls.load(Ordering::Relaxed) / RARITY).is_multiple_of(2) {
-                self.swap(expected, next).await?;
+                self.swap(expected, next, needed_by).await?;
             }
             return Err(StoreError::OutcomeUnknown("planned".into()));
         }
         let expected = match (self.fault, self.inner.lookup(next.slug()).await?) {
-            (Fault::UncheckedSwap, Lookup::Active(standing)) => standing.version,
+            (Fault::UncheckedSwap, Lookup::Active(standing)) => standing.head.version,
             _ => expected,
         };
-        self.swap(expected, next).await
+        self.swap(expected, next, needed_by).await
     }
 }
 
@@ -166,7 +171,7 @@ impl ReadsNow for FaultyStore {
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         let known = || self.inner.access().now()?.known_state(slug);
         match self.fault {
-            Fault::StaleState => self.before(slug).map(|page| page.state()).or_else(known),
+            Fault::StaleState => self.before(slug).map(|page| page.head.state()).or_else(known),
             Fault::Silence => known(),
             // Pages that are ready would hide the faults of the store.
             _ => None,
