@@ -37,6 +37,15 @@ pub(super) struct CreatedPage {
     pub(super) created_at: String,
 }
 
+impl CreatedPage {
+    /// This page, with an address and a key that have the form of one. A server may answer anything.
+    pub(super) fn checked(self, server: &Origin) -> Result<Self, ClientError> {
+        let page = PageReference::parse(&self.url, server).map_err(|_| not_handbill(server))?;
+        EditKey::parse(&self.edit_key).map_err(|_| not_handbill(server))?;
+        Ok(Self { url: page.url(), ..self })
+    }
+}
+
 pub(super) struct ReadPage {
     pub(super) texts: PageTexts,
     /// The whole answer.
@@ -64,7 +73,7 @@ impl Api {
     pub(super) async fn create(&self, server: &Origin, title: &str, content: &str) -> Result<CreatedPage, ClientError> {
         let body = json!({"title": title, "content": content});
         let answer = self.call(Method::POST, server, "/api/pages", HeaderMap::new(), Some(&body)).await?;
-        serde_json::from_slice(answer.body()).map_err(|_| not_handbill(server))
+        serde_json::from_slice::<CreatedPage>(answer.body()).map_err(|_| not_handbill(server))?.checked(server)
     }
 
     pub(super) async fn read(&self, page: &PageReference) -> Result<ReadPage, ClientError> {
@@ -110,7 +119,8 @@ impl Api {
             let after = answer.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse().ok());
             match after.map(Duration::from_secs) {
                 Some(after)
-                    if answer.status() == StatusCode::TOO_MANY_REQUESTS && Instant::now() + after <= give_up_at =>
+                    if answer.status() == StatusCode::TOO_MANY_REQUESTS
+                        && Instant::now().checked_add(after).is_some_and(|again| again <= give_up_at) =>
                 {
                     sleep(after).await;
                 }
@@ -189,6 +199,33 @@ pub(super) fn not_handbill(server: &Origin) -> ClientError {
 mod tests {
     use super::*;
     use crate::outbound::tests::{ENDLESS, hostile_server};
+
+    fn page() -> PageReference {
+        PageReference::parse("hello-world-7k2m9xqz", &Origin::parse("http://localhost").unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_time_to_wait_beyond_any_clock_is_not_waited_for() {
+        let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 18446744073709551615\r\nConnection: close\r\n\r\n";
+        let server = Origin::parse(&hostile_server(head, b"{\"message\": \"later\"}", false).await).unwrap();
+        let refused = Api::new(Duration::ZERO).unwrap().read(&PageReference { server, ..page() }).await.err().unwrap();
+        assert!(matches!(refused, ClientError::Limited(_)), "{refused}");
+    }
+
+    #[test]
+    fn a_created_page_has_an_address_and_a_key_or_is_not_believed() {
+        let server = Origin::parse("http://localhost").unwrap();
+        let key = format!("hbk_{}", "a".repeat(43));
+        let created = |url: &str, edit_key: &str| {
+            let created = CreatedPage { url: url.to_owned(), edit_key: edit_key.to_owned(), created_at: String::new() };
+            created.checked(&server).ok().map(|created| created.url)
+        };
+        let own = "https://pages.example/hello-world-7k2m9xqz";
+        assert_eq!(created(&format!("{own}#x"), &key).as_deref(), Some(own));
+        assert_eq!(created(&format!("{own}\n\u{1b}[2J"), &key), None);
+        assert_eq!(created(own, "hbk_"), None);
+        assert_eq!(created("https://pages.example/", &key), None);
+    }
 
     #[tokio::test]
     async fn an_answer_without_an_end_is_given_up_and_the_user_is_told_so() {

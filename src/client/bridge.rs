@@ -172,6 +172,7 @@ impl Bridge {
     fn keep_key(&self, message: &Value, answer: &Value) -> Result<(), ClientError> {
         let created = &answer["result"]["structuredContent"];
         let Ok(created) = serde_json::from_value::<CreatedPage>(created.clone()) else { return Ok(()) };
+        let created = created.checked(&self.server)?;
         let title = message["params"]["arguments"]["title"].as_str().map(str::to_owned);
         keep(&self.keys, &created, title, None)
     }
@@ -210,14 +211,15 @@ impl Bridge {
 
 /// Makes `edit_key` optional in the list of tools, and adds `list_pages`.
 fn describe_kept_keys(answer: &mut Value) {
-    let Some(tools) = answer["result"]["tools"].as_array_mut() else { return };
+    // An error has no tools, and must not get any.
+    let Some(tools) = answer.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for tool in tools.iter_mut() {
         if let Some(key) = tool.pointer_mut("/inputSchema/properties/edit_key/description") {
             *key = json!(
                 "The page's edit key. Leave it out if list_pages shows the page: its key is kept on this machine."
             );
         }
-        if let Some(required) = tool["inputSchema"]["required"].as_array_mut() {
+        if let Some(required) = tool.pointer_mut("/inputSchema/required").and_then(Value::as_array_mut) {
             required.retain(|name| name != "edit_key");
         }
     }
@@ -282,6 +284,18 @@ mod tests {
             let answer = answer_to(method, ENDLESS, zeros, false).await;
             assert!(answer.contains("more than 1048576 bytes"), "{answer}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_the_list_of_tools_without_tools_stays_as_it_is() {
+        let answers: [&'static [u8]; 5] =
+            [br#"{"error":{"code":-32000}}"#, b"[]", br#"{"result":[]}"#, br#""x""#, br#"{"result":{"tools":"x"}}"#];
+        for body in answers {
+            let answer = answer_to("tools/list", ENDLESS, body, false).await;
+            assert_eq!(answer.as_bytes(), body);
+        }
+        let odd = answer_to("tools/list", ENDLESS, br#"{"result":{"tools":["x",{"inputSchema":"x"}]}}"#, false).await;
+        assert!(odd.contains(LIST_PAGES), "{odd}");
     }
 
     #[tokio::test]

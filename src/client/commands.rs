@@ -100,7 +100,14 @@ async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetA
         return print_line(&String::from_utf8_lossy(&read.json));
     }
     let texts = read.texts;
-    print(if html { texts.content_html } else { texts.content }.as_bytes())
+    let text = if html { texts.content_html } else { texts.content };
+    // A stranger wrote the text, and a terminal would obey its escape sequences.
+    print(if io::stdout().is_terminal() { harmless(&text) } else { text }.as_bytes())
+}
+
+/// `text`, with each control character but line breaks and tabs as U+FFFD.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
 fn list(ListArgs { json, keys }: ListArgs) -> Result<(), ClientError> {
@@ -255,4 +262,14 @@ fn print(bytes: &[u8]) -> Result<(), ClientError> {
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(|error| ClientError::Failed(format!("could not write to standard output ({error})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_escape_sequence_of_a_page() {
+        assert_eq!(harmless("a\u{1b}]0;x\u{7}\tb\r\n\u{9b}2J"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\n\u{fffd}2J");
+    }
 }

@@ -24,6 +24,11 @@ pub(super) fn keep(
         source,
     };
     let kept = keys.lock().map_err(|error| error.to_string()).and_then(|locked| {
+        // No new page has the address of an old one, so a server that says so would only take the old one's key away.
+        let is_another = |kept: &KeptKey| kept.reference() == page.reference() && kept.edit_key != page.edit_key;
+        if keys.pages().is_ok_and(|pages| pages.iter().any(is_another)) {
+            return Err(format!("the key file {} has another key of that page", keys.path().display()));
+        }
         locked.keep(&page).map_err(|error| format!("could not write the key file {} ({error})", keys.path().display()))
     });
     kept.map_err(|reason| {
@@ -57,4 +62,25 @@ pub(super) fn with_key(text: &str, connection: &ConnectionArgs) -> Result<(PageR
     let keys = KeyFile::in_directory(connection.keys.keys_dir.clone())?;
     let key = key_of(&page, keys.find(&page)?.as_ref())?;
     Ok((page, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_take_the_key_of_a_page_away() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyFile::in_directory(Some(home.path().to_owned())).unwrap();
+        let created = |letter: &str| CreatedPage {
+            url: "https://pages.example/hello-world-7k2m9xqz".to_owned(),
+            edit_key: format!("hbk_{}", letter.repeat(43)),
+            created_at: "2026-11-21T04:30:00.123Z".to_owned(),
+        };
+        keep(&keys, &created("a"), None, None).unwrap();
+        let refused = keep(&keys, &created("b"), None, None).unwrap_err().to_string();
+        assert!(refused.contains("has another key of that page"), "{refused}");
+        let kept: Vec<_> = keys.pages().unwrap().into_iter().map(|kept| kept.edit_key).collect();
+        assert_eq!(kept, [created("a").edit_key]);
+    }
 }
