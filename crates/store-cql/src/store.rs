@@ -37,7 +37,7 @@ const REPEATS: usize = 2;
 /// The pages of one keyspace.
 ///
 /// Every operation ends within [`CqlTimeouts::operation`], and shortly before its caller needs the answer, if the caller
-/// has [said](deadline) when that is. A caller that gives up earlier drops the future. A request that was sent by then is
+/// says when that is. A caller that gives up earlier drops the future. A request that was sent by then is
 /// done completely or not at all; at most it leaves a text that no head points to.
 pub struct CqlStore {
     pub(super) session: Arc<Session>,

@@ -24,8 +24,9 @@ pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 
-/// The target of our own events, which may be logged at every level. Libraries log the bytes that they work on, such as
-/// a page's text or a key, so only [their warnings and errors](may_be_logged) are logged, whatever the filter says.
+/// The name of our crate, with which those of our other crates begin. Our events may be logged at every level. Libraries log
+/// the bytes that they work on, such as a page's text or a key, so only [their warnings and errors](may_be_logged) are
+/// logged, whatever the filter says.
 const OURS: &str = "handbill";
 
 /// A library that puts whole requests even into its warnings.
@@ -34,10 +35,15 @@ const NEVER_LOGGED: &str = "rmcp";
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     match metadata.target().split("::").next() {
         // The log shows the request's own span in every line, with and without traces.
-        Some(OURS) => metadata.target() != spans::TARGET,
+        Some(name) if is_ours(name) => metadata.target() != spans::TARGET,
         Some(NEVER_LOGGED) => false,
         _ => *metadata.level() <= Level::WARN,
     }
+}
+
+/// Whether the crate with this name is one of ours, such as `handbill_front`.
+fn is_ours(name: &str) -> bool {
+    name.strip_prefix(OURS).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 /// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
@@ -128,6 +134,12 @@ mod tests {
         );
         let (_, logging) = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink);
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());
+    }
+
+    #[test]
+    fn the_events_of_our_crates_are_ours() {
+        assert!(["handbill", "handbill_front", "handbill_store_cql"].into_iter().all(is_ours));
+        assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 
     #[test]
