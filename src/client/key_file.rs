@@ -120,13 +120,20 @@ impl KeyFile {
 }
 
 impl LockedKeyFile<'_> {
-    /// Appends `page`. When this returns, the key is on disk.
+    /// Appends `page`. When this returns, the key is on disk. It fails if the page has another key there.
     pub(super) fn keep(&self, page: &KeptKey) -> io::Result<()> {
         let mut line = serde_json::to_string(page)?;
         line.push('\n');
         let mut file = private().create(true).truncate(false).read(true).write(true).open(self.file.path())?;
         let length = file.metadata()?.len();
-        let end = end_of_whole_lines(&mut file, length)?;
+        let mut bytes = Vec::new();
+        (&file).take(length).read_to_end(&mut bytes)?;
+        // No new page has the address of an old one, so a server that says so would only take the old one's key away.
+        let is_another = |kept: &KeptKey| kept.reference() == page.reference() && kept.edit_key != page.edit_key;
+        if parse(&String::from_utf8_lossy(&bytes)).is_ok_and(|pages| pages.iter().any(is_another)) {
+            return Err(io::Error::other("it has another key of that page"));
+        }
+        let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end as u64 + 1);
         if end < length {
             file.set_len(end)?;
         }
@@ -202,13 +209,6 @@ pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
-}
-
-/// The end of the last whole line among the first `length` bytes of `file`.
-fn end_of_whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
-    let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end as u64 + 1))
 }
 
 /// Puts the names in `directory` on disk.
