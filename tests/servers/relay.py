@@ -228,6 +228,11 @@ def process_of(folder):
 
 
 def start(folder, *addresses):
+    def runs():
+        # The command line of a process that has just begun may be empty.
+        return process_of(folder) is not None if relay is None else relay.poll() is None
+
+    relay = None
     if process_of(folder) is None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         Path(folder, "control").unlink(missing_ok=True)
@@ -241,7 +246,7 @@ def start(folder, *addresses):
         try:
             return tell(folder, "pass")
         except OSError as error:
-            if process_of(folder) is not None and time.monotonic() < end:
+            if runs() and time.monotonic() < end:
                 time.sleep(0.02)
                 continue
             sys.exit(f"a relay did not start: {error}: {Path(folder, 'log').read_text()}")
