@@ -12,8 +12,8 @@ use std::hint::black_box;
 use axum::body::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use handbill::config::{LogFormat, LogSettings};
-use handbill::domain::markdown::{Rendered, render};
 use handbill::telemetry::logs::{self, LogQueue};
+use handbill_core::domain::markdown::{Rendered, render};
 use http::{Request, StatusCode};
 
 mod support;

@@ -11,10 +11,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use handbill::domain::content::MAX_BYTES;
-use handbill::domain::excerpt::excerpt_of;
-use handbill::domain::language::Language;
-use handbill::domain::markdown::render;
+use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::excerpt::excerpt_of;
+use handbill_core::domain::language::Language;
+use handbill_core::domain::markdown::render;
 use pulldown_cmark::{Options, Parser, html};
 
 const MIXED: &str = include_str!("documents/mixed.md");

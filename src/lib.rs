@@ -5,7 +5,7 @@
 //! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! front  →  http, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
+//! front  →  web, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! | crate | holds |
 //! |---|---|
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
-//! | `handbill-core` | [`domain`], [`ports`], [`service`] |
+//! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
 //! | `handbill-front` | connections: how many, their memory, their time limits, their end. It knows no page |
 //! | `handbill-store-redb`, `handbill-store-cql`, `handbill-limiter` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
@@ -24,25 +24,25 @@
 //!
 //! | to change | go to |
 //! |---|---|
-//! | the rules for a title, slug, key, page, quota or address | [`domain`] |
+//! | the rules for a title, slug, key, page, quota or address | [`domain`](handbill_core::domain) |
 //! | the HTML of Markdown | `crates/markdown` |
-//! | the order of the checks on a request, or an operation on a page | [`service`] |
+//! | the order of the checks on a request, or an operation on a page | [`service`](handbill_core::service) |
 //! | an error's code, status or message | [`api::error`] |
 //! | the way that a client's address, body or key is read from a request | [`api::request`] |
 //! | the JSON of a request or response | [`api::types`] |
 //! | the name of the service and the addresses of its documents | [`api::metadata`] |
-//! | a route, a layer or a header | [`http`] |
-//! | a page for people, the editor and its scripts | [`http`], in its `site` |
-//! | a document that describes the service to machines | [`http`], in its `discovery` |
+//! | a route, a layer or a header | [`web`] |
+//! | a page for people, the editor and its scripts | [`web`], in its `site` |
+//! | a document that describes the service to machines | [`web`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
-//! | what operators may do: their API, their commands, archives | [`operators`], over [`service`] |
+//! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
 //! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
-//! | the promises of stores, limiters, clocks and randomness | [`ports`] |
-//! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`] |
+//! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
+//! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/limiter` |
 //! | the sharing of reads, the rendering threads, or purges of shared caches | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
-//! | the files of an export or backup, and what an import stores | [`operators::archive`], the format in [`domain::archive`] |
+//! | the files of an export or backup, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`]; one for operators, [`operators::commands`] |
@@ -62,17 +62,15 @@
 //!   `.await`, and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
-pub use handbill_core::{domain, ports, service};
-
 pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
 pub mod client;
 pub mod config;
-pub mod http;
 pub mod mcp;
 pub mod operators;
 pub mod outbound;
 pub mod server;
 pub mod telemetry;
+pub mod web;

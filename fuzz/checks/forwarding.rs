@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::domain::client::ForwardedHeader;
+use handbill_core::domain::client::ForwardedHeader;
 use http::{HeaderMap, HeaderValue};
 
 /// The trusted proxy. The trusted networks contain no other address.

@@ -1,8 +1,8 @@
 //! Any bytes in the embedded store's file are read as a record or as an error. A record that was read is the same after
 //! it is written and read again, and a flipped bit never gives another record.
 
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{Lookup, Record};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{Lookup, Record};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::record::{decode, decode_head, encode};

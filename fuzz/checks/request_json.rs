@@ -3,8 +3,8 @@
 
 use handbill::api::request::body::{Fields, parse, parse_object};
 use handbill::api::types::FieldsBody;
-use handbill::domain::edit_key::{PREFIX, SECRET_CHARS};
-use handbill::service::{Body, BodyError, PageFields};
+use handbill_core::domain::edit_key::{PREFIX, SECRET_CHARS};
+use handbill_core::service::{Body, BodyError, PageFields};
 use serde_json::{Map, Value};
 
 /// The fields that a body may have.

@@ -5,8 +5,8 @@
 
 #![no_main]
 
-use handbill::domain;
-use handbill::ports;
+use handbill_core::domain;
+use handbill_core::ports;
 
 #[path = "../../crates/store-redb/src/record.rs"]
 mod record;

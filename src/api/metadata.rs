@@ -1,7 +1,7 @@
 //! Names, versions, operations and paths of the service. Every document that describes the service is made from this
 //! table, so that no two descriptions contradict each other.
 
-use crate::ports::rate_limiter::LimitKind;
+use handbill_core::ports::rate_limiter::LimitKind;
 
 /// The name for people.
 pub const TITLE: &str = "Handbill";

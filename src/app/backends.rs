@@ -13,23 +13,23 @@ use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
-use crate::backends::cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
-use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
-use crate::backends::memory::MemoryRateLimiter;
-use crate::backends::redb::{RedbStore, StoreMemory};
-use crate::backends::redis::{LimiterMetrics, Redis, TimeLimits};
 use crate::config::{ClusterSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind};
-use crate::domain::network_limits::NetworkLimits;
-use crate::ports::audit_log::AuditLog;
-use crate::ports::creates_switch::CreatesSwitch;
-use crate::ports::page_scan::PageScan;
-use crate::ports::page_store::PageStore;
-use crate::ports::rate_limiter::RateLimiter;
-use crate::ports::renderer::Renderer;
 use crate::server::drain::Readiness;
-use crate::service::PublishingPolicy;
 use crate::telemetry::spans::System;
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::ports::audit_log::AuditLog;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::rate_limiter::RateLimiter;
+use handbill_core::ports::renderer::Renderer;
+use handbill_core::service::PublishingPolicy;
+use handbill_limiter::memory::MemoryRateLimiter;
+use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
+use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
+use handbill_store_redb::creates_file::CreatesFile;
+use handbill_store_redb::{RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -48,7 +48,7 @@ pub(super) enum StoreHandle {
     /// A store that only this process uses, and that must be closed.
     Embedded(Arc<RedbStore>),
     /// A cluster, and a receiver of the error that makes connecting impossible, if there is one.
-    Cluster(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>),
+    Cluster(Arc<PendingStore>, oneshot::Receiver<handbill_store_cql::ConnectError>),
 }
 
 /// The parts of a store that operators use.
@@ -73,7 +73,7 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
         StoreKind::Embedded => Ok(()),
         StoreKind::Scylla if settings.redis.redis_url.is_empty() => Err(StartError::NoRedis),
         StoreKind::Scylla => {
-            cql::builder(&settings.cql.store()).map_err(cql::ConnectError::from)?;
+            handbill_store_cql::builder(&settings.cql.store()).map_err(handbill_store_cql::ConnectError::from)?;
             Ok(())
         }
     }
@@ -276,11 +276,11 @@ fn connect_cluster(
     deps: &Deps,
     readiness: &Arc<Readiness>,
     policy: PublishingPolicy,
-) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
+) -> (Arc<PendingStore>, oneshot::Receiver<handbill_store_cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let limits = cql::CqlTimeouts::default();
+    let limits = handbill_store_cql::CqlTimeouts::default();
     let (settings, random) = (settings.cql.store(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
@@ -311,7 +311,7 @@ fn connect_cluster(
 }
 
 /// Reports in the log and in the metrics whether this replica may write, until the store is gone.
-async fn report_fence(mut fenced: watch::Receiver<Option<cql::Fenced>>, writable: Gauge) {
+async fn report_fence(mut fenced: watch::Receiver<Option<handbill_store_cql::Fenced>>, writable: Gauge) {
     loop {
         let reason = fenced.borrow_and_update().clone();
         writable.set(i64::from(reason.is_none()));

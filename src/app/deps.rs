@@ -6,10 +6,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::{RenderMemory, RenderThreads};
 use crate::config::Budgets;
-use crate::ports::clock::{SharedClock, SystemClock};
-use crate::ports::random::Random;
-use crate::ports::renderer::Renderer;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::ports::clock::{SharedClock, SystemClock};
+use handbill_core::ports::random::Random;
+use handbill_core::ports::renderer::Renderer;
 
 /// Dependencies that differ between a process and a test.
 pub struct Deps {

@@ -6,8 +6,8 @@ use super::backends::Backends;
 use super::error::StartError;
 use crate::backends::purging::{Caches, PurgeError, Purges, Purging};
 use crate::config::EdgeSettings;
-use crate::domain::origin::Origin;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::origin::Origin;
 
 /// Checks the settings and the file that they name.
 pub(super) fn check(settings: &EdgeSettings) -> Result<(), StartError> {

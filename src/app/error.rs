@@ -7,13 +7,13 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::backends::purging::PurgeError;
-use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::rendering::MAX_HUNG;
-use crate::backends::{cql, redis};
+
 use crate::config::MemoryError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
+use handbill_store_redb::{OpenError, WriterError};
 
 /// Why the service did not start, or stopped by itself.
 #[derive(Debug, Error)]
@@ -43,10 +43,10 @@ pub enum StartError {
     NoRedis,
     /// The settings of Redis make no sense.
     #[error(transparent)]
-    Redis(#[from] redis::OpenError),
+    Redis(#[from] handbill_limiter::OpenError),
     /// The cluster cannot be used.
     #[error(transparent)]
-    Cluster(#[from] cql::ConnectError),
+    Cluster(#[from] handbill_store_cql::ConnectError),
     /// The blocklist or the switch of creates cannot be read.
     #[error(transparent)]
     Moderation(#[from] ModerationError),

@@ -26,28 +26,28 @@ use self::startup::{announce, listen, server_limits, server_metrics};
 pub use self::stores::ChosenStores;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
-use crate::backends::redis;
 use crate::config::{self, Budgets, ContactSettings, HttpSettings, Settings};
-use crate::domain::network_limits::NetworkLimits;
-use crate::domain::origin::Origin;
-use crate::http::{Front, Http, SiteSettings, front};
 use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
 use crate::operators::moderation::Moderation;
-use crate::ports::page_store::PageStore;
-use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{
-    LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
-};
 use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
 use crate::telemetry::metrics::Metrics;
+use crate::web::{Front, Http, SiteSettings, front};
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::origin::Origin;
+use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::rate_limiter::Quotas;
+use handbill_core::service::{
+    LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+};
+use handbill_limiter;
 
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -159,7 +159,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     let has_redis = !settings.redis.redis_url.is_empty();
     backends::check_store(settings)?;
     if has_redis {
-        redis::check(&settings.redis.limiter())?;
+        handbill_limiter::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;

@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use super::error::StartError;
 use crate::config::{Budgets, HttpSettings, Memory};
-use crate::domain::origin::Origin;
 use crate::server::{BACKLOG, BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::telemetry::labels::{BudgetLabels, CutLabels};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::origin::Origin;
 
 /// The part of the connections that one client may have: one of four, since an address may be that of many people.
 const SHARE_OF_A_CLIENT: usize = 4;

@@ -8,9 +8,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::backends::redb::{RecordCount, RedbStore, Room};
 use crate::telemetry::labels::{FileLabels, StateLabels};
 use crate::telemetry::metrics::Metrics;
+use handbill_store_redb::{RecordCount, RedbStore, Room};
 
 /// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(10);

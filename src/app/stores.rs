@@ -8,23 +8,23 @@ use axum::Router;
 
 use super::backends::{Moved, failed_over, migrated, moved, operated, swept};
 use super::deps::Deps;
-use crate::backends::cql::{self, CqlLedger, CqlStore};
-use crate::backends::redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
 use crate::config::{
     ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, MovingSettings, SweepOptions,
 };
-use crate::domain::archive::Summary;
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
 use crate::operators::commands::{CheckedStore, CommandError, Stores};
-use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::page_import::PageImport;
-use crate::ports::page_scan::PageScan;
-use crate::ports::random::Random;
-use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::{self, LogQueue};
+use handbill_core::domain::archive::Summary;
+use handbill_core::ports::clock::{Clock, SystemClock};
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::random::Random;
+use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_store_cql::{self, CqlLedger, CqlStore};
+use handbill_store_redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
 
 /// The stores that settings choose. Work on a cluster is logged to the queue.
 pub struct ChosenStores<'a>(pub &'a LogQueue);
@@ -47,7 +47,7 @@ impl Stores for ChosenStores<'_> {
         let Some(cluster) = migrated(settings) else {
             return Ok("The embedded store needs no migration.".to_owned());
         };
-        let report = cql::migrate(&cluster, &Random::System).await;
+        let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
         report.map(|report| report.to_string()).map_err(|error| error.to_string())
     }
 
@@ -55,18 +55,18 @@ impl Stores for ChosenStores<'_> {
         logs::install(&settings.logs, self.0, None);
         let cluster = swept(settings)?;
         let SweepOptions { dry_run, min_age, rows_per_second } = options;
-        let plan = cql::SweepPlan { dry_run, min_age, rows_per_second, now: SystemClock::new().now() };
+        let plan = handbill_store_cql::SweepPlan { dry_run, min_age, rows_per_second, now: SystemClock::new().now() };
         let logged = AtomicU8::new(0);
         // Each tenth that is done is logged.
-        let progress = |percent: u8, found: &cql::SweepReport| {
+        let progress = |percent: u8, found: &handbill_store_cql::SweepReport| {
             if percent / 10 > logged.swap(percent / 10, Ordering::Relaxed) {
-                let cql::SweepReport { read, unnamed, headless, .. } = found;
+                let handbill_store_cql::SweepReport { read, unnamed, headless, .. } = found;
                 tracing::info!(percent, read, unnamed, headless, "sweeping");
             }
         };
-        let swept = cql::sweep(&cluster, plan, progress).await;
+        let swept = handbill_store_cql::sweep(&cluster, plan, progress).await;
         swept.map(|report| report.to_string()).map_err(|error| CommandError {
-            exit_code: if matches!(error, cql::SweepError::Database(_)) { 1 } else { 2 },
+            exit_code: if matches!(error, handbill_store_cql::SweepError::Database(_)) { 1 } else { 2 },
             reason: error.to_string(),
         })
     }
@@ -80,8 +80,8 @@ impl Stores for ChosenStores<'_> {
         logs::install(&settings.logs, self.0, None);
         let cluster = failed_over(settings)?;
         let FailoverOptions { to, force, skip_copy, .. } = options;
-        let plan = cql::FailoverPlan { to: to.clone(), is_forced: *force, copies_pages: !skip_copy };
-        cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
+        let plan = handbill_store_cql::FailoverPlan { to: to.clone(), is_forced: *force, copies_pages: !skip_copy };
+        handbill_store_cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
     }
 
     async fn export(
@@ -153,13 +153,14 @@ impl Stores for ChosenStores<'_> {
     }
 
     fn check(&self, settings: &EmbeddedSettings, progress: Progress<'_>) -> Result<CheckedStore, String> {
-        let checked = redb::check(&settings.data_dir, progress).map_err(|error| error.to_string())?;
-        let redb::Checked { pages, tombstones, ledger, faults, fault_count } = checked;
+        let checked = handbill_store_redb::check(&settings.data_dir, progress).map_err(|error| error.to_string())?;
+        let handbill_store_redb::Checked { pages, tombstones, ledger, faults, fault_count } = checked;
         Ok(CheckedStore { pages, tombstones, ledger, faults, fault_count })
     }
 
     fn compact(&self, settings: &EmbeddedSettings, progress: Progress<'_>) -> Result<(u64, u64), String> {
-        let compacted = redb::compact(&settings.data_dir, progress).map_err(|error| error.to_string())?;
+        let compacted =
+            handbill_store_redb::compact(&settings.data_dir, progress).map_err(|error| error.to_string())?;
         Ok((compacted.before, compacted.after))
     }
 }
@@ -170,8 +171,8 @@ impl From<OpenError> for MoveError {
     }
 }
 
-impl From<cql::ReachError> for MoveError {
-    fn from(error: cql::ReachError) -> Self {
+impl From<handbill_store_cql::ReachError> for MoveError {
+    fn from(error: handbill_store_cql::ReachError) -> Self {
         Self::Open(error.to_string())
     }
 }

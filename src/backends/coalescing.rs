@@ -15,10 +15,10 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::sharing::Sharing;
-use crate::domain::page::{Page, PageHead, PageState, PageVersion};
-use crate::domain::slug::Slug;
-use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -101,8 +101,8 @@ mod tests {
 
     use super::super::read_schedule::{HUNG_AFTER, SILENT_AFTER};
     use super::*;
-    use crate::domain::page::Tombstone;
-    use crate::domain::timestamp::UnixMillis;
+    use handbill_core::domain::page::Tombstone;
+    use handbill_core::domain::timestamp::UnixMillis;
 
     fn slug(letter: char) -> Slug {
         Slug::parse(&format!("page-{}", letter.to_string().repeat(8))).unwrap()

@@ -8,18 +8,20 @@ use async_trait::async_trait;
 
 use tokio::time::Instant;
 
-use crate::domain::blocklist::Blocklist;
-use crate::domain::content::Content;
-use crate::domain::page::{Page, PageHead, PageState, PageVersion};
-use crate::domain::quota::Decision;
-use crate::domain::slug::Slug;
-use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
-use crate::ports::rate_limiter::{Attempt, RateLimiter};
-use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::domain::content::Content;
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::quota::Decision;
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::page_store::{
+    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
+use handbill_core::ports::rate_limiter::{Attempt, RateLimiter};
+use handbill_core::ports::renderer::{Made, Purpose, RenderError, Renderer};
 
 /// Puts decorators around backends.
 #[derive(Clone)]

@@ -16,9 +16,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::read_schedule::{Next, ReadSchedule};
-use crate::ports::page_store::StoreError;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
+use handbill_core::ports::page_store::StoreError;
 
 type Answer<T> = Result<T, StoreError>;
 

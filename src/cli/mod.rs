@@ -14,9 +14,9 @@ use clap_complete::Shell;
 use crate::app::{self, ChosenStores, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
-use crate::http::openapi_document;
 use crate::operators::commands::{self, CommandError, OperatorsCommand};
 use crate::telemetry::logs::LogQueue;
+use crate::web::openapi_document;
 
 /// Exit code of a start that was refused and of a misused command.
 const REFUSED: u8 = 2;

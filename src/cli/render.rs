@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::domain::markdown::render;
+use handbill_core::domain::markdown::render;
 
 /// Renders standard input to standard output; with `jsonl`, each line by itself.
 pub(super) fn run(jsonl: bool) -> Result<ExitCode, String> {

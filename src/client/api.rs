@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use super::error::ClientError;
 use super::reference::PageReference;
-use crate::domain::edit_key::EditKey;
-use crate::domain::origin::Origin;
 use crate::outbound::{Limits, Outbound, OutboundError};
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::origin::Origin;
 
 /// How long one request may take, from connecting to the end of the answer. It is longer than any request that a server
 /// still answers.

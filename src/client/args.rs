@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::domain::origin::Origin;
+use handbill_core::domain::origin::Origin;
 
 /// The commands for people who write, in the order of a page's life.
 #[derive(Subcommand)]

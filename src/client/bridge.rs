@@ -18,7 +18,7 @@ use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::keys::{forget_page, keep};
 use super::reference::PageReference;
-use crate::domain::origin::Origin;
+use handbill_core::domain::origin::Origin;
 
 /// The member of `_meta` that names the revision in revisions without a handshake.
 const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";

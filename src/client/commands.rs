@@ -15,9 +15,9 @@ use super::key_file::{self, KeptKey, KeyFile};
 use super::keys::{forget_page, keep, key_of};
 use super::reference::PageReference;
 use super::{bridge, edit};
-use crate::domain::content::MAX_BYTES;
-use crate::domain::markdown::first_heading;
-use crate::domain::title::{MAX_CHARS, Title};
+use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::markdown::first_heading;
+use handbill_core::domain::title::{MAX_CHARS, Title};
 
 /// The argument that means standard input or output.
 const STANDARD: &str = "-";

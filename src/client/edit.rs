@@ -16,7 +16,7 @@ use super::args::PageArgs;
 use super::error::ClientError;
 use super::key_file::private;
 use super::keys::with_key;
-use crate::domain::slug::Slug;
+use handbill_core::domain::slug::Slug;
 
 pub(super) async fn run(PageArgs { page, connection }: PageArgs) -> Result<(), ClientError> {
     let (page, key) = with_key(&page, &connection)?;

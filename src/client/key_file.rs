@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::error::ClientError;
 use super::reference::PageReference;
-use crate::domain::edit_key::EditKey;
-use crate::domain::origin::Origin;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::origin::Origin;
 
 const FILE: &str = "keys.jsonl";
 const LOCK: &str = "keys.lock";

@@ -7,7 +7,7 @@ use super::args::ConnectionArgs;
 use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::reference::PageReference;
-use crate::domain::edit_key::EditKey;
+use handbill_core::domain::edit_key::EditKey;
 
 /// Keeps the key of a page that was just published. If that fails, the error shows the key.
 pub(super) fn keep(

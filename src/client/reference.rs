@@ -3,8 +3,8 @@
 use url::Url;
 
 use super::error::ClientError;
-use crate::domain::origin::Origin;
-use crate::domain::slug::Slug;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::slug::Slug;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageReference {

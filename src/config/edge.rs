@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::domain::edge_caching::EdgeCaching;
-use crate::domain::purge_url::PurgeUrl;
+use handbill_core::domain::edge_caching::EdgeCaching;
+use handbill_core::domain::purge_url::PurgeUrl;
 
 /// Longest age. A page that was deleted must not be shown for longer than a month.
 const MAX_TIME: Duration = Duration::from_hours(24 * 31);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
-use crate::domain::authority::Authority;
-use crate::domain::client::ForwardedHeader;
-use crate::domain::origin::Origin;
-use crate::domain::registry_proof::RegistryProof;
+use handbill_core::domain::authority::Authority;
+use handbill_core::domain::client::ForwardedHeader;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::registry_proof::RegistryProof;
 
 /// The addresses at which clients reach the service.
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::AddressSettings;
-use crate::domain::contact::Contact;
+use handbill_core::domain::contact::Contact;
 
 /// Settings of what may be published.
 #[derive(Args, Debug)]

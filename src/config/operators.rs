@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ClusterSettings;
-use crate::domain::authority::Authority;
+use handbill_core::domain::authority::Authority;
 
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]

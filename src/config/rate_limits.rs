@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use http::HeaderName;
 
-use crate::domain::limit_tier::{self, LimitTier};
-use crate::domain::network_limits::NetworkLimits;
-use crate::domain::quota::Quota;
-use crate::ports::rate_limiter::Quotas;
+use handbill_core::domain::limit_tier::{self, LimitTier};
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::quota::Quota;
+use handbill_core::ports::rate_limiter::Quotas;
 
 /// Highest limit. A window remembers each of its attempts in 16 bytes.
 const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;

@@ -35,11 +35,11 @@ use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::request::credential::query_holds_key;
 use crate::api::request::subject::SUBJECT_IN_META;
-use crate::domain::origin::Origin;
-use crate::domain::subject::Requester;
-use crate::service::{BodyReadError, ServiceError};
 use crate::telemetry::labels::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan, Span};
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::subject::Requester;
+use handbill_core::service::{BodyReadError, ServiceError};
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use rmcp::ErrorData;
 
 use super::error::Refusal;
-use crate::domain::authority::Authority;
-use crate::domain::origin::Origin;
+use handbill_core::domain::authority::Authority;
+use handbill_core::domain::origin::Origin;
 
 /// The allowed hosts and origins.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use rmcp::model::{ContentBlock, Resource};
 
 use crate::api::types::{Included, Nesting, PageBody, page_url};
-use crate::domain::origin::Origin;
-use crate::domain::page::Page;
-use crate::service::PageRead;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::page::Page;
+use handbill_core::service::PageRead;
 
 /// Bytes that are counted for a result in addition to its JSON: more than the places that refer to it take.
 const PLACES_BYTES: usize = 512;

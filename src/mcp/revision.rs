@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::error::Refusal;
 use super::message::Message;
 use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
-use crate::domain::edit_key::PREFIX;
+use handbill_core::domain::edit_key::PREFIX;
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");

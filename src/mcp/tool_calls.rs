@@ -16,11 +16,11 @@ use crate::api::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::api::types::{DeletedBody, FieldsBody, Included};
-use crate::domain::origin::Origin;
-use crate::domain::slug::Slug;
-use crate::domain::subject::Requester;
-use crate::service::{Body, PageRead, PageService, Precondition, ServiceError};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::subject::Requester;
+use handbill_core::service::{Body, PageRead, PageService, Precondition, ServiceError};
 
 /// Everything that the tools need.
 pub struct Mcp {

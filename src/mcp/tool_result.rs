@@ -13,9 +13,9 @@ use super::error::tool_error;
 use super::representation::{ToolRepresentation, link_to};
 use crate::api::error::ApiError;
 use crate::api::types::{CreatedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
-use crate::domain::origin::Origin;
-use crate::domain::page::Page;
-use crate::service::{Created, PageRead};
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::page::Page;
+use handbill_core::service::{Created, PageRead};
 
 /// The content block for a page that was written with something of the form of a key in it. People paste the wrong thing.
 const KEY_WARNING: &[u8] = br#"{"type":"text","text":"Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one."}"#;

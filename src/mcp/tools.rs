@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::api::metadata::{self, Operation};
 use crate::api::request::body::{Fields, names_of};
 use crate::api::types::{CreatePage, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
-use crate::domain::quota::Quota;
-use crate::domain::text_edits::{MAX_EDITS, TextEdit};
-use crate::ports::rate_limiter::{LimitKind, Quotas};
-use crate::service::PageFields;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::text_edits::{MAX_EDITS, TextEdit};
+use handbill_core::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_core::service::PageFields;
 
 /// Every agent should know this before it calls anything.
 pub(super) const INSTRUCTIONS: &str = "\

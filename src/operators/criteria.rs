@@ -3,9 +3,9 @@
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-use crate::domain::link_hosts::{is_within, link_hosts, parse_host};
-use crate::domain::page::Page;
-use crate::domain::timestamp::UnixMillis;
+use handbill_core::domain::link_hosts::{is_within, link_hosts, parse_host};
+use handbill_core::domain::page::Page;
+use handbill_core::domain::timestamp::UnixMillis;
 
 /// Limit on the memory of a compiled pattern, in bytes. No pattern that a person writes comes near it.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
@@ -90,12 +90,12 @@ mod tests {
         let refused = Criteria::default().matching(&"a".repeat(4097)).unwrap_err();
         assert_eq!(refused.to_string(), "the pattern is not valid: it has more than 4096 bytes");
     }
-    use crate::domain::content::Content;
-    use crate::domain::edit_key::EditKey;
-    use crate::domain::markdown::render;
-    use crate::domain::page::PageHead;
-    use crate::domain::slug::Slug;
-    use crate::domain::title::Title;
+    use handbill_core::domain::content::Content;
+    use handbill_core::domain::edit_key::EditKey;
+    use handbill_core::domain::markdown::render;
+    use handbill_core::domain::page::PageHead;
+    use handbill_core::domain::slug::Slug;
+    use handbill_core::domain::title::Title;
 
     fn page(title: &str, content: &str, created: i64) -> Page {
         let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse(title).unwrap());

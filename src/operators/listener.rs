@@ -9,9 +9,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::api::request::client_addr::TrustedProxies;
-use crate::domain::client::ForwardedHeader;
 use crate::server::drain::Phase;
 use crate::server::{self, Routes, ServerLimits, ServerMetrics};
+use handbill_core::domain::client::ForwardedHeader;
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
 pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {

@@ -10,8 +10,8 @@
 //! | [`moderation`] | the blocklist and the switch of creates, kept up to date |
 //! | [`listener`] | the listener's own thread |
 //!
-//! The operations on pages are in [`crate::service::Operators`], since they share the service's time limits and its way
-//! to repeat a lost write. Takedowns, the entries of the audit and the format of archives are in [`crate::domain`], since
+//! The operations on pages are in [`handbill_core::service::Operators`], since they share the service's time limits and its way
+//! to repeat a lost write. Takedowns, the entries of the audit and the format of archives are in [`handbill_core::domain`], since
 //! the stores keep them.
 
 pub mod api;

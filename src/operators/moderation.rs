@@ -9,12 +9,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::watched_file::WatchedFile;
-use crate::domain::blocklist::Blocklist;
-use crate::ports::creates_switch::CreatesSwitch;
-use crate::ports::page_store::{NotReachedError, StoreError};
-use crate::service::PublishingPolicy;
 use crate::telemetry::labels::{RefusalLabels, ReloadLabels};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_store::{NotReachedError, StoreError};
+use handbill_core::service::PublishingPolicy;
 
 /// How often the file and the switch are looked at. Operators see a change take effect at once, and a look costs next
 /// to nothing.

@@ -17,8 +17,8 @@ pub use handbill_front::*;
 use crate::api::error::{ApiError, Code};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::types::ErrorBody;
-use crate::domain;
-use crate::domain::client::Peer;
+use handbill_core::domain;
+use handbill_core::domain::client::Peer;
 
 impl Clients for TrustedProxies {
     fn of_peer(&self, address: IpAddr) -> Client {
@@ -88,7 +88,7 @@ impl App for Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::client::ForwardedHeader;
+    use handbill_core::domain::client::ForwardedHeader;
 
     #[test]
     fn an_ipv6_network_of_48_bits_is_charged_as_one_client_and_so_is_an_ipv4_address() {

@@ -21,9 +21,9 @@ use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
 use super::spans::{self, OTHER_METHOD, RequestSpan, Span, Trust, error_type};
-use crate::domain::client::Peer;
-use crate::ports::clock::SharedClock;
-use crate::ports::random::{Random, hex_id};
+use handbill_core::domain::client::Peer;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -278,9 +278,9 @@ mod tests {
 
     use super::*;
     use crate::config::LogFormat;
-    use crate::ports::clock::SystemClock;
-    use crate::ports::random::Random;
     use crate::telemetry::spans::{System, with_current_span};
+    use handbill_core::ports::clock::SystemClock;
+    use handbill_core::ports::random::Random;
 
     /// Keeps the lines that are logged.
     #[derive(Clone, Default)]

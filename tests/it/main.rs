@@ -9,7 +9,7 @@
 //! - `threat_model` checks that every threat of `docs/internals/threat-model.md` names a test that exists.
 
 // `security::record` is a file of `src`, which expects these at the root of its crate.
-use handbill::{domain, ports};
+use handbill_core::{domain, ports};
 
 use self::in_process::app::target;
 

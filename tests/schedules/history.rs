@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use handbill::domain::page::Page;
+use handbill_core::domain::page::Page;
 
 /// A field of a page. Every edit changes one, to a value that no other edit has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

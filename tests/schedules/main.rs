@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::coalescing::Coalescing;
-use handbill::backends::memory::MemoryRateLimiter;
 use handbill::backends::rendering::RenderInPlace;
-use handbill::domain::client::Client;
-use handbill::domain::edit_key::EditKey;
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{PageStore, StoreError};
-use handbill::ports::random::{Random, index_below};
-use handbill::ports::rate_limiter::Quotas;
-use handbill::service::{
+use handbill::telemetry::metrics::Metrics;
+use handbill_core::domain::client::Client;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{PageStore, StoreError};
+use handbill_core::ports::random::{Random, index_below};
+use handbill_core::ports::rate_limiter::Quotas;
+use handbill_core::service::{
     Credential, LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, Precondition, PublishingPolicy,
     ServiceError, ServiceParts, TurnMetrics,
 };
-use handbill::telemetry::metrics::Metrics;
+use handbill_limiter::memory::MemoryRateLimiter;
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageVersion};
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::clock::Clock;
-use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill::ports::random::{Random, index_below};
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::Clock;
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::ports::random::{Random, index_below};
 use tokio::time::{Instant, sleep};
 
 use super::history::Seen;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use handbill::domain::content::Content;
-use handbill::domain::edit_key::EditKey;
-use handbill::domain::markdown::render;
-use handbill::domain::page::{HeadChanges, Page, PageHead};
-use handbill::domain::slug::{Slug, SlugSuffix};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::domain::title::Title;
-use handbill::ports::random::{Random, index_below};
+use handbill_core::domain::content::Content;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::markdown::render;
+use handbill_core::domain::page::{HeadChanges, Page, PageHead};
+use handbill_core::domain::slug::{Slug, SlugSuffix};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::random::{Random, index_below};
 
 /// When test pages are created.
 pub(crate) const CREATED: i64 = 1_795_235_400_123;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
-use handbill::domain::client::ForwardedHeader;
-use handbill::domain::origin::Origin;
-use handbill::http::Front;
 use handbill::mcp::HostCheck;
-use handbill::ports::page_store::PageStore;
-use handbill::ports::rate_limiter::Quotas;
+use handbill::web::Front;
+use handbill_core::domain::client::ForwardedHeader;
+use handbill_core::domain::origin::Origin;
+use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::rate_limiter::Quotas;
 
 /// The public service over `store`, at `https://pages.example`.
 pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {

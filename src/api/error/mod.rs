@@ -9,13 +9,13 @@ pub use self::code::Code;
 pub use self::interface::Interface;
 use crate::api::metadata;
 use crate::api::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
-use crate::domain::content::{ContentError, MAX_BYTES};
-use crate::domain::quota::Decision;
-use crate::domain::text_edits::{MAX_EDITS, TextEditError};
-use crate::domain::title::{MAX_CHARS, TitleError};
-use crate::ports::page_store::StoreError;
-use crate::ports::renderer::RenderError;
-use crate::service::{BodyError, BodyReadError, ServiceError};
+use handbill_core::domain::content::{ContentError, MAX_BYTES};
+use handbill_core::domain::quota::Decision;
+use handbill_core::domain::text_edits::{MAX_EDITS, TextEditError};
+use handbill_core::domain::title::{MAX_CHARS, TitleError};
+use handbill_core::ports::page_store::StoreError;
+use handbill_core::ports::renderer::RenderError;
+use handbill_core::service::{BodyError, BodyReadError, ServiceError};
 
 /// Seconds after which a client may retry when a store was unavailable. An estimate: the outage of one database node is
 /// shorter, and a client that waits this long adds hardly any load.

@@ -4,8 +4,8 @@
 use super::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::request::MAX_BODY_BYTES;
-use crate::domain::oauth;
-use crate::service::{BodyError, BodyReadError, FormError, TokenError};
+use handbill_core::domain::oauth;
+use handbill_core::service::{BodyError, BodyReadError, FormError, TokenError};
 
 impl From<&TokenError> for ApiError {
     fn from(error: &TokenError) -> Self {

@@ -16,9 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
 use super::json::{self, Kept, TOO_MANY};
-use crate::domain::content::{ContentError, MAX_BYTES};
-use crate::domain::edit_key::PREFIX;
-use crate::service::{Body, BodyError, BodyReadError};
+use handbill_core::domain::content::{ContentError, MAX_BYTES};
+use handbill_core::domain::edit_key::PREFIX;
+use handbill_core::service::{Body, BodyError, BodyReadError};
 
 /// Longest time that a request body may take to arrive. It allows 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);

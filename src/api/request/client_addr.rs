@@ -8,7 +8,7 @@ use http::request::Parts;
 use ipnet::IpNet;
 
 use super::forwarded::ForParameters;
-use crate::domain::client::{Client, ForwardedHeader, Peer};
+use handbill_core::domain::client::{Client, ForwardedHeader, Peer};
 
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {

@@ -12,8 +12,8 @@ use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
-use crate::domain::origin::Origin;
-use crate::service::{Body, BodyError, BodyReadError};
+use handbill_core::domain::origin::Origin;
+use handbill_core::service::{Body, BodyError, BodyReadError};
 
 /// Longest end of a file's name that is taken for its extension, in characters, the dot included.
 const MAX_EXTENSION_CHARS: usize = 9;

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName};
 use serde_json::{Map, Value};
 
-use crate::domain::subject::Subject;
+use handbill_core::domain::subject::Subject;
 
 /// The member of `_meta` in which a large host of agents names the user of a call, as an opaque text. No other host is known
 /// to send any (2026-11).

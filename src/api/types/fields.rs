@@ -12,9 +12,9 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::domain::content::MAX_BYTES;
-use crate::domain::title::MAX_CHARS;
-use crate::service::PageFields;
+use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::title::MAX_CHARS;
+use handbill_core::service::PageFields;
 
 // The first description of a field is that of REST, and the second that of MCP, where `null` means that a field is left
 // out.

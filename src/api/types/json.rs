@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
 
-use crate::domain::page::Page;
+use handbill_core::domain::page::Page;
 
 /// Size of one chunk, in bytes. Escaping one chunk takes about 20 µs; most pages fit into one.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -313,14 +313,14 @@ mod tests {
 
     use super::*;
     use crate::api::types::{Included, PageBody};
-    use crate::domain::content::Content;
-    use crate::domain::edit_key::EditKey;
-    use crate::domain::markdown::Rendered;
-    use crate::domain::origin::Origin;
-    use crate::domain::page::{HeadChanges, PageHead};
-    use crate::domain::slug::Slug;
-    use crate::domain::timestamp::UnixMillis;
-    use crate::domain::title::Title;
+    use handbill_core::domain::content::Content;
+    use handbill_core::domain::edit_key::EditKey;
+    use handbill_core::domain::markdown::Rendered;
+    use handbill_core::domain::origin::Origin;
+    use handbill_core::domain::page::{HeadChanges, PageHead};
+    use handbill_core::domain::slug::Slug;
+    use handbill_core::domain::timestamp::UnixMillis;
+    use handbill_core::domain::title::Title;
 
     fn page(title: &str, content: &str, html: &str) -> Arc<Page> {
         let (slug, first) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());

@@ -15,11 +15,11 @@ pub use self::json::{JsonParts, Nesting, StreamedJson};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
 use crate::api::error::{ApiError, Code};
-use crate::domain::edit_key::EditKey;
-use crate::domain::oauth;
-use crate::domain::origin::Origin;
-use crate::domain::slug::Slug;
-use crate::service::Created;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::slug::Slug;
+use handbill_core::service::Created;
 
 // The type has no `Debug`, so that no log can show the key. (This reason is not in the doc comment, because OpenAPI
 // publishes doc comments.)

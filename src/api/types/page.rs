@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use super::json::{JsonParts, Text};
 use super::page_url;
-use crate::domain::origin::Origin;
-use crate::domain::page::Page;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::page::Page;
 
 // The first description of a field is that of REST, and the second that of MCP, where a caller may leave out the texts.
 /// A page, as reads and updates return it.

@@ -13,10 +13,10 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 
 use crate::config::PurgeMethod;
-use crate::domain::origin::Origin;
-use crate::domain::purge_url::PurgeUrl;
-use crate::domain::slug::Slug;
 use crate::outbound::{Limits, Outbound, OutboundError};
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::purge_url::PurgeUrl;
+use handbill_core::domain::slug::Slug;
 
 /// How long a cache may take for one purge, connecting included.
 const ATTEMPT: Duration = Duration::from_secs(1);

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
-use crate::domain::page::{Page, PageHead, PageVersion};
-use crate::domain::slug::Slug;
-use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::spans::with_current_span;
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// How long a write waits for its purge: a cache that cannot be reached must not stop writes.
 const PURGE_WAIT: Duration = Duration::from_secs(1);

@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::caches::{Caches, PurgeError};
-use crate::domain::slug::Slug;
 use crate::telemetry::labels::PurgeLabels;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::slug::Slug;
 
 /// Pause before purges are repeated.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);

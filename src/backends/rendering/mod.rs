@@ -20,10 +20,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::queue::{Limits, Place, Queue};
-use crate::domain::blocklist::Blocklist;
-use crate::domain::content::Content;
-use crate::domain::markdown::{Rendered, first_heading, render};
-use crate::ports::renderer::{Made, Memory, Purpose, RenderError, Renderer};
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::domain::content::Content;
+use handbill_core::domain::markdown::{Rendered, first_heading, render};
+use handbill_core::ports::renderer::{Made, Memory, Purpose, RenderError, Renderer};
 
 /// Content up to this many bytes is short. Most pages are. It takes about a millisecond, and the longest content up to
 /// 30 ms if it is hostile. Each has a queue of its own, so that short content does not wait for long content.
@@ -261,7 +261,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::domain::client::Client;
+    use handbill_core::domain::client::Client;
 
     /// Longest wait for work that must not wait. Nothing depends on it being short.
     const MAX_WAIT: Duration = Duration::from_mins(1);

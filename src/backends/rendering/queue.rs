@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::subject::Requester;
-use crate::ports::renderer::Purpose;
+use handbill_core::domain::subject::Requester;
+use handbill_core::ports::renderer::Purpose;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -114,8 +114,8 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::domain::client::Client;
-    use crate::domain::subject::Subject;
+    use handbill_core::domain::client::Client;
+    use handbill_core::domain::subject::Subject;
 
     const LIMITS: Limits = Limits { at_once: 1, budget_bytes: 100, waiting: 8 };
 

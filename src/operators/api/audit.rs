@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use super::refusal::Refusal;
 use super::state::OperatorsApi;
 use super::types::AuditLine;
-use crate::ports::audit_log::MAX_ENTRIES;
+use handbill_core::ports::audit_log::MAX_ENTRIES;
 
 /// `GET /audit?after=NUMBER`: the entries after that number as lines of JSON, oldest first. An empty answer means the
 /// end.

@@ -9,10 +9,10 @@ use axum::extract::State;
 use super::refusal::{Refusal, parse};
 use super::state::OperatorsApi;
 use super::types::{CreatesBody, CreatesChange};
-use crate::domain::audit::AuditAction;
-use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
-use crate::domain::takedown::operator_name;
-use crate::service::ServiceError;
+use handbill_core::domain::audit::AuditAction;
+use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
+use handbill_core::domain::takedown::operator_name;
+use handbill_core::service::ServiceError;
 
 /// `GET /creates`.
 pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, Refusal> {

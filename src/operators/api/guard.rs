@@ -16,10 +16,10 @@ use tracing::field::display;
 use zeroize::Zeroizing;
 
 use super::refusal::Refusal;
-use crate::domain::client::{Peer, private_network};
-use crate::ports::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::client::{Peer, private_network};
 use handbill_core::log_throttle::LogThrottle;
+use handbill_core::ports::clock::SharedClock;
 
 /// Shortest token, in characters. `openssl rand -hex 32` makes 64.
 const MIN_TOKEN_CHARS: usize = 32;

@@ -13,7 +13,7 @@ use http::HeaderValue;
 use http::header::HOST;
 
 use super::refusal::Refusal;
-use crate::domain::authority::Authority;
+use handbill_core::domain::authority::Authority;
 
 /// Routes that tell a website nothing. Probes may call them by any name.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];

@@ -14,11 +14,11 @@ use super::types::{
     Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
 };
 use crate::api::error::{self, ApiError};
-use crate::domain::page::Page;
-use crate::domain::slug::Slug;
-use crate::domain::takedown::Takedown;
-use crate::ports::page_store::Lookup;
-use crate::service::TakedownOutcome;
+use handbill_core::domain::page::Page;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::Takedown;
+use handbill_core::ports::page_store::Lookup;
+use handbill_core::service::TakedownOutcome;
 
 /// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
 /// their share.

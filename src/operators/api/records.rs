@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 use super::state::OperatorsApi;
-use crate::domain::archive::{Entry, entry_line};
-use crate::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
-use crate::ports::page_store::{Record, StoreError};
-use crate::service::ServiceError;
+use handbill_core::domain::archive::{Entry, entry_line};
+use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
+use handbill_core::ports::page_store::{Record, StoreError};
+use handbill_core::service::ServiceError;
 
 /// The size of a batch: it is in memory as a whole, and shares the listener with probes.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };

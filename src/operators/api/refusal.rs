@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::types::ErrorBody;
 use crate::api::error::{self, ApiError};
-use crate::service::ServiceError;
+use handbill_core::service::ServiceError;
 
 /// Why an operator's request was not done.
 #[derive(Debug)]

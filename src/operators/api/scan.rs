@@ -10,9 +10,9 @@ use axum::extract::State;
 use super::refusal::{Refusal, parse};
 use super::state::OperatorsApi;
 use super::types::{FoundPage, ScanAnswer, ScanRequest};
-use crate::domain::timestamp::UnixMillis;
 use crate::operators::criteria::Criteria;
-use crate::ports::page_scan::ScanCursor;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_scan::ScanCursor;
 
 /// `POST /scan`: the pages of one batch that meet the criteria, and where the next batch begins.
 pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<ScanAnswer>, Refusal> {

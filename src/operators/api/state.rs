@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::ports::creates_switch::CreatesSwitch;
-use crate::ports::page_scan::PageScan;
-use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::LogFilter;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::service::{Operators, PublishingPolicy};
 
 /// The state that the operators' routes work on.
 pub struct OperatorsApi {

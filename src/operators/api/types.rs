@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::domain::audit::{AuditAction, NumberedEntry};
-use crate::domain::creates::Creates;
-use crate::domain::fingerprint::Fingerprint;
-use crate::domain::link_hosts::link_hosts;
-use crate::domain::page::{Page, Tombstone};
-use crate::domain::slug::Slug;
-use crate::domain::takedown::TakedownReason;
+use handbill_core::domain::audit::{AuditAction, NumberedEntry};
+use handbill_core::domain::creates::Creates;
+use handbill_core::domain::fingerprint::Fingerprint;
+use handbill_core::domain::link_hosts::link_hosts;
+use handbill_core::domain::page::{Page, Tombstone};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::TakedownReason;
 
 /// The most slugs in one request.
 pub const MAX_SLUGS: usize = 100;

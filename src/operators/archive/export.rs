@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 
-use crate::domain::archive::{Encoder, Entry};
-use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use crate::ports::page_store::{Record, StoreError};
+use handbill_core::domain::archive::{Encoder, Entry};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
+use handbill_core::ports::page_store::{Record, StoreError};
 
 /// The size of a batch: an export shares the store with requests, and encodes a batch while they wait.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };

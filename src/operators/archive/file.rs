@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
+use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
 const FILE_MODE: u32 = 0o600;

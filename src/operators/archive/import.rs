@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::domain::archive::{Entry, Precedence, Stored, precedence};
-use crate::domain::page::{Page, Tombstone};
-use crate::ports::clock::SharedClock;
-use crate::ports::page_import::PageImport;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
-use crate::ports::renderer::{Purpose, RenderError, Renderer};
+use handbill_core::domain::archive::{Entry, Precedence, Stored, precedence};
+use handbill_core::domain::page::{Page, Tombstone};
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
+use handbill_core::ports::renderer::{Purpose, RenderError, Renderer};
 
 /// How many records were stored, and how many were not and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

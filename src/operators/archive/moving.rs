@@ -12,11 +12,11 @@ use super::export::{self, Selection};
 use super::file::{FileError, NewFile, Records, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
-use crate::domain::archive::{ArchiveError, Entry, Summary};
-use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_scan::PageScan;
-use crate::ports::page_store::StoreError;
-use crate::ports::renderer::RenderError;
+use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::page_store::StoreError;
+use handbill_core::ports::renderer::RenderError;
 
 /// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded
 /// store looks up at a time, so that an import never waits for a permit, however slow the machine is.

@@ -1,6 +1,6 @@
 //! An archive that arrives in pieces, checked line by line.
 
-use crate::domain::archive::{ArchiveError, Decoded, Decoder, MAX_LINE_BYTES, Summary};
+use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, MAX_LINE_BYTES, Summary};
 
 /// Follows an archive as it arrives.
 #[derive(Debug, Default)]

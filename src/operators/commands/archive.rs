@@ -13,11 +13,11 @@ use super::lines::{print_line, progress};
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
 use crate::config::{EmbeddedSettings, MovingSettings};
-use crate::domain::archive::Summary;
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{Destination, MoveError, new_backup_in, newest_backup, write};
-use crate::ports::clock::{Clock, SystemClock};
+use handbill_core::domain::archive::Summary;
+use handbill_core::ports::clock::{Clock, SystemClock};
 
 /// The arguments of `handbill export`.
 #[derive(Args, Debug)]

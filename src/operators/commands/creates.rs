@@ -9,9 +9,9 @@ use super::client::Client;
 use super::lines::print_line;
 use super::stores::Stores;
 use crate::config::OperatedSettings;
-use crate::domain::creates::MAX_HOURLY_BUDGET;
-use crate::domain::takedown::operator_name;
 use crate::operators::api::types::{CreatesBody, CreatesChange};
+use handbill_core::domain::creates::MAX_HOURLY_BUDGET;
+use handbill_core::domain::takedown::operator_name;
 
 /// The arguments of `handbill pause` and `handbill resume`.
 #[derive(Args, Debug)]

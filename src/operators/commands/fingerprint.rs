@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::domain::content::Content;
-use crate::domain::fingerprint::{Fingerprint, MIN_TEXT_CHARS};
-use crate::domain::link_hosts::link_hosts;
-use crate::domain::markdown::render;
+use handbill_core::domain::content::Content;
+use handbill_core::domain::fingerprint::{Fingerprint, MIN_TEXT_CHARS};
+use handbill_core::domain::link_hosts::link_hosts;
+use handbill_core::domain::markdown::render;
 
 /// Prints the fingerprints of the Markdown in `file`, or on standard input. It is an error if there are none.
 pub(super) fn run(file: Option<&Path>) -> Result<ExitCode, String> {

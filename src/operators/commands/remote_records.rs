@@ -8,12 +8,12 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 
 use super::client::Client;
-use crate::domain::archive::{ArchiveError, Entry, read_entry_line};
-use crate::domain::markdown::Rendered;
-use crate::domain::page::Page;
 use crate::operators::api::records::BatchEnd;
-use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use crate::ports::page_store::{Record, StoreError};
+use handbill_core::domain::archive::{ArchiveError, Entry, read_entry_line};
+use handbill_core::domain::markdown::Rendered;
+use handbill_core::domain::page::Page;
+use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_core::ports::page_store::{Record, StoreError};
 
 /// The records of a running process. Its pages have no HTML, because an archive has none. The process decides how large
 /// a batch is.

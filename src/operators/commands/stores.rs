@@ -8,10 +8,10 @@ use axum::Router;
 use crate::config::{
     ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, MovingSettings, SweepOptions,
 };
-use crate::domain::archive::Summary;
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{Destination, MoveError, Progress};
+use handbill_core::domain::archive::Summary;
 
 /// Why a command failed: one line for the operator, and the exit code.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use super::criteria::CriteriaArgs;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
 use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
-use crate::domain::takedown::{TakedownReason, operator_name};
 use crate::operators::api::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use handbill_core::domain::takedown::{TakedownReason, operator_name};
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
 const CHUNK: usize = 25;

@@ -29,11 +29,11 @@ use tokio::runtime::Handle;
 
 use crate::config::Traces;
 use crate::outbound::{Limits, Outbound};
-use crate::ports::clock::SharedClock;
-use crate::ports::random::Random;
 use crate::telemetry::labels::SpanLabels;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::log_throttle::LogThrottle;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::random::Random;
 
 /// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;

@@ -13,8 +13,8 @@ use tracing::Level;
 use tracing_subscriber::EnvFilter;
 
 use super::queue::LogQueue;
-use crate::domain::timestamp::UnixMillis;
-use crate::ports::clock::SystemClock;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::SystemClock;
 
 /// The target of the line: that of the same line from `tracing`.
 const TARGET: &str = "handbill::telemetry::http";

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use handbill::backends::memory::MemoryRateLimiter;
-use handbill::backends::redb::RedbStore;
-use handbill::ports::rate_limiter::RateLimiter;
+use handbill_core::ports::rate_limiter::RateLimiter;
+use handbill_limiter::memory::MemoryRateLimiter;
+use handbill_store_redb::RedbStore;
 
 use super::rules::{Started, Store};
 use crate::in_process::clock::TestClock;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use handbill::backends::redb::RedbStore;
-use handbill::domain::page::Page;
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::page::Page;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_redb::RedbStore;
 
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page};

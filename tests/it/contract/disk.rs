@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use handbill::backends::redb::{Storage, StoreMemory, may_wait, would_wait};
+use handbill_store_redb::{Storage, StoreMemory, may_wait, would_wait};
 use redb::StorageBackend;
 
 /// Unit of space on the disk, in bytes.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use handbill::backends::redb::RedbStore;
-use handbill::domain::page::Page;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::page::Page;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_redb::RedbStore;
 use tokio::time::timeout;
 
 use super::disk::Disk;

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use handbill::domain::client::Client;
-use handbill::domain::quota::Quota;
-use handbill::ports::rate_limiter::{Attempt, LimitKind};
+use handbill_core::domain::client::Client;
+use handbill_core::domain::quota::Quota;
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind};
 
 use super::backends::limiters;
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use handbill::backends::redb::RedbStore;
-use handbill::domain::page::{Page, PageHead};
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore, ReadsNow, Record};
+use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore, ReadsNow, Record};
+use handbill_store_redb::RedbStore;
 
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page as new_page, slug, with_head};

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use handbill::backends::redb::{DATABASE_FILE, OpenError, RedbStore};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{Lookup, PageStore, Record};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{Lookup, PageStore, Record};
+use handbill_store_redb::{DATABASE_FILE, OpenError, RedbStore};
 use redb::{Database, TableDefinition};
 
 use crate::support::pages::{CREATED, edited, page};

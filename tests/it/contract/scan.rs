@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use handbill::backends::redb::{RecordCount, RedbStore};
-use handbill::domain::page::Page;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_import::PageImport;
-use handbill::ports::page_scan::{PageScan, ScanLimit};
-use handbill::ports::page_store::{PageStore, Record};
+use handbill_core::domain::page::Page;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
+use handbill_core::ports::page_store::{PageStore, Record};
+use handbill_store_redb::{RecordCount, RedbStore};
 
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::ports::page_store::PageStore;
+use handbill_core::ports::page_store::PageStore;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;

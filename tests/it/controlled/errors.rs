@@ -7,8 +7,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use handbill::api::error::Code;
-use handbill::domain::blocklist::Blocklist;
-use handbill::service::PublishingPolicy;
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::service::PublishingPolicy;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use handbill::ports::page_store::Lookup;
-use handbill::service::STORE_BUDGET;
+use handbill_core::ports::page_store::Lookup;
+use handbill_core::service::STORE_BUDGET;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;

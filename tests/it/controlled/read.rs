@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::rendering::RenderInPlace;
-use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageHead, PageVersion};
-use handbill::domain::slug::Slug;
-use handbill::ports::clock::Clock;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_core::domain::markdown::{RENDERER_VERSION, Rendered};
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::clock::Clock;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use serde_json::json;
 use tokio::time::Instant;
 

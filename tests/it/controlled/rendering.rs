@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use handbill::backends::rendering::RenderInPlace;
-use handbill::domain::blocklist::Blocklist;
-use handbill::domain::content::Content;
-use handbill::domain::markdown::RENDERER_VERSION;
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill::ports::renderer::{Made, Purpose, RenderError, Renderer};
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::domain::content::Content;
+use handbill_core::domain::markdown::RENDERER_VERSION;
+use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_core::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{InsertResult, PageStore};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{InsertResult, PageStore};
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::app::BASE_URL;

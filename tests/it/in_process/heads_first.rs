@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageVersion};
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
 
 use tokio::time::Instant;

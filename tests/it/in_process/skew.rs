@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::clock::Clock;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::Clock;
 
 use super::clock::TestClock;
 

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{
+    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 use tokio::sync::watch;
 
 /// One of the store's operations.

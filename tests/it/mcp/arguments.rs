@@ -1,7 +1,7 @@
 //! Every tool reads its arguments in the same way (contract, decision 15).
 
 use handbill::api::error::{ApiError, Interface};
-use handbill::service::ServiceError;
+use handbill_core::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::client::{Client, Outcome};

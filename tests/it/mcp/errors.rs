@@ -1,8 +1,8 @@
 //! Failed calls: their codes, and that the text alone is enough to recover (contract, decisions 3 and 15).
 
 use handbill::api::error::{ApiError, Interface};
-use handbill::domain::title::MAX_CHARS;
-use handbill::service::ServiceError;
+use handbill_core::domain::title::MAX_CHARS;
+use handbill_core::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::client::{Client, TEST_TIMEOUT};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill::domain::client::ForwardedHeader;
+use handbill_core::domain::client::ForwardedHeader;
 use serde_json::json;
 
 use super::client::Client;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use handbill::domain::contact::Contact;
-use handbill::domain::registry_proof::RegistryProof;
-use handbill::http::SiteSettings;
+use handbill::web::SiteSettings;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::registry_proof::RegistryProof;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use handbill::domain::blocklist::Blocklist;
-use handbill::domain::creates::Creates;
-use handbill::domain::fingerprint::Fingerprint;
-use handbill::domain::link_hosts::link_hosts;
-use handbill::domain::markdown::render;
-use handbill::service::PublishingPolicy;
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::domain::creates::Creates;
+use handbill_core::domain::fingerprint::Fingerprint;
+use handbill_core::domain::link_hosts::link_hosts;
+use handbill_core::domain::markdown::render;
+use handbill_core::service::PublishingPolicy;
 use serde_json::{Value, json};
 
 use super::Operated;

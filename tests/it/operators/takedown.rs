@@ -4,12 +4,12 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::backends::redb::{LEDGER_FILE, RedbStore};
-use handbill::domain::audit::AuditAction;
-use handbill::domain::takedown::{Takedown, TakedownReason};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::audit_log::AuditLog;
-use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_core::domain::audit::AuditAction;
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::audit_log::AuditLog;
+use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_store_redb::{LEDGER_FILE, RedbStore};
 use serde_json::json;
 
 use super::{Operated, TOKEN};

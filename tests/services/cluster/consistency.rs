@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::app::Deps;
-use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::backends::memory::MemoryRateLimiter;
-use handbill::domain::client::Client;
-use handbill::ports::clock::SystemClock;
-use handbill::ports::page_store::{Lookup, PageStore};
-use handbill::ports::random::Random;
-use handbill::ports::rate_limiter::Quotas;
-use handbill::service::{
+use handbill_core::domain::client::Client;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_store::{Lookup, PageStore};
+use handbill_core::ports::random::Random;
+use handbill_core::ports::rate_limiter::Quotas;
+use handbill_core::service::{
     LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
 };
+use handbill_limiter::memory::MemoryRateLimiter;
+use handbill_store_cql::{CqlStore, CqlTimeouts};
 use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};

@@ -1,8 +1,8 @@
 //! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
 
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
-use handbill::backends::cql::{LeaseTimes, builder, migrate_with};
-use handbill::ports::random::Random;
+use handbill_core::ports::random::Random;
+use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
+use handbill_store_cql::{LeaseTimes, builder, migrate_with};
 use scylla::value::Row;
 
 use super::calls::{delete, publish, read, rewrite};

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use handbill::backends::cql::{CqlSettings, builder};
 use handbill::config;
-use handbill::domain::timestamp::UnixMillis;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_store_cql::{CqlSettings, builder};
 use scylla::client::session::Session;
 use tokio::process::Child;
 use tokio::sync::OnceCell;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use handbill::domain::network_limits::NetworkLimits;
-use handbill::ports::rate_limiter::RateLimiter;
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::ports::rate_limiter::RateLimiter;
 
 use super::rules::{Started, Store};
 use super::servers;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use handbill::backends::cql::{CqlSettings, CqlStore};
-use handbill::backends::redis::{LimiterMetrics, Redis, TimeLimits};
 use handbill::config::RedisSettings;
-use handbill::ports::clock::SystemClock;
-use handbill::ports::random::Random;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::random::Random;
+use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
+use handbill_store_cql::{CqlSettings, CqlStore};
 use tokio::sync::OnceCell;
 
 use crate::cql::server::{connected, migrated_settings};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::cql::CqlStore;
-use handbill::backends::cql::metrics::{ClockLabels, ClusterMetrics};
-use handbill::ports::clock::SystemClock;
-use handbill::ports::page_store::{InsertResult, PageStore};
-use handbill::ports::random::Random;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_store::{InsertResult, PageStore};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::CqlStore;
+use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics};
 
 use super::server::{PATIENT, migrated_keyspace, session, settings};
 use crate::support::pages::page;

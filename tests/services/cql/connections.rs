@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use handbill::backends::cql::{ConnectError, CqlStore, SettingsError};
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill::ports::random::Random;
+use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::{ConnectError, CqlStore, SettingsError};
 
 use super::server::{PATIENT, migrated_keyspace, session, settings};
 use crate::support::pages::page;

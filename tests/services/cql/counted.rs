@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
-use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::ports::clock::SystemClock;
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore, StoreError};
-use handbill::ports::random::Random;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore, StoreError};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
+use handbill_store_cql::{CqlStore, CqlTimeouts};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
 
 use super::faults::{next_request_with, requests_with};

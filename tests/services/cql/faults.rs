@@ -2,8 +2,8 @@
 //!
 //! Every write of a head binds its state, which no other request does.
 
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::PageStore;
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::PageStore;
 use scylla_proxy::{
     Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode, ResponseReaction,
     ResponseRule, example_db_errors,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use handbill::app::Deps;
-use handbill::backends::cql::CqlLedger;
-use handbill::domain::archive::Entry;
-use handbill::domain::page::{PageHead, PageVersion, Tombstone};
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
 use handbill::operators::archive::import::{ImportError, Importer};
-use handbill::ports::clock::SystemClock;
-use handbill::ports::page_import::PageImport;
-use handbill::ports::page_scan::ScanLimit;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::archive::Entry;
+use handbill_core::domain::page::{PageHead, PageVersion, Tombstone};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::ScanLimit;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_cql::CqlLedger;
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
 use super::texts::{insert_text, texts};

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill::backends::cql::{CqlSettings, CqlStore, Progress, migrate};
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill::ports::random::Random;
+use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::{CqlSettings, CqlStore, Progress, migrate};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 

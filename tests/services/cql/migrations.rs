@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, Server, check};
-use handbill::backends::cql::{
-    CqlSettings, LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with,
-};
-use handbill::ports::random::Random;
+use handbill_core::ports::random::Random;
+use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, Server, check};
+use handbill_store_cql::{CqlSettings, LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use scylla::client::session::Session;
 use scylla::value::Row;
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::domain::language::Language;
-use handbill::domain::page::PageVersion;
-use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_core::domain::language::Language;
+use handbill_core::domain::page::PageVersion;
+use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
 
 use super::server::store;
 use crate::support::pages::{edited, page};

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::backends::cql::{CqlLedger, CqlStore};
-use handbill::domain::audit::{AuditAction, AuditEntry};
-use handbill::domain::creates::Creates;
-use handbill::domain::page::{Page, Tombstone};
-use handbill::domain::takedown::{Takedown, TakedownReason};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::audit_log::AuditLog;
-use handbill::ports::clock::{Clock, SystemClock};
-use handbill::ports::creates_switch::CreatesSwitch;
-use handbill::ports::page_scan::ScanLimit;
-use handbill::ports::page_store::{CasResult, PageStore, Record, StoreError};
+use handbill_core::domain::audit::{AuditAction, AuditEntry};
+use handbill_core::domain::creates::Creates;
+use handbill_core::domain::page::{Page, Tombstone};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::audit_log::AuditLog;
+use handbill_core::ports::clock::{Clock, SystemClock};
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_scan::ScanLimit;
+use handbill_core::ports::page_store::{CasResult, PageStore, Record, StoreError};
+use handbill_store_cql::{CqlLedger, CqlStore};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::domain::page::{Page, PageVersion};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::page::{Page, PageVersion};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_cql::{CqlStore, CqlTimeouts};
 use scylla::statement::Consistency;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, example_db_errors};
 use tokio::task::JoinHandle;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill::ports::page_scan::{PageScan, ScanLimit};
-use handbill::ports::page_store::{PageStore, Record};
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
+use handbill_core::ports::page_store::{PageStore, Record};
 
 use super::server::{drop_keyspace, fresh_store};
 use crate::support::pages::{page, slug};

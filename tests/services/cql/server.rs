@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
-use handbill::backends::cql::{
+use handbill::config;
+use handbill_core::domain::hex;
+use handbill_core::ports::random::{Random, index_below};
+use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration};
+use handbill_store_cql::{
     CqlSettings, CqlStore, CqlTimeouts, Fence, FenceConsistency, LeaseTimes, builder, migrate, migrate_with,
 };
-use handbill::config;
-use handbill::domain::hex;
-use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{CasResult, InsertResult, PageStore, Record};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, InsertResult, PageStore, Record};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
 use super::faults::writes_of;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState};
-use handbill::backends::cql::{
+use handbill_core::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState};
+use handbill_store_cql::{
     ConnectError, CqlSettings, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError,
     findings, migrate, migrate_with,
 };
-use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
-use handbill::ports::random::Random;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
@@ -103,7 +103,10 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     let after = Arc::new(page("after"));
     assert_eq!(store.insert_if_absent(after.clone(), None).await.unwrap(), InsertResult::Inserted);
     for page in [before, after] {
-        assert_eq!(store.lookup(&page.head.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
+        assert_eq!(
+            store.lookup(&page.head.slug).await.unwrap(),
+            handbill_core::ports::page_store::Lookup::Active(page)
+        );
     }
     drop_keyspace(&session, &keyspace).await;
 }

@@ -4,13 +4,13 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::cql::{CqlStore, SweepPlan, SweepReport, migrate};
-use handbill::domain::page::{HeadChanges, Page};
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::domain::title::Title;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill::ports::random::Random;
+use handbill_core::domain::page::{HeadChanges, Page};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::ports::random::Random;
+use handbill_store_cql::{CqlStore, SweepPlan, SweepReport, migrate};
 use scylla::client::session::Session;
 
 use super::faults::requests_with;

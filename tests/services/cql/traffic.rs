@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use handbill::backends::coalescing::Coalescing;
-use handbill::http::Front;
 use handbill::telemetry::metrics::Metrics;
+use handbill::web::Front;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
 use scylla_proxy::{

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::domain::page::Page;
-use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::http::Front;
-use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill::web::Front;
+use handbill_core::domain::page::Page;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_store_cql::{CqlStore, CqlTimeouts};
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use serde_json::json;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use handbill::backends::cql::{CqlStore, Fenced};
-use handbill::domain::page::Page;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::domain::page::Page;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_cql::{CqlStore, Fenced};
 
 use super::ring::{EAST, Ring, WEST};
 use crate::support::pages::{edited, page};

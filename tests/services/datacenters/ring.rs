@@ -6,9 +6,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Parser;
-use handbill::backends::cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
 use handbill::config;
-use handbill::ports::random::{Random, index_below};
+use handbill_core::ports::random::{Random, index_below};
+use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
 use scylla::statement::Statement;
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};

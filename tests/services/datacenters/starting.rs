@@ -1,7 +1,7 @@
 //! The start in a cluster of several datacentres.
 
-use handbill::backends::cql::{ConnectError, CqlSettings, CqlStore, CqlTimeouts, MigrateError, SettingsError, migrate};
-use handbill::ports::random::Random;
+use handbill_core::ports::random::Random;
+use handbill_store_cql::{ConnectError, CqlSettings, CqlStore, CqlTimeouts, MigrateError, SettingsError, migrate};
 
 use super::ring::{EAST, Ring, WEST};
 

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
-use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_store::{
+    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

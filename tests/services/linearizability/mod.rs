@@ -13,9 +13,9 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use handbill::app::Deps;
-use handbill::backends::redb::RedbStore;
-use handbill::http::Front;
-use handbill::ports::page_store::PageStore;
+use handbill::web::Front;
+use handbill_core::ports::page_store::PageStore;
+use handbill_store_redb::RedbStore;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;

@@ -198,7 +198,7 @@ fn every_acknowledged_change_survives_being_killed_at_any_moment() {
 
 /// Checks that the ledger of deletions names every page whose deletion was acknowledged.
 fn check_ledger(directory: &std::path::Path, writers: &[Writer]) {
-    let ledger = std::fs::read_to_string(directory.join(handbill::backends::redb::LEDGER_FILE)).unwrap();
+    let ledger = std::fs::read_to_string(directory.join(handbill_store_redb::LEDGER_FILE)).unwrap();
     let named: HashSet<String> = ledger
         .lines()
         .filter_map(|line| {
@@ -229,7 +229,7 @@ fn check_the_rest(directory: &std::path::Path, writers: &[Writer]) {
 /// Every slug in the store's file.
 fn slugs(directory: &std::path::Path) -> HashSet<String> {
     const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
-    let database = redb::Database::open(directory.join(handbill::backends::redb::DATABASE_FILE)).unwrap();
+    let database = redb::Database::open(directory.join(handbill_store_redb::DATABASE_FILE)).unwrap();
     let pages = database.begin_read().unwrap().open_table(PAGES).unwrap();
     pages.iter().unwrap().map(|entry| entry.unwrap().0.value().to_owned()).collect()
 }

@@ -340,7 +340,7 @@ fn an_interrupted_import_goes_on_where_it_is_run_again() {
     for kilobytes in [1, 1500, 3000, 6000] {
         let mut command = handbill([OsStr::new("import"), file.as_os_str()]);
         let mut child = command.arg("--data-dir").arg(&data).spawn().unwrap();
-        let database = data.join(handbill::backends::redb::DATABASE_FILE);
+        let database = data.join(handbill_store_redb::DATABASE_FILE);
         let size = || fs::metadata(&database).map_or(0, |file| file.len());
         while size() < kilobytes * 1024 && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
@@ -370,7 +370,7 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     server.signal(rustix::process::Signal::KILL);
     drop(server);
     let ledger = folder.path().join("ledger");
-    fs::copy(folder.path().join("data").join(handbill::backends::redb::LEDGER_FILE), &ledger).unwrap();
+    fs::copy(folder.path().join("data").join(handbill_store_redb::LEDGER_FILE), &ledger).unwrap();
 
     let restore = |data: &Path, ledger: Option<&Path>| {
         let mut command = handbill([OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
@@ -389,7 +389,7 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
 
     // The ledger that lies beside the lost database counts without being named.
     let beside = folder.path().join("data");
-    fs::rename(beside.join(handbill::backends::redb::DATABASE_FILE), folder.path().join("lost")).unwrap();
+    fs::rename(beside.join(handbill_store_redb::DATABASE_FILE), folder.path().join("lost")).unwrap();
     succeeded(&restore(&beside, None));
     let server = start(&beside, folder.path());
     known.check(server.address, address);
@@ -534,7 +534,7 @@ fn check_finds_each_of_200_flipped_bits_in_records_keys_and_tree_pages() {
     assert!(server.stop().0.success());
     let data = folder.path().join("data");
     succeeded(&on(&data, ["compact"]));
-    let database = data.join(handbill::backends::redb::DATABASE_FILE);
+    let database = data.join(handbill_store_redb::DATABASE_FILE);
     let whole = fs::read(&database).unwrap();
     let check = |bytes: &[u8]| {
         fs::write(&database, bytes).unwrap();

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use handbill::backends::redis::TimeLimits;
-use handbill::domain::client::Client;
-use handbill::domain::quota::{Decision, Quota};
-use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_core::domain::client::Client;
+use handbill_core::domain::quota::{Decision, Quota};
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_limiter::TimeLimits;
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, to};

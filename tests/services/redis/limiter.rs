@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::memory::MemoryRateLimiter;
-use handbill::backends::redis::{LimiterMetrics, Redis};
-use handbill::domain::client::Client;
-use handbill::domain::network_limits::NetworkLimits;
-use handbill::domain::quota::Quota;
-use handbill::ports::clock::SystemClock;
-use handbill::ports::random::{Random, hex_id};
-use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_core::domain::client::Client;
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::quota::Quota;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::random::{Random, hex_id};
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_limiter::memory::MemoryRateLimiter;
+use handbill_limiter::{LimiterMetrics, Redis};
 use redis::AsyncCommands;
 
 use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to, usual};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::redis::{LimiterMetrics, OpenError, Redis, RedisMode, RedisSettings, RedisUrl, TimeLimits};
-use handbill::domain::quota::Quota;
-use handbill::ports::random::Random;
-use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_core::domain::quota::Quota;
+use handbill_core::ports::random::Random;
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_limiter::{LimiterMetrics, OpenError, Redis, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use handbill::backends::redis::RedisMode;
-use handbill::domain::quota::Quota;
-use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_core::domain::quota::Quota;
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_limiter::RedisMode;
 use rustix::process::Signal;
 
 use super::faults::come_back;

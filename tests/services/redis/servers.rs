@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use handbill::backends::redis::{LimiterMetrics, Redis, RedisLimiter, RedisMode, RedisSettings, RedisUrl, TimeLimits};
-use handbill::domain::client::Client;
-use handbill::domain::network_limits::NetworkLimits;
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::clock::Clock;
-use handbill::ports::random::{Random, index_below};
+use handbill_core::domain::client::Client;
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::Clock;
+use handbill_core::ports::random::{Random, index_below};
+use handbill_limiter::{LimiterMetrics, Redis, RedisLimiter, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::domain::client::Client;
-use handbill::domain::network_limits::SubjectQuota;
-use handbill::domain::quota::Quota;
-use handbill::domain::subject::Subject;
-use handbill::ports::rate_limiter::{Attempt, LimitKind};
+use handbill_core::domain::client::Client;
+use handbill_core::domain::network_limits::SubjectQuota;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::subject::Subject;
+use handbill_core::ports::rate_limiter::{Attempt, LimitKind};
 
 use super::super::backends::limiters_by_any_clock;
 

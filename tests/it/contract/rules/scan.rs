@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill::domain::page::{Page, PageHead, PageVersion};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_scan::ScanLimit;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_scan::ScanLimit;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 
 use super::super::backends::{empty_stores, stores};
 use crate::support::pages::{CREATED, edited, page, with_head};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use handbill::domain::content::Content;
-use handbill::domain::language::Language;
-use handbill::domain::page::{HeadChanges, PageVersion};
-use handbill::domain::takedown::{Takedown, TakedownReason};
-use handbill::domain::timestamp::UnixMillis;
-use handbill::domain::title::Title;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_core::domain::content::Content;
+use handbill_core::domain::language::Language;
+use handbill_core::domain::page::{HeadChanges, PageVersion};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
 
 use super::super::backends::stores;
 use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use handbill::service::STORE_BUDGET;
+use handbill_core::service::STORE_BUDGET;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};

@@ -12,8 +12,8 @@ use super::state::Http;
 use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::api::types::FieldsBody;
-use crate::domain::subject::Requester;
-use crate::service::{Body, BodyReadError, Credential, PageFields, Precondition};
+use handbill_core::domain::subject::Requester;
+use handbill_core::service::{Body, BodyReadError, Credential, PageFields, Precondition};
 
 /// The sender of the request, as rate limits count it.
 pub(super) struct ClientAddr(pub(super) Requester);

@@ -21,8 +21,8 @@ use super::state::Http;
 use crate::api::request::body::{RequestBody, media_type};
 use crate::api::request::credential::query_holds_key;
 use crate::api::types::{TokenBody, TokenRequest};
-use crate::domain::edit_key::EditKey;
-use crate::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
 
 /// The known fields. Others are ignored, as RFC 6749 §3.2 requires.
 const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use crate::api::error::Code;
 use crate::api::metadata::{self, path};
 use crate::api::request::MAX_BODY_BYTES;
-use crate::domain::contact::Contact;
-use crate::domain::content::MAX_BYTES;
-use crate::domain::oauth;
-use crate::domain::origin::Origin;
-use crate::domain::quota::Quota;
-use crate::domain::title::MAX_CHARS;
-use crate::ports::rate_limiter::Quotas;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::title::MAX_CHARS;
+use handbill_core::ports::rate_limiter::Quotas;
 
 /// The text for a service at `base_url` with these `quotas`. `contact` is whom readers tell about a page.
 pub(super) fn text(base_url: &Origin, quotas: Quotas, contact: Option<&Contact>) -> String {

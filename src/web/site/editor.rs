@@ -21,16 +21,16 @@ use sha2::{Digest, Sha256};
 use super::assets::{STYLE, short_hash};
 use super::templates::{self, Layout, PageTemplate, quota_sentence};
 use crate::api::metadata;
-use crate::domain::origin::Origin;
-use crate::domain::quota::Quota;
-use crate::domain::slug::Slug;
-use crate::domain::{content, title};
-use crate::http::error::unless_key_shown;
-use crate::http::etag::REVALIDATE;
-use crate::http::extract::SlugParam;
-use crate::http::representation::Representation;
-use crate::http::state::Http;
-use crate::service::Created;
+use crate::web::error::unless_key_shown;
+use crate::web::etag::REVALIDATE;
+use crate::web::extract::SlugParam;
+use crate::web::representation::Representation;
+use crate::web::state::Http;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::{content, title};
+use handbill_core::service::Created;
 
 /// For a file whose address has the hash of its content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -167,7 +167,7 @@ impl HelpTemplate<'_> {
 }
 
 /// The response to `GET /`.
-pub(in crate::http) fn home(http: &Http) -> Representation {
+pub(in crate::web) fn home(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
@@ -175,13 +175,13 @@ pub(in crate::http) fn home(http: &Http) -> Representation {
 }
 
 /// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
-pub(in crate::http) fn pages(http: &Http) -> Representation {
+pub(in crate::web) fn pages(http: &Http) -> Representation {
     let template = PagesTemplate { layout: Layout::new(&http.base_url), version: &VERSION };
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
 /// The response to `GET /help`.
-pub(in crate::http) fn help(http: &Http) -> Representation {
+pub(in crate::web) fn help(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let template = HelpTemplate { layout: Layout::new(base_url), create_quota: http.service.quotas().create };
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
@@ -189,7 +189,7 @@ pub(in crate::http) fn help(http: &Http) -> Representation {
 
 /// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page. Its script takes a key from
 /// the fragment, which is not sent.
-pub(in crate::http) async fn edit(
+pub(in crate::web) async fn edit(
     State(http): State<Arc<Http>>,
     SlugParam(slug): SlugParam,
     request: Request,
@@ -207,7 +207,7 @@ pub(in crate::http) async fn edit(
 }
 
 /// `GET /assets/<version>/<name>`.
-pub(in crate::http) async fn file(
+pub(in crate::web) async fn file(
     State(http): State<Arc<Http>>,
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
     use crate::api::error::ApiError;
-    use crate::service::BodyError;
+    use handbill_core::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 40 * 1024;

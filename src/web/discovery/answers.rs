@@ -9,10 +9,10 @@ use utoipa::openapi::{ContentBuilder, Header, Ref, Response, ResponseBuilder};
 
 use crate::api::error::{ApiError, Code};
 use crate::api::types::{ErrorBody, TokenErrorBody};
-use crate::domain::content::{ContentError, MAX_BYTES};
-use crate::domain::quota::{Decision, Quota};
-use crate::ports::rate_limiter::LimitKind;
-use crate::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
+use handbill_core::domain::content::{ContentError, MAX_BYTES};
+use handbill_core::domain::quota::{Decision, Quota};
+use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_core::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 
 /// An error that an operation may answer with, and the description of its status. If several errors share the status,
 /// the description names all of them.

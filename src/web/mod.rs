@@ -35,10 +35,10 @@ use self::representation::Representation;
 pub use self::state::{Http, SiteSettings};
 use crate::api::error::ApiError;
 use crate::api::metadata;
-use crate::domain::contact::Contact;
-use crate::domain::origin::Origin;
 use crate::mcp::Tools;
 use crate::telemetry::http::{RequestTelemetry, name_route};
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::origin::Origin;
 
 /// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {

@@ -21,9 +21,9 @@ use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_mark
 use super::state::Http;
 use crate::api::answer::{Answer, later, now};
 use crate::api::types::{Included, Nesting, PageBody};
-use crate::domain::page::PageHead;
-use crate::domain::slug::Slug;
-use crate::service::{PageRead, Reading, ServiceError};
+use handbill_core::domain::page::PageHead;
+use handbill_core::domain::slug::Slug;
+use handbill_core::service::{PageRead, Reading, ServiceError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {

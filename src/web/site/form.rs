@@ -22,13 +22,13 @@ use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
 use crate::api::request::raw_post::{self, RawPost};
 use crate::api::types::{CreatedBody, page_url};
-use crate::domain::edit_key::EditKey;
-use crate::domain::title::{Title, TitleError};
-use crate::http::error::error_response;
-use crate::http::extract::ClientAddr;
-use crate::http::pages::{json_tag, respond};
-use crate::http::state::Http;
-use crate::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
+use crate::web::error::error_response;
+use crate::web::extract::ClientAddr;
+use crate::web::pages::{json_tag, respond};
+use crate::web::state::Http;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::title::{Title, TitleError};
+use handbill_core::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Says whose page made a browser send a request.
@@ -39,7 +39,7 @@ const NO_TITLE: &str = "The page has no title. Write one above the text, or begi
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// `POST /`.
-pub(in crate::http) async fn post(
+pub(in crate::web) async fn post(
     State(http): State<Arc<Http>>,
     ClientAddr(requester): ClientAddr,
     request: Request,

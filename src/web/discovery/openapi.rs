@@ -9,10 +9,10 @@ use super::answers::{describe_page_errors, describe_token_errors, header};
 use crate::api::metadata::{self, OPERATIONS};
 use crate::api::request::MAX_BODY_BYTES;
 use crate::api::types::{ErrorBody, TokenErrorBody, set_limits};
-use crate::domain::contact::Contact;
-use crate::domain::oauth;
-use crate::domain::origin::Origin;
-use crate::ports::rate_limiter::LimitKind;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::ports::rate_limiter::LimitKind;
 
 /// The document without its operations. [`document`] sets the title and version.
 #[derive(utoipa::OpenApi)]
@@ -30,12 +30,12 @@ use crate::ports::rate_limiter::LimitKind;
 struct Description;
 
 /// The document without its operations. The routes add their operations to it.
-pub(in crate::http) fn description() -> OpenApi {
+pub(in crate::web) fn description() -> OpenApi {
     Description::openapi()
 }
 
 /// The document of a service at `base_url`, as indented JSON. `described` contains the operations.
-pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin, contact: Option<&Contact>) -> String {
+pub(in crate::web) fn document(mut described: OpenApi, base_url: &Origin, contact: Option<&Contact>) -> String {
     let info = &mut described.info;
     info.contact = Some(match contact {
         Some(Contact::Mail(address)) => ContactBuilder::new().name(Some("Abuse contact")).email(Some(address)).build(),

@@ -7,8 +7,8 @@ use http::request::Parts;
 use tracing::field::display;
 
 use crate::api::request::client_addr::TrustedProxies;
-use crate::domain::client::{Peer, private_network};
 use crate::telemetry::http::RequestTelemetry;
+use handbill_core::domain::client::{Peer, private_network};
 use handbill_core::log_throttle::LogThrottle;
 
 /// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.

@@ -19,10 +19,10 @@ use super::robots::mark_noindex;
 use super::state::Http;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, FieldsBody, Included, PageBody};
-use crate::domain::page::{Page, PageHead};
-use crate::domain::quota::{Decision, whole_seconds_up};
-use crate::ports::rate_limiter::LimitKind;
-use crate::service::{Limited, ServiceError};
+use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::quota::{Decision, whole_seconds_up};
+use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_core::service::{Limited, ServiceError};
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

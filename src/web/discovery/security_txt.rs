@@ -8,11 +8,11 @@ use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::api::metadata::path;
-use crate::domain::contact::Contact;
-use crate::domain::origin::Origin;
-use crate::domain::timestamp::UnixMillis;
-use crate::http::etag::REVALIDATE;
-use crate::ports::clock::SharedClock;
+use crate::web::etag::REVALIDATE;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::SharedClock;
 
 /// How long a reader may rely on the document. RFC 9116 recommends less than a year. The contact is that of the running
 /// process, so it is as fresh as the answer.

@@ -15,9 +15,9 @@ use super::error::error_response;
 use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
-use crate::domain::origin::Origin;
 use crate::mcp::Tools;
 use crate::server::AnswerRoom;
+use handbill_core::domain::origin::Origin;
 
 /// The header fields of answers that scripts of any origin may read.
 const EXPOSED: &str = "etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id";

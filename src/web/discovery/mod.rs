@@ -18,10 +18,10 @@ use super::representation::Representation;
 use super::state::SiteSettings;
 use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
-use crate::domain::oauth;
-use crate::domain::origin::Origin;
-use crate::ports::clock::SharedClock;
-use crate::ports::rate_limiter::Quotas;
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::rate_limiter::Quotas;
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

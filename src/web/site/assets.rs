@@ -34,7 +34,7 @@ pub static ROBOTS_TXT: LazyLock<Asset> =
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
 ///
 /// 64 bits are enough to tell versions of a file apart. They are too few to resist a deliberate search for a collision.
-pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub(in crate::web) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(part.len().to_le_bytes());

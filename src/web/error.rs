@@ -11,9 +11,9 @@ use super::state::Http;
 use crate::api::error::{self, ApiError, Code};
 use crate::api::metadata;
 use crate::api::request::credential::query_shows_key;
-use crate::domain::oauth;
-use crate::domain::origin::Origin;
-use crate::service::ServiceError;
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::service::ServiceError;
 
 /// The response to a request that failed with `error`. An internal cause is logged here, once.
 pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) -> Response {

@@ -7,9 +7,9 @@
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::domain::page::{PageHead, PageState, PageVersion};
-use crate::domain::timestamp::UnixMillis;
-use crate::service::{Precondition, States};
+use handbill_core::domain::page::{PageHead, PageState, PageVersion};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::service::{Precondition, States};
 
 /// Caches may keep a page, but must revalidate it each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");

@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::Http;
-use crate::domain::page::PageHead;
+use handbill_core::domain::page::PageHead;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");

@@ -4,14 +4,14 @@ use http::HeaderValue;
 
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
-use crate::domain::contact::Contact;
-use crate::domain::edge_caching::EdgeCaching;
-use crate::domain::origin::Origin;
-use crate::domain::page::PageHead;
-use crate::domain::registry_proof::RegistryProof;
-use crate::http::coding::Compressor;
-use crate::http::site::assets::short_hash;
-use crate::service::PageService;
+use crate::web::coding::Compressor;
+use crate::web::site::assets::short_hash;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::edge_caching::EdgeCaching;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::page::PageHead;
+use handbill_core::domain::registry_proof::RegistryProof;
+use handbill_core::service::PageService;
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {

@@ -2,8 +2,8 @@
 
 mod article;
 pub mod assets;
-pub(in crate::http) mod editor;
-pub(in crate::http) mod form;
+pub(in crate::web) mod editor;
+pub(in crate::web) mod form;
 pub mod templates;
 
 use std::sync::{Arc, LazyLock};
@@ -29,14 +29,14 @@ use super::state::Http;
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
-use crate::domain::page::{Page, PageHead};
-use crate::domain::slug::Slug;
-use crate::domain::title::Title;
-use crate::service::ServiceError;
+use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::title::Title;
+use handbill_core::service::ServiceError;
 
-pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
-pub(in crate::http) const MARKDOWN_REPRESENTATION: &str = "md";
-pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+pub(in crate::web) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+pub(in crate::web) const MARKDOWN_REPRESENTATION: &str = "md";
+pub(in crate::web) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
 /// give the Markdown to a browser.
@@ -46,31 +46,31 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
 /// `GET /robots.txt`.
-pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
+pub(in crate::web) async fn robots_txt(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
     ANSWER.respond_compressed_to(&headers)
 }
 
 /// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
-pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
+pub(in crate::web) async fn favicon(headers: HeaderMap) -> Response {
     // The address stays the same when the icon changes, so the icon is cached for one hour only.
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
     ANSWER.respond_compressed_to(&headers)
 }
 
 /// `GET /apple-touch-icon.png`: the icon for phones.
-pub(in crate::http) async fn icon_png(headers: HeaderMap) -> Response {
+pub(in crate::web) async fn icon_png(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PNG, CACHE_ONE_HOUR));
     ANSWER.respond_compressed_to(&headers)
 }
 
 /// `GET /card.png`: the picture of a page that has none.
-pub(in crate::http) async fn card(headers: HeaderMap) -> Response {
+pub(in crate::web) async fn card(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::CARD, CACHE_ONE_DAY));
     ANSWER.respond_compressed_to(&headers)
 }
 
-pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(in crate::web) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
@@ -82,7 +82,7 @@ pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: R
 
 /// The page's address in `name`, if `name` is an address followed by `/`, `.` or `)`. These characters often follow an
 /// address in a sentence, and programs that detect links in text include them by mistake.
-pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
+pub(in crate::web) fn before_punctuation(name: &str) -> Option<&str> {
     let address = name.trim_end_matches(['/', '.', ')']);
     let slug = address.strip_suffix(".md").unwrap_or(address);
     (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
@@ -90,7 +90,7 @@ pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
 
 /// Redirects to `address`. This function does not check that the page exists. The response at `address` will show
 /// whether it does.
-pub(in crate::http) fn redirect_to(http: &Http, address: &str) -> Response {
+pub(in crate::web) fn redirect_to(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
@@ -108,7 +108,7 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     response
 }
 
-pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
+pub(in crate::web) fn html_of(page: &Page, http: &Http) -> String {
     let url = page_url(&page.head.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
@@ -131,11 +131,11 @@ pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
 
 /// The representation in the tags of the HTML page. The fingerprint changes with the layout, so that a cached copy does
 /// not hide a new layout.
-pub(in crate::http) fn html_representation(http: &Http) -> String {
+pub(in crate::web) fn html_representation(http: &Http) -> String {
     format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
 }
 
-pub(in crate::http) fn html_view_fields(page: &PageHead, http: &Http) -> HeaderMap {
+pub(in crate::web) fn html_view_fields(page: &PageHead, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
     let markdown_url = format!("{}.md", page_url(&page.slug, &http.base_url));
@@ -150,7 +150,7 @@ pub(in crate::http) fn html_view_fields(page: &PageHead, http: &Http) -> HeaderM
 
 /// The address at which the Markdown of a page is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Source {
+pub(in crate::web) enum Source {
     /// At `/<slug>.md`.
     OwnAddress,
     /// The Markdown that a client asks for by `Accept`, at the address of the HTML.
@@ -158,7 +158,7 @@ pub(in crate::http) enum Source {
 }
 
 /// The header fields of the Markdown, without the entity tag.
-pub(in crate::http) fn markdown_fields(http: &Http, page: &PageHead, source: Source) -> HeaderMap {
+pub(in crate::web) fn markdown_fields(http: &Http, page: &PageHead, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
     let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
     let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
@@ -182,7 +182,7 @@ pub(in crate::http) fn markdown_fields(http: &Http, page: &PageHead, source: Sou
 }
 
 /// An HTML page for 404 and 410, JSON as in the API for any other error.
-pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response {
+pub(in crate::web) fn error_page(error: &ServiceError, http: &Http) -> Response {
     let layout = Layout::new(&http.base_url);
     match error {
         ServiceError::NotFound => {
@@ -211,14 +211,14 @@ fn asset_response(asset: &'static Asset, caching: HeaderValue) -> Representation
 
 /// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.
 /// A wildcard names neither, so browsers and plain `curl` get HTML.
-pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
+pub(in crate::web) fn prefers_markdown(headers: &HeaderMap) -> bool {
     let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     markdown > 0.0 && markdown >= html
 }
 
 /// Whether the client prefers errors as HTML: `Accept` names `text/html`, and does not give `application/json` a higher
 /// weight.
-pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
+pub(in crate::web) fn prefers_html_errors(headers: &HeaderMap) -> bool {
     let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     html > 0.0 && html >= json
 }

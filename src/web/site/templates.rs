@@ -23,11 +23,11 @@ use time::macros::format_description;
 use super::article::{article, first_image};
 use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
-use crate::domain::excerpt::shorten;
-use crate::domain::language::{Language, UNDETERMINED};
-use crate::domain::origin::Origin;
-use crate::domain::quota::Quota;
-use crate::domain::timestamp::UnixMillis;
+use handbill_core::domain::excerpt::shorten;
+use handbill_core::domain::language::{Language, UNDETERMINED};
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::timestamp::UnixMillis;
 
 /// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn the_fingerprint_covers_every_template() {
         let covered: Vec<&str> = include_str!("templates.rs").split("include_str!(\"templates/").skip(1).collect();
-        for template in walkdir::WalkDir::new("src/http/site/templates").into_iter().map(Result::unwrap) {
+        for template in walkdir::WalkDir::new("src/web/site/templates").into_iter().map(Result::unwrap) {
             if template.file_type().is_file() {
                 let name = template.file_name().to_str().unwrap();
                 // The tag of the editor and of the help is a hash of the whole answer.

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::iter;
 
-use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
-use crate::domain::markdown::CODE_BLOCK;
+use handbill_core::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
+use handbill_core::domain::markdown::CODE_BLOCK;
 
 /// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
@@ -114,7 +114,7 @@ fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::markdown::render;
+    use handbill_core::domain::markdown::render;
 
     /// The article without ids and links of headings, which have tests of their own.
     fn article(html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
