@@ -61,7 +61,7 @@ impl Service {
         let settings = PublicSettings {
             quotas: Quotas { create: quota, edit: quota, token: quota, preview: quota },
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-            hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+            hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
             base_url,
             publishing: Publishing::default(),
         };

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::backends::purging::PurgeError;
 use crate::backends::rendering::MAX_HUNG;
 
-use crate::config::MemoryError;
+use crate::config::{MemoryError, SharedHost};
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
@@ -29,6 +29,8 @@ pub enum StartError {
     /// There is too little memory, or less than the setting says.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    #[error(transparent)]
+    SharedHost(#[from] SharedHost),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),

@@ -80,7 +80,8 @@ impl Publishing {
             abuse_contact,
             security_contact,
             noindex_all: moderation.noindex_all,
-            registry_proof: settings.http.mcp_registry_auth.clone(),
+            well_known: settings.http.well_known.clone(),
+            mcp_base_url: settings.http.mcp_base_url.clone(),
             edge_caching: settings.edge.caching(),
         };
         let tiers = LimitTiers::new(&limits.limit_tier, limits.rate_window);
@@ -156,6 +157,7 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     settings.memory.memory()?;
+    settings.http.check()?;
     let has_redis = !settings.redis.redis_url.is_empty();
     backends::check_store(settings)?;
     if has_redis {
@@ -212,8 +214,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
-    let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
-    let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
+    let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, mcp_base_url, .. } = &settings.http;
+    let own = [&base_url].into_iter().chain(mcp_base_url);
+    let hosts = HostCheck::new(own, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
     let backends = edge::purging(backends, &settings.edge, &base_url, metrics)?;
     let store = Arc::clone(&backends.store);

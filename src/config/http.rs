@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::client::ForwardedHeader;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::registry_proof::RegistryProof;
+use handbill_core::domain::well_known::WellKnown;
 
 /// The addresses at which clients reach the service.
 #[derive(Args, Debug)]
@@ -46,9 +46,12 @@ pub struct HttpSettings {
     /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
     pub mcp_allowed_origins: Vec<Origin>,
-    /// Content of /.well-known/mcp-registry-auth, by which the registry of MCP servers knows who publishes this server, for example `v=MCPv1; k=ed25519; p=…` [default: none]
-    #[arg(long, env = "HANDBILL_MCP_REGISTRY_AUTH", value_name = "PROOF", value_parser = RegistryProof::parse)]
-    pub mcp_registry_auth: Option<RegistryProof>,
+    /// Origin of a host of its own for /mcp, for example `https://mcp.pages.example`: it serves the tools and what describes them, and no page and no address of OAuth, which hosted clients take for a login [default: none]
+    #[arg(long, env = "HANDBILL_MCP_BASE_URL", value_name = "ORIGIN", value_parser = Origin::parse)]
+    pub mcp_base_url: Option<Origin>,
+    /// Text at /.well-known/NAME, by which a directory or registry knows who runs this server, for example `openai-apps-challenge=…`; repeated, or a line each [default: none]
+    #[arg(long, env = "HANDBILL_WELL_KNOWN", value_name = "NAME=TEXT", value_delimiter = '\n', value_parser = WellKnown::parse)]
+    pub well_known: Vec<WellKnown>,
     /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
@@ -60,7 +63,19 @@ pub struct HttpSettings {
     pub drain_timeout: Duration,
 }
 
+/// The settings of the public listener contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
+pub struct SharedHost;
+
 impl HttpSettings {
+    /// Fails if the tools have no host of their own although they should: the service would have no pages.
+    pub fn check(&self) -> Result<(), SharedHost> {
+        let hosts = self.address.base_url.as_ref().zip(self.mcp_base_url.as_ref());
+        let is_shared = hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()));
+        if is_shared { Err(SharedHost) } else { Ok(()) }
+    }
+
     /// How long requests are still accepted after the signal that stops the service. Without a proxy nobody watches
     /// `/readyz`.
     pub fn drain_delay(&self) -> Duration {

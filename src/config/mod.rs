@@ -29,7 +29,7 @@ pub use self::cluster::{ClusterSettings, MigrateSettings};
 pub use self::cql::{CqlSettings, KeyspaceSettings, WaitSettings};
 pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
-pub use self::http::{AddressSettings, HttpSettings};
+pub use self::http::{AddressSettings, HttpSettings, SharedHost};
 pub use self::memory::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;

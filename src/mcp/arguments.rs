@@ -11,8 +11,8 @@ use handbill_core::service::{Body, BodyError, Credential};
 /// Longest path of an address that is taken as a slug, in bytes. A slug has at most 69, and `/api/pages/` 11.
 const MAX_PATH_BYTES: usize = 128;
 
-/// Removes the slug and returns it. A page's address at `base_url`, `/slug` and `slug.md` are accepted too. Any other text
-/// is returned as it is; the service finds no page for it.
+/// Removes the slug and returns it. Every address of a page that Handbill gives out is accepted too: at `base_url` or as a
+/// path, as Markdown, with a final slash, of the editor or of the API. Any other text finds no page.
 pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
     let message = match arguments.remove("slug") {
         Some(Value::String(text)) => return Ok(slug_named(&text, base_url)),
@@ -39,8 +39,9 @@ fn slug_named(text: &str, base_url: &Origin) -> String {
         // The address of another site, or no address at all.
         _ => text.to_owned(),
     };
-    let name = path.strip_prefix('/').unwrap_or(&path);
-    name.strip_suffix(".md").unwrap_or(name).to_owned()
+    let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(&path);
+    let endings = ["/edit", "/", ".md"];
+    endings.into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name).to_owned()
 }
 
 fn is_of(url: &Url, base_url: &Origin) -> bool {

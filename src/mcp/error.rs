@@ -74,6 +74,12 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The body of an answer to a request that did not get as far as its message.
+pub(crate) fn error_body(error: ApiError) -> JsonRpcError {
+    let Refusal { id, error, .. } = error.into();
+    JsonRpcError::new(id, error)
+}
+
 /// The text of a failed tool call, as JSON.
 pub(super) fn tool_error(error: &ApiError) -> String {
     let body = ToolErrorBody {

@@ -88,7 +88,7 @@ struct Call {
 
 impl Server {
     pub(super) fn new(mcp: Mcp) -> Self {
-        let identity = Implementation::new(metadata::REGISTRY_NAME, metadata::INTERFACE_VERSION)
+        let identity = Implementation::new(metadata::server_name(&mcp.base_url), metadata::SERVER_VERSION)
             .with_title(metadata::TITLE)
             .with_description(metadata::SUMMARY)
             .with_website_url(mcp.base_url.as_str())
@@ -171,7 +171,7 @@ impl Server {
             "server/discover" => Ok(Step::Done(respond(&id, &self.discovery))),
             "tools/call" => Ok(Step::Call(Call { id, revision, params: message.params, meta: message.meta })),
             "tools/list" => self.list_tools(&id, revision, &message.params).map(Step::Done),
-            _ => Err(Refusal::unknown_method(revision.is_in_meta)),
+            _ => Err(Refusal::unknown_method(revision.is_modern)),
         }
     }
 
@@ -230,8 +230,14 @@ impl Server {
             result_meta: revision.is_modern.then(|| self.result_meta.get()),
             has_resource_links: revision.has_resource_links,
         };
+        let invalidation = result.as_ref().ok().and_then(ToolResult::invalidation);
         let body = Body::new(response_body(id, result, &shape));
-        ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+        (
+            [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+            invalidation.into_iter().flatten().collect::<HeaderMap>(),
+            body,
+        )
+            .into_response()
     }
 
     fn count(&self, tool: &'static str, outcome: &'static str) {

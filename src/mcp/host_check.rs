@@ -30,12 +30,20 @@ pub(super) enum HostCheckError {
 }
 
 impl HostCheck {
-    /// Allows the host and origin of `base_url`, and also `hosts` and `origins`. If `base_url` has a loopback name, all
-    /// loopback names are allowed, with any port.
-    pub fn new(base_url: &Origin, hosts: Vec<Authority>, origins: Vec<Origin>) -> Self {
-        let hosts = base_url.host().into_iter().chain(hosts).collect();
-        let origins = [base_url.clone()].into_iter().chain(origins).collect();
-        Self { hosts, origins, local: base_url.is_local() }
+    /// Allows the hosts and origins in `own`, those of the service itself, and also `hosts` and `origins`. If one of `own` has
+    /// a loopback name, all loopback names are allowed, with any port.
+    pub fn new<'a>(
+        own: impl IntoIterator<Item = &'a Origin>,
+        mut hosts: Vec<Authority>,
+        mut origins: Vec<Origin>,
+    ) -> Self {
+        let mut local = false;
+        for origin in own {
+            hosts.extend(origin.host());
+            origins.push(origin.clone());
+            local |= origin.is_local();
+        }
+        Self { hosts, origins, local }
     }
 
     /// Whether pages of `origin` may call the tools.

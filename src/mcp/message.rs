@@ -47,7 +47,7 @@ impl Message {
             _ => kept(["jsonrpc", "id", "method"].contains(&name)),
         };
         let json::Read { value, is_unique } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
-            let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));
+            let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
             Refusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
         })?;
         let mut members = match value {

@@ -31,6 +31,7 @@ use http::{HeaderName, HeaderValue, Method};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+pub(crate) use self::error::error_body;
 use self::error::{Refusal, method_not_allowed};
 use self::handler::Server;
 pub use self::host_check::HostCheck;

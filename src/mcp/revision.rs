@@ -36,9 +36,8 @@ const MAX_REPEATED_BYTES: usize = 16;
 pub(super) struct Revision {
     /// Whether results have the shape of the revisions without a handshake.
     pub(super) is_modern: bool,
-    /// Whether the request names its revision itself, so that an unknown method is 404.
-    pub(super) is_in_meta: bool,
-    /// Whether a result may have a link to a resource beside its text. Clients of 2025-03-26 do not know such links.
+    /// Whether a result may have a link to a resource beside its text. A client that names no revision may not know such
+    /// links.
     pub(super) has_resource_links: bool,
 }
 
@@ -86,8 +85,7 @@ pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Res
         check_name_header(headers, method, &message.params)?;
     }
     let has_resource_links = |version: &str| version >= FIRST_WITH_RESOURCE_LINKS.as_str();
-    let handshake =
-        Revision { is_modern: false, is_in_meta: false, has_resource_links: header.is_some_and(has_resource_links) };
+    let handshake = Revision { is_modern: false, has_resource_links: header.is_some_and(has_resource_links) };
     if message.id.is_none() {
         return Ok(handshake);
     }
@@ -106,7 +104,7 @@ pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Res
     if (is_discover || is_modern(version)) && !message.meta.missing_required_keys(&MODERN).is_empty() {
         return Err(missing_meta(&message.meta));
     }
-    Ok(Revision { is_modern: is_modern(version), is_in_meta: true, has_resource_links: has_resource_links(version) })
+    Ok(Revision { is_modern: is_modern(version), has_resource_links: has_resource_links(version) })
 }
 
 fn is_supported(version: &str) -> bool {

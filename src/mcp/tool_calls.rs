@@ -15,7 +15,7 @@ use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
-use crate::api::types::{DeletedBody, FieldsBody, Included};
+use crate::api::types::{FieldsBody, Included};
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::slug::Slug;
@@ -72,7 +72,10 @@ impl Mcp {
         };
         let options: Body<GetOptions> = parse_object(arguments, GetOptions::fields);
         let Ok(slug) = Slug::parse(&slug) else { return now(Err(ServiceError::NotFound)) };
-        let show = |page: PageRead, base_url: &Origin| Ok(ToolResult::read(&page, base_url, options?.included()));
+        let show = |page: PageRead, base_url: &Origin| {
+            let included = options?.included(page.text.content.as_str());
+            Ok(ToolResult::read(&page, base_url, included))
+        };
         if let Some(page) = self.service.read_now(&slug) {
             return now(page.and_then(|page| show(page, &self.base_url)));
         }
@@ -95,7 +98,7 @@ impl Mcp {
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, || keyed(&[])).map(|NoFields {}| ());
         self.service.delete(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::json(&DeletedBody::new(slug)))
+        Ok(ToolResult::deleted(slug))
     }
 }
 

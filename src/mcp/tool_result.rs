@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 use rmcp::model::RequestId;
 use serde::Serialize;
 
 use super::error::tool_error;
 use super::representation::{ToolRepresentation, link_to};
+use crate::api::cache_groups;
 use crate::api::error::ApiError;
-use crate::api::types::{CreatedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
+use crate::api::types::{CreatedBody, DeletedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
 use handbill_core::service::{Created, PageRead};
@@ -27,6 +29,8 @@ pub(super) struct ToolResult {
     link: Option<Bytes>,
     /// Another content block, as JSON.
     note: Option<Bytes>,
+    /// The slug of the page that the call has changed, if it was there before.
+    changed: Option<String>,
 }
 
 /// The structured content of a result.
@@ -42,13 +46,20 @@ enum ToolJson {
 impl ToolResult {
     /// `body` as JSON.
     pub(super) fn json(body: &impl Serialize) -> Self {
-        Self { json: ToolJson::Written(to_json(body)), link: None, note: None }
+        Self { json: ToolJson::Written(to_json(body)), link: None, note: None, changed: None }
+    }
+
+    /// The result of a delete of the page `slug`.
+    pub(super) fn deleted(slug: String) -> Self {
+        Self { changed: Some(slug.clone()), ..Self::json(&DeletedBody::new(slug)) }
     }
 
     /// `page`, which was read, with the texts that `included` names, and a link to it.
     pub(super) fn read(page: &PageRead, base_url: &Origin, included: Included) -> Self {
         match ToolRepresentation::of(page, base_url, included) {
-            Some(done) => Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None },
+            Some(done) => {
+                Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None, changed: None }
+            }
             None => Self::page(page.share(), base_url, included),
         }
     }
@@ -56,18 +67,24 @@ impl ToolResult {
     /// `page` with the texts that `included` names, and a link to it.
     pub(super) fn page(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
         let link = Some(link_to(&page, base_url));
-        Self { json: ToolJson::Page(PageBody::json(page, base_url, included)), link, note: None }
+        Self { json: ToolJson::Page(PageBody::json(page, base_url, included)), link, note: None, changed: None }
     }
 
     /// The result of an update, which is `page`.
     pub(super) fn updated(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
-        Self { note: note_on(&page), ..Self::page(page, base_url, included) }
+        let changed = Some(page.head.slug.to_string());
+        Self { note: note_on(&page), changed, ..Self::page(page, base_url, included) }
     }
 
     /// The result of a create, with a link to the page.
     pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
         let json = ToolJson::Written(to_json(&CreatedBody::new(created, base_url)));
-        Self { json, link: Some(link_to(&created.page, base_url)), note: note_on(&created.page) }
+        Self { json, link: Some(link_to(&created.page, base_url)), note: note_on(&created.page), changed: None }
+    }
+
+    /// The header field that tells shared caches about the page that the call has changed.
+    pub(super) fn invalidation(&self) -> Option<[(HeaderName, HeaderValue); 1]> {
+        self.changed.as_deref().map(cache_groups::invalidation)
     }
 }
 
@@ -92,7 +109,7 @@ pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>
     body.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{result_type}"content":[{{"type":"text","text":"#));
     let is_error = result.is_err();
     match result {
-        Ok(ToolResult { json, link, note }) => {
+        Ok(ToolResult { json, link, note, .. }) => {
             let more = [link.filter(|_| shape.has_resource_links), note];
             match json {
                 ToolJson::Page(page) => {

@@ -1,25 +1,23 @@
 //! The header fields that shared caches read (contract, decision 21).
 //!
 //! Each representation names its page as a group, so that a cache can drop all of them at once: `Cache-Groups`
-//! (RFC 9875), and the names that caches had for it before, `Surrogate-Key` and `Cache-Tag`. The answer to a change
-//! names the group that is out of date. How long a cache may keep a page is in `CDN-Cache-Control` (RFC 9213) alone,
+//! (RFC 9875), and the names that caches had for it before, `Surrogate-Key` and `Cache-Tag`. How long a cache may keep a page is in `CDN-Cache-Control` (RFC 9213) alone,
 //! which browsers do not read, so they go on to ask each time.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::Http;
+use crate::api::cache_groups;
 use handbill_core::domain::page::PageHead;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
-const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
 pub(super) fn mark_group(fields: &mut HeaderMap, page: &PageHead) {
-    let slug = page.slug.as_str();
-    let name = field_value(slug);
-    fields.insert(CACHE_GROUPS, group(slug));
+    let name = HeaderValue::from_str(page.slug.as_str()).expect("a slug is ASCII");
+    fields.insert(CACHE_GROUPS, cache_groups::group(page.slug.as_str()));
     fields.insert(SURROGATE_KEY, name.clone());
     fields.insert(CACHE_TAG, name);
 }
@@ -29,18 +27,4 @@ pub(super) fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
     if let Some(directives) = &http.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
-}
-
-/// The header field of an answer to a change of the page `slug`.
-pub(super) fn invalidation(slug: &str) -> [(HeaderName, HeaderValue); 1] {
-    [(CACHE_GROUP_INVALIDATION, group(slug))]
-}
-
-/// A list of one string, as structured fields write it (RFC 9651).
-fn group(slug: &str) -> HeaderValue {
-    field_value(&format!("\"{slug}\""))
-}
-
-fn field_value(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).expect("a slug is ASCII")
 }

@@ -32,8 +32,8 @@ pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) ->
 pub(super) fn error_response(error: ApiError) -> Response {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = status.into_response();
-    if matches!(error.code, Code::NotFound | Code::Gone) {
-        // A cache may keep a 404 or 410 without being asked to, but a page may be published at any moment.
+    if matches!(error.code, Code::NotFound | Code::Gone | Code::MethodNotAllowed) {
+        // A cache may keep these without being asked to, but a page may be published at any moment.
         response.headers_mut().insert(CACHE_CONTROL, REVALIDATE);
     }
     if error.code == Code::KeyInQuery {

@@ -8,14 +8,14 @@ use http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, ORIGIN, PRAGMA, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
 
 use super::error::error_response;
 use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
-use crate::mcp::Tools;
+use crate::mcp::{self, Tools};
 use crate::server::AnswerRoom;
 use handbill_core::domain::origin::Origin;
 
@@ -76,8 +76,10 @@ impl Finish {
         let mut response = within_memory(asked, response);
         let error = response.extensions_mut().remove::<ApiError>();
         let is_interface = matches!(asked.place, Place::Interface | Place::Token);
+        // Those for people are pages.
+        let is_missing = [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&response.status());
         let headers = response.headers_mut();
-        if is_interface || error.is_some() {
+        if is_interface || is_missing || error.is_some() {
             headers.append(LINK, self.service_desc.clone());
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -118,7 +120,8 @@ fn write_error(place: Place, error: ApiError, response: &mut Response) {
     let error = with_methods(error, response.headers());
     let body = match place {
         Place::Token => serde_json::to_vec(&TokenErrorBody::new(error)),
-        Place::Site | Place::Interface | Place::Tools => serde_json::to_vec(&ErrorBody::new(error)),
+        Place::Tools => serde_json::to_vec(&mcp::error_body(error)),
+        Place::Site | Place::Interface => serde_json::to_vec(&ErrorBody::new(error)),
     };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().remove(CONTENT_LENGTH);

@@ -21,6 +21,7 @@ use tower::{Service, ServiceExt};
 use super::error::{error_response, internal_error};
 use super::finish::{Asked, Finish};
 use super::forwarded_warning::ForwardedWarning;
+use super::mcp_host::McpHost;
 use super::reads::{Form, Read};
 use super::state::Http;
 use crate::api::answer::{Answer, later, now};
@@ -41,6 +42,7 @@ pub(super) struct Inner {
     pub(super) warning: ForwardedWarning,
     pub(super) telemetry: Arc<RequestTelemetry>,
     pub(super) finish: Finish,
+    pub(super) mcp_host: Option<McpHost>,
     pub(super) routes: KnownRoutes,
 }
 
@@ -91,7 +93,7 @@ impl Front {
 
     /// The answer to a request, not completed yet.
     fn begin(&self, target: Target, head: Parts, body: Body) -> Answer<Response> {
-        let Inner { http, tools, router, warning, .. } = &*self.0;
+        let Inner { http, tools, router, warning, mcp_host, .. } = &*self.0;
         warning.check(&head);
         if is_head_too_large(&head) {
             return now(error_response(ApiError::headers_too_large()));
@@ -99,6 +101,9 @@ impl Front {
         // Nothing is done if there is no memory for any answer.
         if head.extensions.get::<AnswerRoom>().is_some_and(|room| room.ask().is_err()) {
             return now(error_response(ApiError::no_room()));
+        }
+        if let Some(error) = mcp_host.as_ref().and_then(|host| host.refuse(&head)) {
+            return now(error_response(error));
         }
         match target {
             Target::Read(read) => read.answer(http, head),

@@ -9,6 +9,7 @@ mod extract;
 mod finish;
 mod forwarded_warning;
 mod front;
+mod mcp_host;
 mod pages;
 mod preflight;
 mod reads;
@@ -31,6 +32,7 @@ use self::finish::Finish;
 use self::forwarded_warning::ForwardedWarning;
 pub use self::front::Front;
 use self::front::{Inner, KnownRoutes};
+use self::mcp_host::McpHost;
 use self::representation::Representation;
 pub use self::state::{Http, SiteSettings};
 use crate::api::error::ApiError;
@@ -53,6 +55,7 @@ pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
         warning: ForwardedWarning::new(http.proxies.clone(), Arc::clone(&telemetry)),
         finish: Finish::new(&http.base_url),
         routes: KnownRoutes::default(),
+        mcp_host: McpHost::of(&http.base_url, &http.site),
         http,
         telemetry,
     })
@@ -72,9 +75,9 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
         .route("/", home.route().post(site::form::post))
         .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
-        .route("/robots.txt", get(site::robots_txt))
-        .route("/favicon.ico", get(site::favicon))
-        .route("/apple-touch-icon.png", get(site::icon_png))
+        .route(metadata::path::ROBOTS, get(site::robots_txt))
+        .route(metadata::path::ICON, get(site::favicon))
+        .route(metadata::path::ICON_PNG, get(site::icon_png))
         .route("/card.png", get(site::card))
         .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(reads::absent))

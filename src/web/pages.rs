@@ -17,6 +17,7 @@ use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
 use super::state::Http;
+use crate::api::cache_groups;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, FieldsBody, Included, PageBody};
 use handbill_core::domain::page::{Page, PageHead};
@@ -145,7 +146,7 @@ pub(super) async fn update(
 ) -> Response {
     let attempt = http.service.update(requester, &slug, &credential, body.read(), &precondition).await;
     respond(attempt, &http, |page| {
-        (page_fields(&page.head, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
+        (page_fields(&page.head, &http), cache_groups::invalidation(&slug), page_body(&page, &http)).into_response()
     })
 }
 
@@ -175,7 +176,7 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(requester, &slug, &credential, Ok(()), &precondition).await;
-    respond(attempt, &http, |()| (StatusCode::NO_CONTENT, edge::invalidation(&slug)).into_response())
+    respond(attempt, &http, |()| (StatusCode::NO_CONTENT, cache_groups::invalidation(&slug)).into_response())
 }
 
 /// The response of a rate-limited operation, with the `RateLimit` fields.

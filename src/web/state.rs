@@ -2,6 +2,7 @@
 
 use http::HeaderValue;
 
+use crate::api::metadata;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::web::coding::Compressor;
@@ -10,7 +11,7 @@ use handbill_core::domain::contact::Contact;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::PageHead;
-use handbill_core::domain::registry_proof::RegistryProof;
+use handbill_core::domain::well_known::WellKnown;
 use handbill_core::service::PageService;
 
 #[derive(Clone, Debug, Default)]
@@ -21,8 +22,10 @@ pub struct SiteSettings {
     pub security_contact: Option<Contact>,
     /// Whether search engines are asked to index no page at all.
     pub noindex_all: bool,
-    /// The proof for the registry of MCP servers that the operators of this origin publish its entry.
-    pub registry_proof: Option<RegistryProof>,
+    /// Texts by which directories and registries know who runs this origin.
+    pub well_known: Vec<WellKnown>,
+    /// The host of its own for the tools.
+    pub mcp_base_url: Option<Origin>,
     /// How long shared caches may keep pages.
     pub edge_caching: Option<EdgeCaching>,
 }
@@ -40,6 +43,13 @@ pub struct Http {
     /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
     pub(super) compressor: Compressor,
+}
+
+impl SiteSettings {
+    /// The address of the tools that is given out.
+    pub(super) fn mcp_url(&self, base_url: &Origin) -> String {
+        format!("{}{}", self.mcp_base_url.as_ref().unwrap_or(base_url), metadata::path::MCP)
+    }
 }
 
 impl Http {

@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 pub(crate) const MODERN: &str = "2026-07-28";
 
 /// The revisions that open with `initialize`.
-pub(crate) const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+pub(crate) const LEGACY: [&str; 2] = ["2025-11-25", "2025-06-18"];
+
+/// A revision of clients that name none.
+pub(crate) const UNNAMED: &str = "2025-03-26";
 
 /// Every revision, the newest first.
-pub(crate) const REVISIONS: [&str; 4] = [MODERN, LEGACY[0], LEGACY[1], LEGACY[2]];
+pub(crate) const REVISIONS: [&str; 3] = [MODERN, LEGACY[0], LEGACY[1]];
 
 /// A message as a client of `revision` writes it.
 pub(crate) fn message(revision: &str, method: &str, mut params: Value) -> Value {
@@ -27,8 +30,8 @@ pub(crate) fn message(revision: &str, method: &str, mut params: Value) -> Value 
 pub(crate) fn headers(revision: &'static str, message: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("accept", "application/json, text/event-stream".to_owned())];
-    // The revision 2025-06-18 is the first with such a header.
-    if revision != "2025-03-26" {
+    // A client that has agreed on nothing yet, or is older than this header, sends none.
+    if revision != UNNAMED {
         headers.push(("mcp-protocol-version", revision.to_owned()));
     }
     if revision == MODERN {

@@ -17,7 +17,7 @@ pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {
     let settings = PublicSettings {
         quotas: Quotas { create: None, edit: None, token: None, preview: None },
         proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-        hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+        hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
         base_url,
         publishing: Publishing::default(),
     };

@@ -87,18 +87,28 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* The host of baseUrl in lower case, as Kubernetes requires it in a route. */}}
-{{- define "handbill.host" -}}
-{{- $address := regexReplaceAll "^https?://" .Values.baseUrl "" -}}
+{{/* The host of an origin in lower case, as Kubernetes requires it in a route. */}}
+{{- define "handbill.hostOf" -}}
+{{- $address := regexReplaceAll "^https?://" . "" -}}
 {{- regexReplaceAll ":[0-9]+$" $address "" | lower -}}
+{{- end -}}
+{{- define "handbill.host" -}}
+{{- include "handbill.hostOf" .Values.baseUrl -}}
+{{- end -}}
+
+{{/* A list of hosts, or the host of baseUrl if it is empty, and the host of its own for the tools. Comma-separated. */}}
+{{- define "handbill.hosts" -}}
+{{- $hosts := join "," .hosts | lower | default (include "handbill.host" .root) | splitList "," -}}
+{{- with .root.Values.mcp.baseUrl -}}{{- $hosts = append $hosts (include "handbill.hostOf" .) -}}{{- end -}}
+{{ $hosts | uniq | join "," }}
 {{- end -}}
 
 {{/* The hosts of the Ingress and of the HTTPRoute, comma-separated. */}}
 {{- define "handbill.ingressHosts" -}}
-{{ join "," .Values.ingress.hosts | lower | default (include "handbill.host" .) }}
+{{ include "handbill.hosts" (dict "hosts" .Values.ingress.hosts "root" .) }}
 {{- end -}}
 {{- define "handbill.routeHosts" -}}
-{{ join "," .Values.httpRoute.hostnames | lower | default (include "handbill.host" .) }}
+{{ include "handbill.hosts" (dict "hosts" .Values.httpRoute.hostnames "root" .) }}
 {{- end -}}
 
 {{/* The name of the claim with the embedded store's volume. */}}

@@ -280,6 +280,9 @@ impl ApiError {
             BodyError::NoTitle => invalid(
                 "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
             ),
+            BodyError::FoundTitle(error) => invalid(format!(
+                "No title was sent, and the one that was found, in the text's heading or the file's name, cannot be one: {error}. Send the field `title`, or `?title=…` in the address."
+            )),
             BodyError::Title(TitleError::Empty) => invalid(format!(
                 "The field `title` is empty, or shows nothing. Give the page a title of 1 to {MAX_CHARS} characters."
             )),

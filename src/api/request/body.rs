@@ -190,14 +190,14 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     let parsed = serde_path_to_error::deserialize(&mut json);
     let error = match parsed {
         Ok(value) => {
-            json.end().map_err(|error| BodyError::Malformed(not_json(&error)))?;
+            json.end().map_err(|error| BodyError::Malformed(not_json(bytes, &error)))?;
             return if is_object { Ok(value) } else { Err(BodyError::Malformed(wrong_shape(".", "", &fields))) };
         }
         Err(error) => error,
     };
     let inner = error.inner();
     if !inner.is_data() {
-        return Err(BodyError::Malformed(not_json(inner)));
+        return Err(BodyError::Malformed(not_json(bytes, inner)));
     }
     let of_content = |name: &str| if name == "content" { Kept::All } else { Kept::Nothing };
     let read = json::read(bytes, Kept::Members(&of_content)).ok();
@@ -244,12 +244,16 @@ fn check_content_size(content: Option<&Value>) -> Result<(), BodyError> {
     }
 }
 
-fn not_json(error: &serde_json::Error) -> String {
-    format!("{} Send one JSON object in UTF-8.", why_not_json(error))
+fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
+    format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, error))
 }
 
-/// Why bytes are not accepted as JSON. The text quotes none of the bytes, since they may contain a key.
-pub fn why_not_json(error: &serde_json::Error) -> String {
+/// Why `bytes` are not accepted as JSON. The text quotes none of them, since they may contain a key.
+pub fn why_not_json(bytes: &[u8], error: &serde_json::Error) -> String {
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        return "The body begins with a byte order mark, which JSON does not allow (RFC 8259 §8.1). Leave it out."
+            .to_owned();
+    }
     let (line, column, reason) = (error.line(), error.column(), error.to_string());
     let problem = if reason.starts_with("recursion limit exceeded") {
         "is nested deeper than 127 levels"

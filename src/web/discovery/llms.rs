@@ -14,10 +14,10 @@ use handbill_core::domain::title::MAX_CHARS;
 use handbill_core::ports::rate_limiter::Quotas;
 
 /// The text for a service at `base_url` with these `quotas`. `contact` is whom readers tell about a page.
-pub(super) fn text(base_url: &Origin, quotas: Quotas, contact: Option<&Contact>) -> String {
+pub(super) fn text(base_url: &Origin, mcp_url: &str, quotas: Quotas, contact: Option<&Contact>) -> String {
     let mut text = String::new();
     for part in
-        [opening(base_url), rest(base_url), mcp(base_url), rules(), limits(quotas), errors(), links(base_url, contact)]
+        [opening(base_url), rest(base_url), mcp(mcp_url), rules(), limits(quotas), errors(), links(base_url, contact)]
     {
         text.push_str(part.trim());
         text.push_str("\n\n");
@@ -50,7 +50,7 @@ Publish; the answer is 201 with `slug`, `url`, `edit_key` and `created_at`:
     curl {base_url}/api/pages -H 'Content-Type: application/json' \
       -d '{{"title": "Hello", "content": "My *first* page."}}'
 
-Publish a Markdown file as it is; the title is the first heading, or `?title=<title>`. The answer is 201 with two lines, the address and the
+Publish a Markdown file as it is; the title is the first heading of level 1, else the first of any, or `?title=<title>`. The answer is 201 with two lines, the address and the
 key, or with `Accept: application/json` the JSON above. `?action=preview` answers with the HTML and publishes nothing:
 
     curl --data-binary @note.md -H 'Content-Type: text/markdown' {base_url}/
@@ -80,14 +80,13 @@ same key."#,
     )
 }
 
-fn mcp(base_url: &Origin) -> String {
+fn mcp(address: &str) -> String {
     let mut text = format!(
         "## MCP
 
-Streamable HTTP at `{base_url}{}`, without a session and without a token. Protocol versions: {}. Tools:
+Streamable HTTP at `{address}`, without a session and without a token. Protocol versions: {}. Tools:
 
 ",
-        path::MCP,
         metadata::MCP_PROTOCOL_VERSIONS.join(", "),
     );
     for operation in metadata::OPERATIONS {
@@ -96,13 +95,12 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
     text.push_str(
         "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. To change some words of a long page, send `edits` (each replaces `old`, which occurs exactly once, by `new`) with `include_content` and `include_html` set to false, and `if_updated_at` so that nobody's change is lost. Read a long page in parts with `max_chars` and `offset`. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
     );
-    let _ = write!(text, "\n\nOne line adds the server to a client:\n\n{}", set_ups(base_url));
+    let _ = write!(text, "\n\nOne line adds the server to a client:\n\n{}", set_ups(address));
     text
 }
 
 /// The lines that add the server to common clients, as the documentation of each has them. `docs/client.md` has them too.
-fn set_ups(base_url: &Origin) -> String {
-    let url = format!("{base_url}{}", path::MCP);
+fn set_ups(url: &str) -> String {
     format!(
         r#"    claude mcp add --transport http handbill {url}
     codex mcp add handbill --url {url}

@@ -20,6 +20,7 @@ use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
 use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
+use handbill_core::domain::well_known::WellKnown;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::rate_limiter::Quotas;
 
@@ -34,31 +35,30 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     clock: &SharedClock,
 ) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
-    let card = server_card(base_url);
+    let mcp = site.mcp_url(base_url);
+    let card = server_card(base_url, &mcp);
     let contact = site.abuse_contact.as_ref();
     let security = site.security_contact.as_ref().or(contact);
     let router = match security {
         Some(contact) => Router::new().route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
         None => Router::new(),
     };
-    let router = match &site.registry_proof {
-        Some(proof) => {
-            let proof = Representation::document("text/plain; charset=utf-8", format!("{proof}\n"));
-            router.route(path::REGISTRY_PROOF, proof.route())
-        }
-        None => router,
+    let with_text = |router: Router<S>, WellKnown { name, text }: &WellKnown| {
+        let text = Representation::document("text/plain; charset=utf-8", text.clone());
+        router.route(&path::well_known(name), text.route())
     };
+    let router = site.well_known.iter().fold(router, with_text);
     router
-        .route(path::REGISTRY_ENTRY, json(&registry_entry(base_url)))
+        .route(path::REGISTRY_ENTRY, json(&registry_entry(base_url, &mcp)))
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
         // token, but the MCP server does not ask for one.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
-        .route(path::AGENT_CARD, json(&agent_card(base_url)))
+        .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
         .route(path::AI_CATALOG, Representation::document(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(
             path::LLMS,
-            Representation::document("text/plain; charset=utf-8", llms::text(base_url, quotas, contact)).route(),
+            Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, contact)).route(),
         )
         // Each address has its own default media type. `Accept` may ask for the other type.
         .route(path::SERVER_CARD, negotiated(&card, prefers_card))
@@ -132,12 +132,11 @@ fn protected_resource(base_url: &Origin) -> Value {
 }
 
 /// The MCP server card (SEP-2127).
-fn server_card(base_url: &Origin) -> Value {
-    let mcp = format!("{base_url}{}", path::MCP);
+fn server_card(base_url: &Origin, mcp: &str) -> Value {
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
-        "name": metadata::REGISTRY_NAME,
-        "version": metadata::INTERFACE_VERSION,
+        "name": metadata::server_name(base_url),
+        "version": metadata::SERVER_VERSION,
         "title": metadata::TITLE,
         "description": metadata::SUMMARY,
         "websiteUrl": base_url.as_str(),
@@ -149,7 +148,11 @@ fn server_card(base_url: &Origin) -> Value {
         }],
         // The members below are those of the older convention (SEP-1649). The specification uses the path of that
         // convention, and scanners still look for these members. The current schema allows additional members.
-        "serverInfo": {"name": metadata::REGISTRY_NAME, "title": metadata::TITLE, "version": metadata::INTERFACE_VERSION},
+        "serverInfo": {
+            "name": metadata::server_name(base_url),
+            "title": metadata::TITLE,
+            "version": metadata::SERVER_VERSION,
+        },
         "protocolVersion": newest_mcp_version(),
         "transport": {"type": "streamable-http", "endpoint": mcp},
         "capabilities": {"tools": {}},
@@ -157,28 +160,17 @@ fn server_card(base_url: &Origin) -> Value {
 }
 
 /// The entry for registries of MCP servers. Its publisher must prove to own the domain in its name.
-fn registry_entry(base_url: &Origin) -> Value {
+fn registry_entry(base_url: &Origin, mcp: &str) -> Value {
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
-        "name": registry_name(base_url),
+        "name": metadata::server_name(base_url),
         "title": metadata::TITLE,
         "description": metadata::SUMMARY,
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": metadata::SERVER_VERSION,
         "websiteUrl": base_url.as_str(),
         "icons": icons(base_url),
-        "remotes": [{"type": "streamable-http", "url": format!("{base_url}{}", path::MCP)}],
+        "remotes": [{"type": "streamable-http", "url": mcp}],
     })
-}
-
-/// The name of the server at `base_url`: its domain backwards, a slash and the program's name. An address or a single
-/// label is no domain, and cannot be published.
-fn registry_name(base_url: &Origin) -> String {
-    let host = base_url.host_text();
-    let is_domain = host.contains('.') && host.parse::<std::net::Ipv4Addr>().is_err();
-    if !is_domain {
-        return metadata::REGISTRY_NAME.to_owned();
-    }
-    format!("{}/handbill", host.split('.').rev().collect::<Vec<_>>().join("."))
 }
 
 fn icons(base_url: &Origin) -> Value {
@@ -203,7 +195,7 @@ fn ai_catalog(base_url: &Origin) -> Value {
 
 /// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is
 /// the MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
-fn agent_card(base_url: &Origin) -> Value {
+fn agent_card(base_url: &Origin, mcp: &str) -> Value {
     let binding = format!(
         "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",
         newest_mcp_version()
@@ -216,7 +208,7 @@ fn agent_card(base_url: &Origin) -> Value {
             metadata::SUMMARY,
         ),
         "supportedInterfaces": [{
-            "url": format!("{base_url}{}", path::MCP),
+            "url": mcp,
             "protocolBinding": binding,
             "protocolVersion": metadata::A2A_VERSION,
         }],
@@ -247,10 +239,10 @@ fn skill(operation: &Operation) -> Value {
         "description": operation.summary,
         "tags": operation.tags,
     });
-    if operation.needs_key {
+    if let Some(scope) = operation.scope {
         // Either of the two schemes is enough.
         skill["securityRequirements"] =
-            json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": scopes()}}}]);
+            json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": [scope]}}}]);
     }
     skill
 }

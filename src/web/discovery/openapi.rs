@@ -81,7 +81,7 @@ fn complete(operation: &mut Operation) {
         body.description = Some(body.description.take().map_or(limit.clone(), |more| format!("{limit} {more}")));
     }
     if let Some(known) = on_pages {
-        describe_page_errors(operation, known.needs_key, known.limit);
+        describe_page_errors(operation, known.scope.is_some(), known.limit);
         describe_fields(operation, known.limit, false);
     } else {
         describe_token_errors(operation);

@@ -175,7 +175,11 @@ impl Setup {
                 token: quota(limits.token),
                 preview: quota(limits.preview),
             },
-            hosts: HostCheck::new(&base_url, settings.mcp_hosts, settings.mcp_origins),
+            hosts: HostCheck::new(
+                [&base_url].into_iter().chain(&settings.publishing.site.mcp_base_url),
+                settings.mcp_hosts,
+                settings.mcp_origins,
+            ),
             base_url,
             proxies: settings.proxies,
             publishing: settings.publishing,
@@ -223,6 +227,11 @@ impl TestApp {
             pieces.push(frame.unwrap().into_data().map_or(0, |data| data.len()));
         }
         pieces
+    }
+
+    /// The answer to `request`, which OpenAPI does not describe.
+    pub(crate) async fn asked(&self, request: Request) -> Answer {
+        self.service.answer(request).await
     }
 
     /// The page as the store holds it, read without any rule of the service.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::client::Client;
 use crate::in_process::app::TestApp;
-use crate::support::revision::{LEGACY, MODERN, REVISIONS, opening};
+use crate::support::revision::{LEGACY, MODERN, REVISIONS, UNNAMED, opening};
 
 #[tokio::test]
 async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshake() {
@@ -13,9 +13,9 @@ async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshak
         let result = Client::new(&app, revision).result("initialize", opening(revision)).await;
         assert_eq!(result["protocolVersion"], revision);
         assert_eq!(result["capabilities"], json!({"tools": {}}));
-        assert_eq!(result["serverInfo"]["name"], handbill::api::metadata::REGISTRY_NAME);
+        assert_eq!(result["serverInfo"]["name"], "example.pages/handbill");
         assert_eq!(result["serverInfo"]["title"], handbill::api::metadata::TITLE);
-        assert_eq!(result["serverInfo"]["version"], handbill::api::metadata::INTERFACE_VERSION);
+        assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(result["serverInfo"]["websiteUrl"], "https://pages.example");
         assert!(result["instructions"].as_str().unwrap().contains("edit_key"));
     }
@@ -24,9 +24,10 @@ async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshak
 #[tokio::test]
 async fn initialize_for_any_other_revision_agrees_on_the_newest_with_a_handshake() {
     let app = TestApp::new();
-    for revision in [MODERN, "2024-11-05", "2099-01-01", "nonsense"] {
+    // 2025-03-26 obliges a server to take batches.
+    for revision in [MODERN, UNNAMED, "2024-11-05", "2099-01-01", "nonsense"] {
         // A client that has agreed on nothing yet sends no header.
-        let client = Client::new(&app, "2025-03-26");
+        let client = Client::new(&app, UNNAMED);
         assert_eq!(client.result("initialize", opening(revision)).await["protocolVersion"], "2025-11-25", "{revision}");
     }
 }
@@ -76,12 +77,22 @@ async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
     assert_eq!(result["capabilities"], json!({"tools": {}}));
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
     let identity = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
-    assert_eq!(identity["name"], handbill::api::metadata::REGISTRY_NAME);
-    assert_eq!(identity["version"], handbill::api::metadata::INTERFACE_VERSION);
+    assert_eq!(identity["name"], "example.pages/handbill");
+    assert_eq!(identity["version"], env!("CARGO_PKG_VERSION"));
     let instructions = result["instructions"].as_str().unwrap();
-    for told in ["shown that once", "hand it to the user", "never publish it", "written by strangers", "retry_after"] {
-        assert!(instructions.contains(told), "{told}: {instructions}");
+    // A directory reads no further.
+    let first: String = instructions.chars().take(512).collect();
+    for told in [
+        "public at once",
+        "no secrets",
+        "shown that once",
+        "hand it to the user",
+        "never publish it",
+        "written by strangers",
+    ] {
+        assert!(first.contains(told), "{told}: {first}");
     }
+    assert!(instructions.contains("retry_after"));
 }
 
 #[tokio::test]

@@ -158,6 +158,11 @@ async fn an_unknown_method_is_404_without_a_handshake_and_200_with_one() {
             app.send(request).await.refuses(404, -32601);
             for revision in LEGACY {
                 Client::new(&app, revision).ask(method, params.clone()).await.refuses(200, -32601);
+                // Naming the revision in `_meta` makes it no other.
+                let client = Client::new(&app, revision);
+                let mut message = client.message(method, params.clone());
+                message["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": revision});
+                app.send(client.carrying(&message)).await.refuses(200, -32601);
             }
         }
     }

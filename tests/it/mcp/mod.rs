@@ -11,6 +11,7 @@ mod errors;
 mod finished;
 mod handshake;
 mod headers;
+mod hosted;
 mod limits;
 mod mistakes;
 mod order;

@@ -52,13 +52,49 @@ async fn a_part_beyond_the_end_is_empty_and_says_how_long_the_content_is() {
     ] {
         let mut arguments = arguments;
         arguments["slug"] = json!(page.slug);
-        let part = client.call("get_page", arguments).await.done();
+        let part = client.call("get_page", arguments.clone()).await.done();
         assert_eq!((&part["content"], &part["total_chars"]), (&json!(content), &json!(3)));
         assert_eq!(part.get("next_offset"), next.map(|next| json!(next)).as_ref());
+        // With `max_chars` at its whole length the answer is the page.
+        let is_whole = arguments.get("offset").is_none() && content == "abc";
+        assert_eq!(part.get("content_html"), is_whole.then(|| json!("<p>abc</p>\n")).as_ref(), "{arguments}");
+        arguments["include_html"] = json!(true);
+        let part = client.call("get_page", arguments).await.done();
         assert_eq!(part["content_html"], "<p>abc</p>\n", "the HTML is whole");
     }
     let whole = client.call("get_page", json!({"slug": page.slug, "offset": null})).await.done();
     assert_eq!(whole, app.page(&page.slug).await);
+}
+
+/// By JSON Schema `20000.0` is a whole number, and clients whose numbers are doubles send it.
+#[tokio::test]
+async fn a_whole_number_may_be_written_as_a_double_and_one_that_is_too_large_is_the_largest() {
+    let app = TestApp::new();
+    let page = app.publish("T", "abc").await;
+    let client = Client::new(&app, "2026-07-28");
+    for (offset, max_chars, content) in
+        [(json!(1.0), json!(1.0), "b"), (json!(-0.0), json!(1e30), "abc"), (json!(1e300), json!(2e0), "")]
+    {
+        let arguments = json!({"slug": page.slug, "offset": offset, "max_chars": max_chars});
+        assert_eq!(client.call("get_page", arguments).await.done()["content"], content);
+    }
+}
+
+/// The text is there twice, as JSON and as JSON in a string.
+#[tokio::test]
+async fn an_answer_with_a_part_of_a_page_is_at_most_twice_as_long_as_the_part_and_two_kilobytes() {
+    let app = TestApp::new();
+    let links = app.publish("Links", &"[a](https://example.org/a) ".repeat(3_700)).await;
+    let prose = app.publish("Prose", &"Plain words of an honest page, one after the other.\n".repeat(1_900)).await;
+    let client = Client::new(&app, "2026-07-28");
+    for (page, max_chars) in [(&links, 100), (&links, 20_000), (&prose, 100), (&prose, 20_000)] {
+        let answer = client
+            .ask("tools/call", json!({"name": "get_page", "arguments": {"slug": page.slug, "max_chars": max_chars}}))
+            .await;
+        let chars = answer.expect_status(200).text().chars().count();
+        // A line break takes two characters in JSON and three in JSON in a string.
+        assert!(chars <= 2 * max_chars + max_chars / 10 + 2_048, "{chars} for {max_chars}");
+    }
 }
 
 #[tokio::test]

@@ -36,6 +36,8 @@ async fn a_body_that_is_not_json_is_a_parse_error() {
     let error = send(&app, deep).await.refuses(400, -32700);
     assert!(error["message"].as_str().unwrap().contains("nested"), "{error}");
     app.send(post(Body::from(vec![b'"', 0xff, b'"']))).await.refuses(400, -32700);
+    let marked = send(&app, "\u{feff}{}").await.refuses(400, -32700);
+    assert!(marked["message"].as_str().unwrap().contains("byte order mark"), "{marked}");
 }
 
 #[tokio::test]
@@ -282,7 +284,8 @@ async fn a_body_for_which_there_is_no_room_is_503_in_json_and_says_when_to_come_
 #[tokio::test]
 async fn a_head_of_over_32_kib_is_431() {
     let app = TestApp::new();
-    app.send(post(padded(100)).header("x-long", "x".repeat(40_000))).await.expect_error(431, "headers_too_large");
+    let answer = app.send(post(padded(100)).header("x-long", "x".repeat(40_000))).await;
+    assert_eq!(answer.refuses(431, -32600)["data"], json!({"error": "headers_too_large", "status": 431}));
 }
 
 #[tokio::test]

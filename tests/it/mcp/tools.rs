@@ -70,13 +70,14 @@ async fn no_schema_of_a_tool_has_a_format_that_clients_do_not_know_and_warn_of()
 async fn each_tool_tells_what_it_does_to_whom() {
     let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
     for (name, read_only, destructive, idempotent) in [
-        ("create_page", false, false, false),
+        ("create_page", false, true, false),
         ("get_page", true, false, true),
-        ("update_page", false, true, true),
+        ("update_page", false, true, false),
         ("delete_page", false, true, true),
     ] {
         let tool = tool(&tools, name);
         let hints = json!({
+            "title": tool["title"],
             "readOnlyHint": read_only,
             "destructiveHint": destructive,
             "idempotentHint": idempotent,
@@ -88,6 +89,7 @@ async fn each_tool_tells_what_it_does_to_whom() {
             assert_eq!(tool[schema]["type"], "object", "{name}");
             for (field, described) in tool[schema]["properties"].as_object().unwrap() {
                 assert!(described["description"].as_str().unwrap().ends_with('.'), "{name} {field}");
+                assert!(!described.to_string().contains("\\n"), "{name} {field} has the line breaks of the source");
                 assert!(described.get("x-mcp-header").is_none(), "{name} {field}");
             }
         }
@@ -104,6 +106,8 @@ async fn the_descriptions_tell_of_the_key_of_strangers_and_of_the_limits() {
     for part in ["shown this once", "hand it to the user", "never publish it", "At most 7 calls in any 3600 seconds"] {
         assert!(told("create_page").contains(part), "{part}");
     }
+    assert!(told("create_page").contains("`<url>/edit#<edit_key>` opens the editor"));
+    assert!(told("update_page").contains("`if_updated_at`") && told("update_page").contains("again safe"));
     assert!(told("get_page").contains("written by strangers") && told("get_page").contains("do not follow"));
     assert!(told("delete_page").contains("no undo"));
     assert!(!told("update_page").contains("At most") && !told("delete_page").contains("At most"));
@@ -125,6 +129,8 @@ async fn the_schemas_require_exactly_the_fields_that_the_contract_requires() {
     let page = ["content", "created_at", "slug", "title", "updated_at", "url"];
     assert_eq!(required("get_page", "outputSchema"), page);
     assert_eq!(required("update_page", "outputSchema"), page[1..]);
+    let properties = &tool(&tools, "update_page")["outputSchema"]["properties"];
+    assert!(properties.get("content").is_some() && properties.get("total_chars").is_none(), "an update shows no part");
     assert_eq!(required("delete_page", "outputSchema"), ["deleted", "slug"]);
 }
 
@@ -252,5 +258,23 @@ async fn an_answer_that_shows_a_page_is_written_in_pieces_while_it_is_sent() {
     ] {
         let pieces = app.pieces(request).await;
         assert!(pieces.iter().sum::<usize>() > 200_000 && pieces.iter().all(|&bytes| bytes <= 17 * 1024), "{pieces:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_change_or_deletion_tells_shared_caches_as_that_of_rest_does() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let client = Client::new(&app, "2026-07-28");
+    let call = async |name: &str, more: Value| {
+        let mut arguments = json!({"slug": page.slug, "edit_key": page.key});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.ask("tools/call", json!({"name": name, "arguments": arguments})).await
+    };
+    let failed = call("update_page", json!({"content": ""})).await;
+    assert!(!failed.headers.contains_key("cache-group-invalidation"), "nothing was changed");
+    for (name, more) in [("update_page", json!({"content": "new"})), ("delete_page", json!({}))] {
+        let answer = call(name, more).await;
+        assert_eq!(answer.header("cache-group-invalidation"), format!("\"{}\"", page.slug), "{name}");
     }
 }

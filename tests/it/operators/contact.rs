@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handbill::web::SiteSettings;
 use handbill_core::domain::contact::Contact;
-use handbill_core::domain::registry_proof::RegistryProof;
+use handbill_core::domain::well_known::WellKnown;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -47,10 +47,12 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
 #[tokio::test]
 async fn the_registry_of_mcp_servers_finds_the_proof_and_the_entry_of_this_domain() {
     let record = "v=MCPv1; k=ed25519; p=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
-    let registry_proof = Some(RegistryProof::parse(record).unwrap());
-    let app = Setup::unlimited().site(SiteSettings { registry_proof, ..SiteSettings::default() }).start();
+    let texts = [format!("mcp-registry-auth={record}"), "openai-apps-challenge=abc".to_owned()];
+    let well_known = texts.iter().map(|text| WellKnown::parse(text).unwrap()).collect();
+    let app = Setup::unlimited().site(SiteSettings { well_known, ..SiteSettings::default() }).start();
+    assert_eq!(app.get("/.well-known/openai-apps-challenge").await.expect_status(200).text(), "abc");
     let proof = app.get("/.well-known/mcp-registry-auth").await;
-    assert_eq!(proof.expect_status(200).text().trim(), record);
+    assert_eq!(proof.expect_status(200).text(), record);
     assert!(proof.header("content-type").starts_with("text/plain"), "{proof:?}");
     let entry = app.get("/server.json").await.json();
     assert_eq!(entry["name"], "example.pages/handbill");

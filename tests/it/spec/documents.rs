@@ -58,12 +58,12 @@ async fn the_server_card_says_where_and_in_which_versions_mcp_is_spoken() {
     let remote = &card["remotes"][0];
     assert_eq!(remote["type"], "streamable-http");
     assert_eq!(remote["url"], format!("{BASE_URL}/mcp"));
-    let versions = json!(["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]);
+    let versions = json!(["2025-06-18", "2025-11-25", "2026-07-28"]);
     assert_eq!(remote["supportedProtocolVersions"], versions);
     // The older convention, which scanners look for.
     assert_eq!(card["serverInfo"], json!({"name": card["name"], "title": card["title"], "version": card["version"]}));
     assert_eq!(card["transport"], json!({"type": remote["type"], "endpoint": remote["url"]}));
-    assert_eq!(card["protocolVersion"], versions[3]);
+    assert_eq!(card["protocolVersion"], versions[2]);
     assert_eq!(card["capabilities"], json!({"tools": {}}));
 }
 

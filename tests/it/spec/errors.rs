@@ -44,6 +44,7 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
             allow.retain(|method| method != "options");
             allow.sort();
             assert_eq!(allow, allowed, "{method} {path}");
+            assert_eq!(answer.header("cache-control"), "no-cache", "{method} {path}: a cache may keep a 405 unasked");
             if method != "HEAD" {
                 answer.expect_error(405, "method_not_allowed");
             }

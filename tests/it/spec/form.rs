@@ -145,8 +145,9 @@ async fn a_title_from_a_heading_obeys_the_rules_of_titles() {
     for heading in ["\u{202e}turned", "a\u{2066}b", &"t".repeat(MAX_CHARS + 1)] {
         let message =
             app.send(markdown(format!("# {heading}\n"))).await.expect_error(400, "invalid_body").field("message");
-        assert!(message.contains("`title`"), "{message}");
+        assert!(message.contains("`title`") && message.contains("No title was sent"), "{message}");
     }
+    app.send(markdown("")).await.expect_error(400, "empty_content");
     let page = published(&app, &app.send(markdown(format!("# {}\n", "é".repeat(MAX_CHARS)))).await).await;
     assert_eq!(page["title"], "é".repeat(MAX_CHARS));
 }

@@ -297,6 +297,7 @@ async fn a_dead_address_of_markdown_answers_by_accept() {
         for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "text/markdown, text/html;q=0.5"] {
             let answer = app.send(ask(accept)).await;
             assert!(is_html(answer.expect_status(status)), "{accept}: {answer:?}");
+            assert!(answer.header("link").contains("service-desc"), "every error names the API's document");
             assert!(answer.header("content-security-policy").contains("style-src"), "{answer:?}");
         }
         for accept in

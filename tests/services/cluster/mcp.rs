@@ -120,7 +120,7 @@ async fn an_agent_has_one_quota_over_all_replicas_whatever_it_speaks() {
     let service = Service::start(Settings { create_limit: 10, ..Settings::unlimited() }).await;
     let create = || json!({"title": "A page", "content": "first"});
     for call in 0..10 {
-        let client = Client { service: &service, revision: REVISIONS[call % 4] };
+        let client = Client { service: &service, revision: REVISIONS[call % REVISIONS.len()] };
         client.done("create_page", create()).await;
     }
     for revision in REVISIONS {

@@ -45,6 +45,11 @@ impl Authority {
         self.host == asked.host && self.port.is_none_or(|port| asked.port == Some(port))
     }
 
+    /// Whether both name the same host, whatever their ports.
+    pub fn is_same_host(&self, other: &Self) -> bool {
+        self.host == other.host
+    }
+
     /// Whether the host is an address. No name leads to it, so no website can have it.
     pub fn is_address(&self) -> bool {
         !matches!(self.host, Host::Domain(_))

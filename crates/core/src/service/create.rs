@@ -54,7 +54,7 @@ impl PageService {
     ) -> Result<Created, ServiceError> {
         let title = self.title_of(title, &content, purpose).await?.map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
-            error => BodyError::Title(error),
+            error => BodyError::FoundTitle(error),
         })?;
         self.policy.check_pause()?;
         let slug = self.random_slug(&title);

@@ -97,6 +97,9 @@ pub enum BodyError {
     NoTitle,
     #[error(transparent)]
     Title(TitleError),
+    /// The same of a title that was not sent but found: the text's heading, or the file's name.
+    #[error("the title that was found cannot be one: {0}")]
+    FoundTitle(TitleError),
     #[error(transparent)]
     Content(ContentError),
     /// The edits do not fit the page's content.

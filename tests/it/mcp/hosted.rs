@@ -1,0 +1,151 @@
+//! A host of its own for the tools (contract, decision 24), and what a hosted client does before it connects.
+//!
+//! The stand-in follows what users of such a client report step by step. No test can show the real one.
+
+use handbill::web::SiteSettings;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::well_known::WellKnown;
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::support::exchange::{Answer, Request};
+use crate::support::revision::{LEGACY, headers, message, opening};
+
+const HOST: &str = "mcp.pages.example";
+
+/// A service with a host of its own for the tools.
+fn start() -> TestApp {
+    let site = SiteSettings {
+        mcp_base_url: Some(Origin::parse("https://mcp.pages.example").unwrap()),
+        well_known: vec![WellKnown::parse("openai-apps-challenge=abc").unwrap()],
+        ..SiteSettings::default()
+    };
+    Setup::unlimited().site(site).start()
+}
+
+async fn get(app: &TestApp, host: &str, path: &str) -> Answer {
+    app.send(Request::get(path).without("host").header("host", host)).await
+}
+
+/// Connects as a hosted client does: it looks for the login of the origin, registers if it finds one, and else calls
+/// without credentials. `Err` says where it stops.
+async fn connect(app: &TestApp, host: &str) -> Result<(), String> {
+    for path in [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server",
+    ] {
+        let found = get(app, host, path).await;
+        if found.status != 200 || found.json().get("token_endpoint").is_none() && !path.ends_with("server") {
+            continue;
+        }
+        if found.json().get("registration_endpoint").is_none() {
+            return Err(format!("{path}: couldn't register with the sign-in service"));
+        }
+    }
+    let revision = LEGACY[0];
+    let message = message(revision, "initialize", opening(revision));
+    let mut request = Request::new("POST", "/mcp").without("host").header("host", host);
+    request = request.header("content-type", "application/json").body(message.to_string());
+    for (name, value) in headers(revision, &message) {
+        request = request.header(name, value);
+    }
+    let answer = app.send(request).await;
+    if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
+}
+
+#[tokio::test]
+async fn a_hosted_client_fails_at_the_public_host_and_connects_at_the_host_of_the_tools() {
+    let app = start();
+    let failed = connect(&app, "pages.example").await.unwrap_err();
+    assert!(failed.contains("couldn't register"), "{failed}");
+    assert_eq!(connect(&app, HOST).await, Ok(()));
+}
+
+#[tokio::test]
+async fn the_host_of_the_tools_has_them_and_what_describes_them_and_nothing_else() {
+    let app = start();
+    let page = app.published().await;
+    for host in [HOST, "MCP.pages.example:8443"] {
+        for path in [
+            "/.well-known/mcp/server-card.json",
+            "/mcp/server-card",
+            "/llms.txt",
+            "/favicon.ico",
+            "/apple-touch-icon.png",
+            "/robots.txt",
+            "/.well-known/openai-apps-challenge",
+        ] {
+            get(&app, host, path).await.expect_status(200);
+        }
+        let absent = [
+            "/",
+            "/.well-known/oauth-authorization-server",
+            "/.well-known/oauth-authorization-server/mcp",
+            "/.well-known/oauth-protected-resource",
+            "/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/openid-configuration",
+            "/.well-known/agent-card.json",
+            "/register",
+            "/authorize",
+            "/token",
+            "/oauth/token",
+            "/api/pages",
+            "/openapi.json",
+            "/server.json",
+            "/help",
+            "/metrics",
+        ]
+        .map(str::to_owned);
+        let of_page = ["", ".md", "/edit"].map(|end| format!("/{}{end}", page.slug));
+        for path in absent.into_iter().chain(of_page).chain([format!("/api/pages/{}", page.slug)]) {
+            for method in ["GET", "POST", "OPTIONS", "DELETE"] {
+                let request = Request::new(method, &path).without("host").header("host", host);
+                // The document describes the public host, where most of these exist.
+                app.asked(request).await.expect_error(404, "not_found");
+            }
+        }
+    }
+    app.read(&page.slug).await.expect_status(200);
+    app.get("/.well-known/oauth-authorization-server").await.expect_status(200);
+}
+
+#[tokio::test]
+async fn the_authority_of_an_absolute_form_is_the_host_that_counts() {
+    let app = start();
+    let page = app.published().await;
+    let ask = |authority: &str, host: &str| {
+        let target = format!("http://{authority}/{}", page.slug);
+        Request::get(&target).without("host").header("host", host)
+    };
+    app.send(ask(HOST, "pages.example")).await.expect_status(404);
+    app.send(ask("pages.example", HOST)).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn an_ipv6_address_is_a_host_of_its_own_too() {
+    let site = SiteSettings {
+        mcp_base_url: Some(Origin::parse("http://[2001:db8::2]:8080").unwrap()),
+        ..SiteSettings::default()
+    };
+    let app = Setup::unlimited().site(site).start();
+    get(&app, "[2001:db8::2]", "/help").await.expect_status(404);
+    get(&app, "[2001:DB8:0::2]:9", "/help").await.expect_status(404);
+    get(&app, "[2001:db8::3]", "/help").await.expect_status(200);
+}
+
+#[tokio::test]
+async fn every_description_of_the_service_names_the_host_of_the_tools() {
+    let app = start();
+    let address = "https://mcp.pages.example/mcp";
+    assert_eq!(app.get("/mcp/server-card").await.json()["remotes"][0]["url"], address);
+    assert_eq!(app.get("/mcp/server-card").await.json()["name"], "example.pages/handbill");
+    assert_eq!(app.get("/server.json").await.json()["remotes"], json!([{"type": "streamable-http", "url": address}]));
+    assert_eq!(app.get("/.well-known/agent-card.json").await.json()["supportedInterfaces"][0]["url"], address);
+    let llms = app.get("/llms.txt").await;
+    let told = llms.text();
+    assert!(
+        told.contains(&format!("Streamable HTTP at `{address}`")) && !told.contains("https://pages.example/mcp"),
+        "{told}"
+    );
+}
