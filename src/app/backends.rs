@@ -290,7 +290,7 @@ fn connect_cluster(
         let report = |progress: &Progress| report(progress, &readiness);
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
-                let reached = reached.observed_by(&metrics, clock);
+                let reached = reached.with_clock(clock).observed_by(&metrics);
                 tokio::spawn(report_fence(reached.fenced(), writable));
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::sharing::Sharing;
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
@@ -85,6 +85,10 @@ impl PageStore for Coalescing {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
         self.store.compare_and_set(expected, next, needed_by).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.store.ensure_in_ledger(tombstone).await
     }
 }
 
@@ -189,6 +193,10 @@ mod tests {
         ) -> Result<CasResult, StoreError> {
             unreachable!("these tests only read")
         }
+
+        async fn ensure_in_ledger(&self, _: &Tombstone) -> Result<(), StoreError> {
+            unreachable!("these tests only read")
+        }
     }
 
     /// A store with the fault that this module must not have: a lookup joins a read that has begun.
@@ -239,6 +247,10 @@ mod tests {
             needed_by: Option<Instant>,
         ) -> Result<CasResult, StoreError> {
             self.store.compare_and_set(expected, next, needed_by).await
+        }
+
+        async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+            self.store.ensure_in_ledger(tombstone).await
         }
     }
 

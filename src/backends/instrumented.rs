@@ -13,7 +13,7 @@ use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::clock::SharedClock;
@@ -137,6 +137,10 @@ impl PageStore for Instrumented<dyn PageStore> {
             CasResult::Stale => "stale",
         };
         self.record("compare_and_set", name, self.inner.compare_and_set(expected, next, needed_by)).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.record("ensure_in_ledger", |()| "done", self.inner.ensure_in_ledger(tombstone)).await
     }
 }
 

@@ -189,6 +189,7 @@ impl CqlStore {
         };
         let rows = self.repeat(permit, request).await?;
         for row in rows {
+            self.fence.check()?;
             let now = row.read_at.map_or(0, |CqlTimestamp(now)| now);
             let Some(begun) = row.into_begun() else { continue };
             let AuditAction::Takedown { slug, .. } = &begun.entry.action else { continue };
@@ -304,14 +305,13 @@ impl AuditLog for CqlStore {
         self.append_once(&permit, &Begun { id: self.random_nonce(), entry, after }).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        let permit = self.background_permit().await?;
-        self.enter_deletion(&permit, tombstone).await
-    }
-
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
         let permit = self.background_permit().await?;
-        self.settle_takedowns(&permit).await?;
+        match self.settle_takedowns(&permit).await {
+            // The side that writes settles them.
+            Ok(()) | Err(StoreError::Fenced(_)) => {}
+            Err(error) => return Err(error),
+        }
         let limit = limit.min(MAX_ENTRIES);
         let (mut entries, mut last) = (Vec::new(), after);
         while entries.len() < limit {

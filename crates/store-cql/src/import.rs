@@ -36,7 +36,7 @@ impl PageImport for CqlStore {
         let is_done = self.run(&permit, write).await?;
         // A crash may have left a text that never got a head.
         let texts_until = tombstone.deleted_at.max(now);
-        self.end_deletion(&permit, &tombstone, texts_until, note, is_done).await;
+        self.end_deletion(&permit, &tombstone, texts_until, note, is_done).await?;
         Ok(if is_done { InsertResult::Inserted } else { InsertResult::SlugTaken })
     }
 

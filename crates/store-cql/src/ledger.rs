@@ -65,8 +65,8 @@ impl CqlStore {
     }
 
     /// Ends a deletion after the write of the page's head: nothing of the page's text remains, and the ledger and the
-    /// audit have it. If any of this fails, the page is deleted all the same, and what is missing is added later.
-    /// `texts_until` is the time of the newest text that may be there.
+    /// audit have it. Without its entry in the ledger the deletion is not confirmed, because a restore would bring the page
+    /// back; whatever else fails is done later. `texts_until` is the time of the newest text that may be there.
     pub(super) async fn end_deletion(
         &self,
         permit: &Permit<'_>,
@@ -74,15 +74,28 @@ impl CqlStore {
         texts_until: UnixMillis,
         note: Option<TakedownNote>,
         was_done: bool,
-    ) {
+    ) -> Result<(), StoreError> {
+        let mut entered = Ok(());
         if was_done {
-            let ((), entered) = tokio::join!(
-                self.delete_texts(permit, &tombstone.slug, texts_until),
-                self.enter_deletion(permit, tombstone)
-            );
-            report_missing(entered);
+            let deleting = self.delete_texts(permit, &tombstone.slug, texts_until);
+            ((), entered) = tokio::join!(deleting, self.enter_deletion(permit, tombstone));
         }
         self.close_takedown(permit, note, was_done).await;
+        entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
+    }
+
+    /// Ends a deletion that may not be in the ledger yet. If it is, nothing is written.
+    pub(super) async fn complete_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.operated.read_deletion, (tombstone.slug.as_str(),)).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<(Option<i64>,)>();
+            Ok(row.map_err(unreadable)?.is_some_and(|(version,)| version.is_some()))
+        };
+        if self.repeat(permit, request).await? {
+            return Ok(());
+        }
+        self.delete_texts(permit, &tombstone.slug, tombstone.deleted_at).await;
+        self.enter_deletion(permit, tombstone).await
     }
 
     async fn note_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
@@ -130,9 +143,15 @@ impl CqlStore {
             return Ok(Some(tombstone));
         }
         let permit = self.background_permit().await?;
-        match self.settled_head(&permit, &slug).await? {
+        // A side that may not write completes no write either.
+        let may_write = self.fence.check().is_ok();
+        let head =
+            if may_write { self.settled_head(&permit, &slug).await } else { self.read_head(&permit, &slug).await };
+        match head? {
             Lookup::Deleted(tombstone) => {
-                report_missing(self.enter_deletion(&permit, &tombstone).await);
+                if may_write {
+                    report_missing(self.enter_deletion(&permit, &tombstone).await);
+                }
                 Ok(Some(tombstone))
             }
             Lookup::Active(_) | Lookup::Absent => Ok(None),

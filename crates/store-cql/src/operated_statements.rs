@@ -2,7 +2,7 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_slugs`, `read_deletion`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
 //! | `read_audit_serially`, `read_switch_serially` | `LOCAL_SERIAL` | | yes |
 //! | `begin_deletion`, `enter_deletion`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
 //! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
@@ -25,6 +25,8 @@ pub(super) struct OperatedStatements {
     pub(super) read_slugs: PreparedStatement,
     /// Binds a slug and the time of an attempt to delete its page.
     pub(super) begin_deletion: PreparedStatement,
+    /// Binds a slug, yields the version of the tombstone in the ledger.
+    pub(super) read_deletion: PreparedStatement,
     /// Binds a slug and [`TOMBSTONE`].
     pub(super) enter_deletion: PreparedStatement,
     /// Binds a token and a number, yields that many rows of the ledger after the token.
@@ -65,6 +67,7 @@ impl OperatedStatements {
             ))
             .await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
+            read_deletion: quorum(format!("SELECT version FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(
                 "INSERT INTO {keyspace}.deletions (slug, {TOMBSTONE}) VALUES (?, ?, ?, ?, ?, ?)"
             ))

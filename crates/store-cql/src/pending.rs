@@ -65,6 +65,10 @@ impl PageStore for PendingStore {
     ) -> Result<CasResult, StoreError> {
         self.store()?.compare_and_set(expected, next, needed_by).await
     }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.store()?.ensure_in_ledger(tombstone).await
+    }
 }
 
 #[async_trait]
@@ -82,10 +86,6 @@ impl PageScan for PendingStore {
 impl AuditLog for PendingStore {
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
         self.store()?.append(entry).await
-    }
-
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.store()?.ensure_in_ledger(tombstone).await
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {

@@ -114,7 +114,7 @@ impl CqlStore {
             self.recent.forget(&tombstone.slug);
         }
         let texts_until = tombstone.deleted_at.max(base.head.updated_at).max(now);
-        self.end_deletion(permit, tombstone, texts_until, note, done).await;
+        self.end_deletion(permit, tombstone, texts_until, note, done).await?;
         Ok(done)
     }
 }

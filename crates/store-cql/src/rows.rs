@@ -276,12 +276,13 @@ pub(super) struct TextInsert<'a> {
     excerpt: &'a str,
     code_blocks: Option<Vec<i32>>,
     language: Option<&'a str>,
+    inserted_at: CqlTimestamp,
     written_at: i64,
 }
 
 impl<'a> TextInsert<'a> {
-    /// The text of `page` under `id`, written at `written_at`, in microseconds.
-    pub(super) fn of(page: &'a Page, id: &'a TextId, written_at: i64) -> Self {
+    /// The text of `page` under `id`, inserted at `now`, with the timestamp `written_at` in microseconds.
+    pub(super) fn of(page: &'a Page, id: &'a TextId, now: UnixMillis, written_at: i64) -> Self {
         let PageText { content, html, excerpt, code_blocks, language } = &page.text;
         Self {
             slug: page.head.slug.as_str(),
@@ -293,6 +294,7 @@ impl<'a> TextInsert<'a> {
             // The positions are below 4 MB.
             code_blocks: (!code_blocks.is_empty()).then(|| code_blocks.iter().map(|at| at.cast_signed()).collect()),
             language: language.map(Language::code),
+            inserted_at: CqlTimestamp(now.get()),
             written_at,
         }
     }

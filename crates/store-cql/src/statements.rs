@@ -139,8 +139,8 @@ impl Statements {
             insert_text: repeatable(
                 format!(
                     "INSERT INTO {pages} (slug, text_version, text_nonce, content, html, excerpt, code_blocks, \
-                     language) VALUES (:slug, :text_version, :text_nonce, :content, :html, :excerpt, :code_blocks, \
-                     :language) USING TIMESTAMP :written_at"
+                     language, inserted_at) VALUES (:slug, :text_version, :text_nonce, :content, :html, :excerpt, \
+                     :code_blocks, :language, :inserted_at) USING TIMESTAMP :written_at"
                 ),
                 Consistency::LocalQuorum,
             )

@@ -23,11 +23,11 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::metrics::ClusterMetrics;
-use crate::ports::clock::SharedClock;
+use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::page_store::{Access, CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
@@ -51,6 +51,7 @@ pub struct CqlStore {
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
     background: Semaphore,
     pub(super) recent: RecentHeads,
+    pub(super) clock: SharedClock,
     /// Looks at the times of heads, once somebody counts them.
     future_times: Option<FutureTimes>,
     pub(super) operated: OperatedStatements,
@@ -90,6 +91,7 @@ impl CqlStore {
             timeouts,
             retries,
             recent: RecentHeads::new(seed),
+            clock: Arc::new(SystemClock::new()),
             future_times: None,
             operated,
             estimate: Mutex::default(),
@@ -97,14 +99,20 @@ impl CqlStore {
         })
     }
 
-    /// Counts in `metrics`, and compares the times that it reads with `clock`.
+    /// Tells the time by `clock`, which is the system's until then.
     #[must_use]
-    pub fn observed_by(self, metrics: &ClusterMetrics, clock: SharedClock) -> Self {
+    pub fn with_clock(self, clock: SharedClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Counts in `metrics`, and compares the times that it reads with its clock.
+    #[must_use]
+    pub fn observed_by(self, metrics: &ClusterMetrics) -> Self {
         self.retries.count_in(metrics);
         Self {
             reads: self.reads.counted_in(GateMetrics::of(metrics, "read")),
             writes: self.writes.counted_in(GateMetrics::of(metrics, "write")),
-            future_times: Some(FutureTimes::new(clock, metrics.clone())),
+            future_times: Some(FutureTimes::new(Arc::clone(&self.clock), metrics.clone())),
             ..self
         }
     }
@@ -314,5 +322,10 @@ impl PageStore for CqlStore {
     ) -> Result<CasResult, StoreError> {
         // A deletion is the newest write of its page, so its own time is late enough.
         self.swap(expected, None, next, UnixMillis::new(0), needed_by).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
+        self.complete_deletion(&permit, tombstone).await
     }
 }

@@ -4,10 +4,11 @@
 //! old text was not deleted. No request can read it, but its bytes stay.
 //!
 //! The sweep reads the keys of all texts, one range of the ring after another, and never a text itself. It suspects each
-//! text that its head does not name and that is older than a minimum age. Then it reads the head again at `LOCAL_SERIAL`,
+//! text that its head does not name and that was inserted longer ago than a minimum age. Then it reads the head again at `LOCAL_SERIAL`,
 //! which completes an interrupted write, and deletes the text by its full key if the head still does not name it. A text
-//! that is younger may belong to a write that is under way. The age is measured by the writer's clock, so the minimum age
-//! must be far above the difference of clocks; the default is a day.
+//! that is younger may belong to a write that is under way: of an import too, whose pages are years old. A writer that was stopped
+//! for longer than its deadline, some seconds, writes no head any more. The time of insertion is of the writer's clock, so
+//! the minimum age must be far above the difference of clocks; the default is a day.
 
 use std::fmt;
 use std::num::NonZero;
@@ -18,6 +19,7 @@ use scylla::DeserializeRow;
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
+use scylla::value::CqlTimestamp;
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
@@ -92,16 +94,19 @@ struct KeyRow {
     text_nonce: Option<Vec<u8>>,
     current_text_version: Option<i64>,
     current_text_nonce: Option<Vec<u8>>,
+    inserted_at: Option<CqlTimestamp>,
+    /// The database's timestamp of the text, in microseconds, which is made from the time of its page.
     written_at: Option<i64>,
 }
 
 impl KeyRow {
-    /// The text in this row if its head does not name it, with the time in microseconds at which it was written.
-    fn suspect(self, written_before: i64) -> Option<(String, TextId, i64)> {
+    /// The text in this row if its head does not name it and it was inserted before `inserted_before`, with its timestamp.
+    fn suspect(self, inserted_before: UnixMillis) -> Option<(String, TextId, i64)> {
         let (version, nonce, written_at) = (self.text_version?, self.text_nonce?, self.written_at?);
+        let CqlTimestamp(inserted_at) = self.inserted_at?;
         let is_named = self.current_text_version == Some(version) && self.current_text_nonce.as_ref() == Some(&nonce);
         let id = TextId { version: PageVersion::new(version.cast_unsigned()), nonce: nonce.try_into().ok()? };
-        (!is_named && written_at < written_before).then_some((self.slug, id, written_at))
+        (!is_named && inserted_at < inserted_before.get()).then_some((self.slug, id, written_at))
     }
 }
 
@@ -112,9 +117,6 @@ pub async fn sweep(
     progress: impl Fn(u8, &SweepReport) + Send,
 ) -> Result<SweepReport, SweepError> {
     let store = CqlStore::reach(settings).await?;
-    // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head named
-    // them.
-    store.fence.check()?;
     store.sweep(&settings.keyspace, plan, progress).await
 }
 
@@ -126,6 +128,9 @@ impl CqlStore {
         plan: SweepPlan,
         progress: impl Fn(u8, &SweepReport) + Send,
     ) -> Result<SweepReport, SweepError> {
+        // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head
+        // named them.
+        self.fence.check()?;
         let keys = prepare(&self.session, keyspace).await?;
         let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
         for part in 0..PARTS {
@@ -134,6 +139,7 @@ impl CqlStore {
                 let before = report;
                 match self.sweep_part(&keys, range(part), plan, &mut report).await {
                     Ok(()) => break,
+                    Err(error @ SweepError::Fenced(_)) => return Err(error),
                     Err(error) if repeats == REPEATS => return Err(error),
                     Err(error) => tracing::warn!(%error, "a part of the sweep is read again"),
                 }
@@ -154,15 +160,15 @@ impl CqlStore {
         plan: SweepPlan,
         report: &mut SweepReport,
     ) -> Result<(), SweepError> {
-        let age = i64::try_from(plan.min_age.as_micros()).unwrap_or(i64::MAX);
-        let written_before = plan.now.get().saturating_mul(1000).saturating_sub(age);
+        let age = i64::try_from(plan.min_age.as_millis()).unwrap_or(i64::MAX);
+        let inserted_before = UnixMillis::new(plan.now.get().saturating_sub(age));
         let rows = self.session.execute_iter(keys.clone(), (after, until)).await.map_err(failed)?;
         let mut rows = rows.rows_stream::<KeyRow>().map_err(failed)?;
         let (began, mut read) = (Instant::now(), 0_u32);
         while let Some(row) = rows.try_next().await.map_err(failed)? {
             report.read += 1;
             read += 1;
-            if let Some((slug, text, written_at)) = row.suspect(written_before) {
+            if let Some((slug, text, written_at)) = row.suspect(inserted_before) {
                 self.sweep_text(&slug, text, written_at, plan.dry_run, report).await?;
             }
             if read.is_multiple_of(100) {
@@ -193,6 +199,8 @@ impl CqlStore {
             Lookup::Absent => report.headless += 1,
         }
         if !dry_run {
+            // A sweep takes days, and the fence may have moved.
+            self.fence.check()?;
             let values = (written_at.saturating_add(1), slug, text.version.get().cast_signed(), text.nonce.as_slice());
             self.session.execute_unpaged(&self.statements.delete_text, values).await.map_err(failed)?;
         }
@@ -204,7 +212,7 @@ impl CqlStore {
 async fn prepare(session: &Session, keyspace: &str) -> Result<PreparedStatement, SweepError> {
     let cql = format!(
         "SELECT slug, text_version, text_nonce, current_text_version, current_text_nonce, \
-         writetime(html) AS written_at \
+         inserted_at, writetime(html) AS written_at \
          FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?"
     );
     let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await.map_err(failed)?;
@@ -228,18 +236,20 @@ mod tests {
             text_nonce: Some(vec![7; 16]),
             current_text_version: current.map(|(version, _)| version),
             current_text_nonce: current.map(|(_, nonce)| vec![nonce; 16]),
-            written_at: Some(1000),
+            inserted_at: Some(CqlTimestamp(1000)),
+            written_at: Some(5),
         }
     }
 
     #[test]
     fn a_text_is_suspected_if_it_is_old_and_its_head_names_another_or_none() {
-        assert!(row(Some((2, 7))).suspect(2000).is_none());
+        assert!(row(Some((2, 7))).suspect(UnixMillis::new(2000)).is_none());
         for other in [None, Some((2, 8)), Some((3, 7))] {
-            assert!(row(other).suspect(2000).is_some(), "{other:?}");
-            assert!(row(other).suspect(1000).is_none(), "{other:?}: it is young");
+            assert!(row(other).suspect(UnixMillis::new(2000)).is_some(), "{other:?}");
+            assert!(row(other).suspect(UnixMillis::new(1000)).is_none(), "{other:?}: it is young");
         }
-        let tombstone = KeyRow { text_version: None, text_nonce: None, written_at: None, ..row(None) };
-        assert!(tombstone.suspect(2000).is_none());
+        let tombstone =
+            KeyRow { text_version: None, text_nonce: None, inserted_at: None, written_at: None, ..row(None) };
+        assert!(tombstone.suspect(UnixMillis::new(2000)).is_none());
     }
 }

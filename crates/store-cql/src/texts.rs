@@ -37,7 +37,7 @@ impl CqlStore {
     pub(super) async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
         self.fence.check()?;
         let request = async || {
-            let values = TextInsert::of(page, text, write_times::of_text(page.head.updated_at));
+            let values = TextInsert::of(page, text, self.clock.now(), write_times::of_text(page.head.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;
             Ok(())
         };
@@ -56,9 +56,9 @@ impl CqlStore {
         log_failure(self.repeat(permit, request).await);
     }
 
-    /// Deletes all texts of a deleted page that were written until `until`, also those that arrive late.
+    /// Deletes all texts of a deleted page that were written until `until`.
     pub(super) async fn delete_texts(&self, permit: &Permit<'_>, slug: &Slug, until: UnixMillis) {
-        let values = (write_times::above_all_texts(until), slug.as_str());
+        let values = (write_times::above_text(until), slug.as_str());
         let request = async || {
             self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
             Ok(())

@@ -8,7 +8,6 @@ use super::shared::{DbState, Shared, cause};
 use super::store::RedbStore;
 use super::tables::Operation;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
-use crate::domain::page::Tombstone;
 use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
 use crate::ports::page_store::StoreError;
 
@@ -29,10 +28,6 @@ fn read(shared: &Shared, after: u64, limit: usize) -> Result<Vec<NumberedEntry>,
 impl AuditLog for RedbStore {
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
         self.write(Operation::Audit(entry)).await.map(|_done| ())
-    }
-
-    async fn ensure_in_ledger(&self, _tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.complete_ledger().await
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {

@@ -241,6 +241,10 @@ impl PageStore for RedbStore {
     ) -> Result<CasResult, StoreError> {
         self.swap(Expected::Version(expected), next).await
     }
+
+    async fn ensure_in_ledger(&self, _: &Tombstone) -> Result<(), StoreError> {
+        self.complete_ledger().await
+    }
 }
 
 impl ReadsNow for RedbStore {

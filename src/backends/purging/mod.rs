@@ -12,7 +12,7 @@ use tokio::time::Instant;
 pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
 use crate::telemetry::spans::with_current_span;
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
@@ -77,5 +77,9 @@ impl PageStore for Purging {
             result
         });
         tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::OutcomeUnknown(Box::new(error))))
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.inner.ensure_in_ledger(tombstone).await
     }
 }

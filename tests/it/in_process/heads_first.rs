@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
@@ -114,5 +114,9 @@ impl PageStore for HeadsFirst {
             }
             _ => Ok(CasResult::Stale),
         }
+    }
+
+    async fn ensure_in_ledger(&self, _: &Tombstone) -> Result<(), StoreError> {
+        Ok(())
     }
 }

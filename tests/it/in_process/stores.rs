@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
@@ -23,6 +23,8 @@ pub(crate) enum Operation {
     /// A lookup, or a read of a head or of a head's page.
     Lookup,
     Swap,
+    /// A deletion is looked for in the ledger, and completed there.
+    Ledger,
 }
 
 /// The fault that one call meets.
@@ -53,6 +55,7 @@ pub(crate) struct Calls {
     pub(crate) inserts: usize,
     pub(crate) lookups: usize,
     pub(crate) swaps: usize,
+    pub(crate) ledger: usize,
 }
 
 impl Calls {
@@ -61,6 +64,7 @@ impl Calls {
             Operation::Insert => &mut self.inserts,
             Operation::Lookup => &mut self.lookups,
             Operation::Swap => &mut self.swaps,
+            Operation::Ledger => &mut self.ledger,
         }
     }
 }
@@ -214,6 +218,10 @@ impl PageStore for WatchedStore {
         self.plan().swap_needed_by = needed_by;
         let swapping = self.inner.compare_and_set(expected, next, needed_by);
         self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.pass(Operation::Ledger, None, self.inner.ensure_in_ledger(tombstone)).await
     }
 }
 

@@ -17,7 +17,7 @@ async fn each_read_of_a_head_that_a_server_wrote_with_a_clock_ahead_is_counted_a
     let (session, keyspace) = (session().await, migrated_keyspace().await);
     let store = CqlStore::connect(&settings(keyspace, &[]), PATIENT, Random::System, |_| {}).await.unwrap();
     let metrics = ClusterMetrics::default();
-    let store = store.observed_by(&metrics, Arc::new(SystemClock::new()));
+    let store = store.observed_by(&metrics);
     let counted = || metrics.future_times.get_or_create(&ClockLabels { clock: "database" }).get();
 
     let page = Arc::new(page("text"));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore, StoreError};
 use handbill_core::ports::random::Random;
 use handbill_store_cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
@@ -31,7 +30,7 @@ async fn what_runs_and_what_is_refused_or_sent_again_is_counted_for_reads_and_fo
     let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
     let store = CqlStore::on(through_proxy, keyspace, fence, Random::System, limits).await.unwrap();
     let metrics = ClusterMetrics::default();
-    let store = Arc::new(store.observed_by(&metrics, Arc::new(SystemClock::new())));
+    let store = Arc::new(store.observed_by(&metrics));
     let mut proxied = Proxied { store: Arc::clone(&store), proxy };
 
     let (first, second) = (Arc::new(page("first text")), Arc::new(page("second text")));

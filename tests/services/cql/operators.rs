@@ -14,7 +14,7 @@ use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::ScanLimit;
-use handbill_core::ports::page_store::{CasResult, PageStore, Record, StoreError};
+use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_store_cql::{CqlLedger, CqlStore};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
@@ -213,5 +213,26 @@ async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     session.query_unpaged(senseless, ()).await.unwrap();
     let error = store.load().await.unwrap_err();
     assert!(matches!(&error, StoreError::Unreadable(_)), "{error}");
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_deletion_is_confirmed_only_once_it_is_in_the_ledger() {
+    let (store, session, keyspace) = fresh_store().await;
+    let page = inserted(&store).await;
+    let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
+    // Only the entry has this column, not the note before the head is written.
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP deleted_at")).await;
+    let deleted = store.compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None).await;
+    assert!(matches!(deleted, Err(StoreError::OutcomeUnknown(_))), "{deleted:?}");
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
+    let completed = store.ensure_in_ledger(&tombstone).await;
+    assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD deleted_at timestamp")).await;
+    store.ensure_in_ledger(&tombstone).await.unwrap();
+    // A restore takes the pages back in time, and not the ledger.
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
+    let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
+    assert_eq!(all(&CqlLedger::of(store), ScanLimit::DEFAULT).await, expected.into());
     drop_keyspace(&session, &keyspace).await;
 }

@@ -8,13 +8,17 @@ use handbill_core::domain::page::{HeadChanges, Page};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
+use handbill_core::ports::clock::Clock;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
-use handbill_store_cql::{CqlStore, SweepPlan, SweepReport, migrate};
+use handbill_store_cql::{CqlStore, SweepError, SweepPlan, SweepReport, migrate};
 use scylla::client::session::Session;
+use scylla::value::CqlTimestamp;
 
 use super::faults::requests_with;
-use super::server::{PATIENT, drop_keyspace, fresh_keyspace, migrated_keyspace, proxied, session, settings, store};
+use super::server::{
+    PATIENT, drop_keyspace, fresh_keyspace, fresh_store, migrated_keyspace, proxied, session, settings, store, store_in,
+};
 use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 /// The version and content of each text under `slug`, however it got there.
@@ -25,13 +29,26 @@ pub(super) async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec
     rows.filter_map(|(version, content)| Some((version?, content?))).collect()
 }
 
-/// Stores a text as a writer with another clock does, or one that dies before it writes the head.
+/// Stores a text as a writer with another clock does, or one that dies before it writes the head. It is inserted at the time
+/// of its page.
 pub(super) async fn insert_text(session: &Session, keyspace: &str, slug: &Slug, content: &str, written_at: i64) {
+    insert_text_at(session, keyspace, slug, content, written_at, written_at / 1000).await;
+}
+
+/// The same at `inserted_at`, in milliseconds.
+async fn insert_text_at(
+    session: &Session,
+    keyspace: &str,
+    slug: &Slug,
+    content: &str,
+    written_at: i64,
+    inserted_at: i64,
+) {
     let cql = format!(
-        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html) \
-         VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '') USING TIMESTAMP ?"
+        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html, inserted_at) \
+         VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '', ?) USING TIMESTAMP ?"
     );
-    session.query_unpaged(cql, (slug.as_str(), content, written_at)).await.unwrap();
+    session.query_unpaged(cql, (slug.as_str(), content, CqlTimestamp(inserted_at), written_at)).await.unwrap();
 }
 
 async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
@@ -88,18 +105,20 @@ async fn the_text_of_a_write_that_lost_is_gone() {
 }
 
 #[tokio::test]
-async fn no_text_of_a_deleted_page_can_be_read_even_if_it_arrives_late_from_a_clock_that_is_ahead() {
-    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
+async fn no_text_of_a_deleted_page_can_be_read_and_one_that_arrives_late_from_a_clock_that_is_ahead_is_swept() {
+    let (store, session, keyspace) = fresh_store().await;
     let first = inserted(&store, "the text").await;
     let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 5));
     store.compare_and_set(first.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
-    assert_eq!(texts(&session, keyspace, &first.head.slug).await, []);
-    for ahead in [0, Duration::from_mins(1).as_micros(), Duration::from_hours(23).as_micros()] {
-        let written_at = CREATED * 1000 + i64::try_from(ahead).unwrap();
-        insert_text(&session, keyspace, &first.head.slug, "late", written_at).await;
-        assert_eq!(texts(&session, keyspace, &first.head.slug).await, [], "{ahead}");
-    }
+    assert_eq!(texts(&session, &keyspace, &first.head.slug).await, []);
+    insert_text(&session, &keyspace, &first.head.slug, "late", CREATED * 1000).await;
+    assert_eq!(texts(&session, &keyspace, &first.head.slug).await, [], "it is older than the deletion");
+    let ahead = i64::try_from(Duration::from_hours(23).as_micros()).unwrap();
+    insert_text(&session, &keyspace, &first.head.slug, "late", CREATED * 1000 + ahead).await;
     assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
+    assert_eq!(texts(&session, &keyspace, &first.head.slug).await, []);
+    drop_keyspace(&session, &keyspace).await;
 }
 
 #[tokio::test]
@@ -187,5 +206,65 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     assert_eq!(texts(&session, &keyspace, &young).await.len(), 1, "its head may be on its way");
     assert_eq!(store.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept));
     assert_eq!(store.lookup(&deleted.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    drop_keyspace(&session, &keyspace).await;
+}
+
+/// An import writes pages of years ago. Their texts stand there before their heads, and are as young as the import.
+#[tokio::test]
+async fn a_sweep_beside_an_import_leaves_the_texts_whose_heads_are_on_their_way() {
+    let (store, session, keyspace) = fresh_store().await;
+    let day = 24 * 3_600_000;
+    let (now, of_the_page) = (plan(false).now.get(), (CREATED - 90 * day) * 1000);
+    let (on_its_way, forgotten) = (slug(), slug());
+    insert_text_at(&session, &keyspace, &on_its_way, "imported", of_the_page, now - 1).await;
+    insert_text_at(&session, &keyspace, &forgotten, "of an import that died", of_the_page, now - 2 * day).await;
+    let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
+    assert_eq!((swept.read, swept.headless), (2, 1));
+    assert_eq!(texts(&session, &keyspace, &on_its_way).await.len(), 1);
+    assert_eq!(texts(&session, &keyspace, &forgotten).await, []);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+/// The time of a clock that stands still.
+const STOPPED_AT: i64 = CREATED + 90 * 24 * 3_600_000;
+
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis::new(STOPPED_AT)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The time of insertion is the writer's, whatever the page's own times are.
+#[tokio::test]
+async fn a_text_says_when_it_was_inserted() {
+    let (session, keyspace) = (session().await, migrated_keyspace().await);
+    let store = store_in(Arc::clone(&session), keyspace, PATIENT).await;
+    let clock = Arc::new(StoppedClock);
+    let Ok(store) = Arc::try_unwrap(store) else { panic!("nobody else has it") };
+    let page = inserted(&store.with_clock(clock), "the text").await;
+    let cql = format!("SELECT inserted_at FROM {keyspace}.pages WHERE slug = ?");
+    let answer = session.query_unpaged(cql, (page.head.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+    let (CqlTimestamp(inserted_at),) = answer.single_row::<(CqlTimestamp,)>().unwrap();
+    assert_eq!(inserted_at, STOPPED_AT);
+}
+
+/// A sweep takes days, and the fence may move meanwhile: then the newest heads are elsewhere.
+#[tokio::test]
+async fn a_sweep_deletes_nothing_once_the_fence_has_moved() {
+    let (_, session, keyspace) = fresh_store().await;
+    let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
+    insert_text(&session, &keyspace, &slug(), "orphan", CREATED * 1000).await;
+    let mut fenced = store.fenced();
+    let moved = format!("UPDATE {keyspace}.fence SET datacenter = 'elsewhere', epoch = 2 WHERE component = 'handbill'");
+    session.query_unpaged(moved, ()).await.unwrap();
+    fenced.wait_for(Option::is_some).await.unwrap();
+    let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await;
+    assert!(matches!(swept, Err(SweepError::Fenced(_))), "{swept:?}");
     drop_keyspace(&session, &keyspace).await;
 }

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 
 use super::page_store::StoreError;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
-use crate::domain::page::Tombstone;
 
 /// The most entries that one call returns.
 pub const MAX_ENTRIES: usize = 1000;
@@ -18,10 +17,6 @@ pub const MAX_ENTRIES: usize = 1000;
 pub trait AuditLog: Send + Sync {
     /// Appends `entry`. An `Ok` means that it is durable.
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError>;
-
-    /// Makes sure that the ledger of deletions has `tombstone`, which the store has. Without it, a backup that is older
-    /// than the deletion would bring the page back.
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError>;
 
     /// The first entries after the number `after`, oldest first, at most `limit` and [`MAX_ENTRIES`]. No entries mean
     /// the end of the list.

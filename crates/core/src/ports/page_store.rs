@@ -41,13 +41,18 @@ pub trait PageStore: Send + Sync {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
-    /// tombstone with a takedown is also appended to the [audit](super::audit_log).
+    /// tombstone with a takedown is also appended to the [audit](super::audit_log). A tombstone that is stored and not in
+    /// the ledger is [`StoreError::OutcomeUnknown`].
     async fn compare_and_set(
         &self,
         expected: PageVersion,
         next: Record,
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError>;
+
+    /// Makes sure that the ledger of deletions has `tombstone`, which the store has. Without it, a backup that is older
+    /// than the deletion would bring the page back. It writes only what is missing, because anybody can cause it.
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError>;
 }
 
 /// How the records of a store are read best.

@@ -4,10 +4,11 @@ use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
-use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
+use super::{Limited, PageService, StoreBudget, active, back_off, deadline, until};
+use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
-use crate::ports::page_store::{CasResult, Record};
+use crate::ports::page_store::{CasResult, Lookup, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl PageService {
@@ -43,7 +44,7 @@ impl PageService {
         deadline: Instant,
     ) -> Result<(), ServiceError> {
         let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new(deadline));
-        let mut head = self.existing_head(slug, &mut store_budget).await?;
+        let mut head = self.head_to_delete(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         body?;
         precondition.check(head.state())?;
@@ -65,7 +66,17 @@ impl PageService {
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
-            head = self.existing_head(slug, &mut store_budget).await?;
+            head = self.head_to_delete(slug, &mut store_budget).await?;
         }
+    }
+
+    /// The head of the page. A deletion that was not confirmed is completed before anybody is told that the page is gone:
+    /// its owner asks again, and believes that answer.
+    async fn head_to_delete(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
+        let found = store_budget.wait(self.store.head(slug)).await?;
+        if let Lookup::Deleted(tombstone) = &found {
+            store_budget.wait(self.store.ensure_in_ledger(tombstone)).await?;
+        }
+        active(found)
     }
 }

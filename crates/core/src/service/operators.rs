@@ -101,10 +101,17 @@ impl Operators {
                 let tombstone = page.head.taken_down(takedown.clone(), self.clock.now());
                 let record = Record::Deleted(tombstone.clone());
                 let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
-                match store_budget.wait(swapped).await? {
-                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, Some(page), deadline).await),
+                match store_budget.wait(swapped).await {
+                    Ok(CasResult::Swapped) => return Ok(self.in_ledger(tombstone, Some(page), deadline).await),
                     // The page's owner changed or deleted it between the read and the write.
-                    CasResult::Stale => back_off(&self.random).await,
+                    Ok(CasResult::Stale) => back_off(&self.random).await,
+                    // The page may be deleted, and only the ledger lack it.
+                    Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
+                        let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
+                        let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
+                        return Ok(self.in_ledger(tombstone, Some(page), deadline).await);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         })
@@ -113,7 +120,7 @@ impl Operators {
 
     /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
     async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>, deadline: Instant) -> TakedownOutcome {
-        match (StoreBudget::new(deadline).wait(self.audit.ensure_in_ledger(&tombstone)).await, page) {
+        match (StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&tombstone)).await, page) {
             (Ok(()), Some(page)) => TakedownOutcome::TakenDown(tombstone, page),
             (Ok(()), None) => TakedownOutcome::AlreadyDeleted(tombstone),
             (Err(error), page) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
