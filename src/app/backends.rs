@@ -29,7 +29,7 @@ use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_redb::creates_file::CreatesFile;
-use handbill_store_redb::{RedbStore, StoreMemory};
+use handbill_store_redb::{RecordCount, RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -198,9 +198,17 @@ impl Backends {
 
 impl StoreHandle {
     /// The place where pages are kept, as text for the operator.
-    pub(super) fn location(&self, settings: &Settings) -> String {
+    pub(super) async fn location(&self, settings: &Settings) -> String {
         match self {
-            Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
+            Self::Embedded(store) => {
+                let place = absolute(&settings.embedded.data_dir);
+                // Whoever expected more sees at once that this is another store.
+                let held = store.count().await.map_or_else(
+                    |error| error.to_string(),
+                    |RecordCount { pages, tombstones }| format!("{pages} pages, {tombstones} deletions"),
+                );
+                format!("{} ({held})", place.display())
+            }
             Self::Cluster(..) => {
                 let CqlSettings { keyspace, nodes, .. } = settings.cql.store();
                 format!("keyspace {keyspace} at {}", nodes.join(", "))
@@ -249,6 +257,14 @@ impl StoreHandle {
 fn measure(deps: &Deps) -> Instrumentation {
     let Deps { clock, metrics, .. } = deps;
     Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock) }
+}
+
+/// Puts aside what is left of a lost embedded store. No other store has anything that could be put aside.
+pub(super) fn begin_anew(settings: &Settings) -> Result<(), StartError> {
+    match settings.store.store {
+        StoreKind::Embedded => Ok(handbill_store_redb::begin_anew(&settings.embedded.data_dir)?),
+        StoreKind::Scylla => Ok(()),
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {

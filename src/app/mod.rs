@@ -26,7 +26,7 @@ use self::startup::{announce, listen, server_limits, server_metrics};
 pub use self::stores::ChosenStores;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
-use crate::config::{self, Budgets, ContactSettings, HttpSettings, Settings};
+use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
 use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
@@ -170,7 +170,10 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
 }
 
 /// Serves until a signal ends it. Lines for the operator go to `log`.
-pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
+pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &LogQueue) -> Result<ExitCode, StartError> {
+    if new_store {
+        backends::begin_anew(&settings)?;
+    }
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     // Signals are handled before anything else, so that a signal during the start is not lost.
@@ -243,7 +246,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     listener::start(admin_listener, routes, admin_phases)?;
 
-    announce(&base_url, address, admin_address, &handle.location(&settings), &memory);
+    announce(&base_url, address, admin_address, &handle.location(&settings).await, &memory);
     let serving = server::serve(listener, public, limits, proxies, server_metrics(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;

@@ -95,7 +95,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
             .map_err(|error| error.to_string().into())
             .and_then(|()| print("The settings are valid.\n")),
-        Subcommands::Serve(serve) => app::serve(serve.settings, log).map_err(|error| CommandError {
+        Subcommands::Serve(serve) => app::serve(*serve, log).map_err(|error| CommandError {
             exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
             reason: error.to_string(),
         }),

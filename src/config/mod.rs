@@ -83,6 +83,9 @@ pub struct ServeSettings {
     /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
     #[arg(long, help_heading = "Start")]
     pub check_config: bool,
+    /// Begin an empty embedded store where one was lost; its ledger of deletions is kept beside, as handbill.ledger.before
+    #[arg(long, help_heading = "Start")]
+    pub new_store: bool,
     #[command(flatten)]
     pub settings: Settings,
 }

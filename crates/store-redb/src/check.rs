@@ -13,7 +13,9 @@ use super::ledger_file::LEDGER_FILE;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::record;
+use super::remains::remains;
 use super::storage::{Boxed, Storage, StoreMemory};
+use super::store::RedbStore;
 use super::tables::{self, PAGES, SLUGS, hash};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
@@ -50,9 +52,14 @@ impl Checked {
 ///
 /// An error means that the directory cannot be checked; whatever is wrong in it is in [`Checked`].
 pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Checked, OpenError> {
-    let directory = existing(data_dir)?;
     let path = data_dir.join(DATABASE_FILE);
     let mut checked = Checked::default();
+    let is_there = RedbStore::exists(data_dir);
+    if let (false, Some(found)) = (is_there, remains(data_dir).map_err(|reason| OpenError::io(data_dir, reason))?) {
+        checked.fault(OpenError::Lost { path: data_dir.to_owned(), found }.to_string());
+        return Ok(checked);
+    }
+    let directory = existing(data_dir)?;
     // `redb` writes when it opens and verifies a file. With the overlay, these writes stay in memory.
     let backend = directory.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(&path, reason))?;
     match tables::open(&path, Boxed::over(backend), StoreMemory::OF_COMMANDS.cache) {
@@ -64,14 +71,14 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
                 Ok(Err(error)) => checked.fault(format!("the file does not match its checksums: {error}")),
                 Err(panicked) => checked.fault(format!("the file does not match its checksums: {panicked}")),
             }
-            let mut tombstones = HashSet::new();
+            let mut tombstones = Tombstones::default();
             let read = caught(|| records(&database, &mut checked, &mut tombstones, progress));
             match read {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => checked.fault(format!("the records cannot be read to the end: {error}")),
                 Err(panicked) => checked.fault(format!("the records cannot be read to the end: {panicked}")),
             }
-            ledger(&data_dir.join(LEDGER_FILE), &mut checked, tombstones);
+            ledger(&data_dir.join(LEDGER_FILE), &mut checked, &tombstones);
             // Closing a damaged database may panic as well.
             let _ = caught(|| drop(database));
         }
@@ -86,7 +93,7 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
 fn records(
     database: &Database,
     checked: &mut Checked,
-    tombstones: &mut HashSet<String>,
+    tombstones: &mut Tombstones,
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), redb::Error> {
     let read = database.begin_read()?;
@@ -106,7 +113,7 @@ fn records(
             Ok(Record::Active(_)) => checked.pages += 1,
             Ok(Record::Deleted(_)) => {
                 checked.tombstones += 1;
-                tombstones.insert(slug.to_string());
+                tombstones.all.insert(slug.to_string());
             }
             Err(error) => checked.fault(format!("{slug}: {error}")),
         }
@@ -125,11 +132,10 @@ fn records(
     if unnamed > 0 {
         checked.fault(format!("{unnamed} records are missing in the second table"));
     }
-    // These get into the ledger when the store is opened.
     match read.open_table(UNLOGGED) {
         Ok(unlogged) => {
             for entry in unlogged.iter()? {
-                tombstones.remove(entry?.0.value());
+                tombstones.unlogged.insert(entry?.0.value().to_owned());
             }
         }
         Err(TableError::TableDoesNotExist(_)) => {}
@@ -138,15 +144,24 @@ fn records(
     Ok(())
 }
 
-/// Checks the ledger at `path`, which must name every one of `tombstones`. A ledger that is missing is no fault: the next
-/// start writes it.
-fn ledger(path: &Path, checked: &mut Checked, mut tombstones: HashSet<String>) {
+/// The slugs of tombstones in the database.
+#[derive(Default)]
+struct Tombstones {
+    all: HashSet<String>,
+    /// Those that get into the ledger when the store is opened.
+    unlogged: HashSet<String>,
+}
+
+/// Checks the ledger at `path`, which must name the `tombstones` of the database and no others. A ledger that is missing is
+/// no fault: the next start writes it.
+fn ledger(path: &Path, checked: &mut Checked, tombstones: &Tombstones) {
     let mut input = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
     };
     let (mut decoder, mut line) = (Decoder::default(), Vec::new());
+    let mut named = HashSet::new();
     loop {
         line.clear();
         match input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line) {
@@ -157,13 +172,20 @@ fn ledger(path: &Path, checked: &mut Checked, mut tombstones: HashSet<String>) {
         match decoder.line(&line) {
             Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
                 checked.ledger += 1;
-                tombstones.remove(tombstone.slug.as_str());
+                named.insert(tombstone.slug.to_string());
             }
             Ok(_) => {}
             Err(error) => return checked.fault(format!("the ledger of deletions: {error}")),
         }
     }
-    if !tombstones.is_empty() {
-        checked.fault(format!("{} deletions are missing in the ledger", tombstones.len()));
+    let missing = tombstones.all.difference(&named).filter(|slug| !tombstones.unlogged.contains(*slug)).count();
+    if missing > 0 {
+        checked.fault(format!("{missing} deletions are missing in the ledger"));
+    }
+    let foreign = named.difference(&tombstones.all).count();
+    if foreign > 0 {
+        checked.fault(format!(
+            "{foreign} deletions of the ledger are unknown to the database: it is not the one of this ledger"
+        ));
     }
 }

@@ -11,6 +11,7 @@ use super::error::OpenError;
 use super::folders::{self, FILE_MODE, FileSystem, Folders};
 use super::ledger_file::Ledger;
 use super::page_file::PageFile;
+use super::remains::remains;
 use super::reserve;
 use super::storage::{LedgerFile, Storage, StoreMemory};
 use super::tables;
@@ -37,7 +38,7 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
-    /// Creates the directory and the database in it if they are missing.
+    /// Creates the directory and the database in it if they are missing, unless there was a database.
     ///
     /// A new database gets its name only when it is complete. So if the process ends at any moment, a later start does not
     /// mistake an incomplete file for a database.
@@ -54,6 +55,9 @@ impl DataDir {
             }
             Ok(_) => {}
             Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
+                if let Some(found) = remains(directory).map_err(|reason| OpenError::io(directory, reason))? {
+                    return Err(OpenError::Lost { path: directory.to_owned(), found });
+                }
                 folders::sync_ancestors(
                     &FileSystem,
                     &fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned()),

@@ -35,6 +35,10 @@ pub enum OpenError {
     /// There already is a database where a restore would make one.
     #[error("{} has a database already: restore into an empty data directory, or move that file away first", .0.display())]
     NotEmpty(PathBuf),
+    /// There is no database where there was one, or was about to be one. An empty one in its place would answer 404 for every
+    /// page.
+    #[error("{} has no database, but {found}: mount the right volume, or run `handbill restore`; `handbill serve --new-store` begins an empty one", path.display())]
+    Lost { path: PathBuf, found: &'static str },
     /// There is no database, and none may be created.
     #[error("{} has no database of Handbill: choose another data directory", .0.display())]
     Missing(PathBuf),
@@ -59,6 +63,7 @@ impl OpenError {
             Self::UnknownFormat { .. }
             | Self::Damaged { .. }
             | Self::NotALedger { .. }
+            | Self::Lost { .. }
             | Self::Missing(_)
             | Self::NotEmpty(_) => true,
             Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {

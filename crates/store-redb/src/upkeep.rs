@@ -9,11 +9,12 @@ use super::data_dir::{self, DATABASE_FILE, DataDir};
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LEDGER_FILE;
+use super::remains::RESTORING;
 use super::storage::StoreMemory;
 use super::store::RedbStore;
 
-/// The folder in the data directory in which a restore makes its files.
-const RESTORING: &str = "restoring";
+/// The name of a ledger whose database was lost, once an empty one has taken its place.
+const LEDGER_BEFORE: &str = "handbill.ledger.before";
 
 impl RedbStore {
     pub fn exists(data_dir: &Path) -> bool {
@@ -23,6 +24,26 @@ impl RedbStore {
     /// Opens the store in `data_dir`, which must have one.
     pub fn open_existing(data_dir: &Path) -> Result<Self, OpenError> {
         Self::on(Box::new(existing(data_dir)?))
+    }
+}
+
+/// Puts aside what is left of a database in `data_dir`, so that the next start begins an empty one.
+pub fn begin_anew(data_dir: &Path) -> Result<(), OpenError> {
+    if RedbStore::exists(data_dir) {
+        return Err(OpenError::NotEmpty(data_dir.to_owned()));
+    }
+    if !data_dir.exists() {
+        return Ok(());
+    }
+    drop(Restoring::begin(data_dir)?);
+    let (ledger, before) = (data_dir.join(LEDGER_FILE), data_dir.join(LEDGER_BEFORE));
+    if ledger.exists() && before.exists() {
+        let reason = io::Error::new(io::ErrorKind::AlreadyExists, "it is of another lost database: move it away");
+        return Err(OpenError::Io { path: before, reason });
+    }
+    match fs::rename(&ledger, &before).and_then(|()| FileSystem.sync(data_dir)) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(OpenError::io(&ledger, reason)),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
-use handbill_store_redb::{DATABASE_FILE, OpenError, RedbStore};
+use handbill_store_redb::{DATABASE_FILE, OpenError, RedbStore, Restoring, begin_anew, check};
 use redb::{Database, TableDefinition};
 
 use crate::support::pages::{CREATED, edited, page};
@@ -67,6 +67,62 @@ fn a_directory_that_another_process_has_taken_but_not_yet_filled_is_refused_and_
     assert!(!directory.path().join(DATABASE_FILE).exists());
     drop(lock);
     RedbStore::open(directory.path()).unwrap();
+}
+
+/// A data directory with a deletion in its ledger.
+async fn with_a_deletion() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
+    let page = Arc::new(page("gone"));
+    store.insert_if_absent(page.clone(), None).await.unwrap();
+    let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 1));
+    store.compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    store.ensure_in_ledger(&tombstone).await.unwrap();
+    store.close().await;
+    directory
+}
+
+/// An empty store would answer 404 for every page, and the deletions of the lost one would be 404 too.
+#[tokio::test]
+async fn a_database_that_was_lost_is_not_replaced_by_an_empty_one_unless_that_is_meant() {
+    let directory = with_a_deletion().await;
+    let whole = check(directory.path(), &|_, _| {}).unwrap();
+    assert_eq!((whole.tombstones, whole.ledger, whole.fault_count), (1, 1, 0));
+    fs::remove_file(directory.path().join(DATABASE_FILE)).unwrap();
+    for _ in 0..2 {
+        let error = refused(directory.path());
+        assert!(matches!(error, OpenError::Lost { .. }) && error.to_string().contains("--new-store"), "{error}");
+    }
+    assert!(!directory.path().join(DATABASE_FILE).exists());
+    let lost = check(directory.path(), &|_, _| {}).unwrap();
+    assert!(lost.fault_count == 1 && lost.faults[0].contains("ledger"), "{lost:?}");
+    begin_anew(directory.path()).unwrap();
+    drop(RedbStore::open(directory.path()).unwrap());
+    assert!(directory.path().join("handbill.ledger.before").exists(), "a restore can still be told of the deletions");
+    assert!(matches!(begin_anew(directory.path()), Err(OpenError::NotEmpty(_))));
+}
+
+#[tokio::test]
+async fn a_restore_that_did_not_end_is_not_taken_for_an_empty_store_and_can_be_begun_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let restoring = Restoring::begin(directory.path()).unwrap();
+    drop(RedbStore::open(&restoring.directory()).unwrap());
+    drop(restoring);
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::Lost { .. }) && error.to_string().contains("restore did not end"), "{error}");
+    assert_eq!(check(directory.path(), &|_, _| {}).unwrap().fault_count, 1);
+    drop(Restoring::begin(directory.path()).unwrap());
+    begin_anew(directory.path()).unwrap();
+    RedbStore::open(directory.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_the_one_of_its_ledger_is_a_fault() {
+    let (directory, other) = (with_a_deletion().await, tempfile::tempdir().unwrap());
+    drop(RedbStore::open(other.path()).unwrap());
+    fs::copy(other.path().join(DATABASE_FILE), directory.path().join(DATABASE_FILE)).unwrap();
+    let checked = check(directory.path(), &|_, _| {}).unwrap();
+    assert!(checked.fault_count == 1 && checked.faults[0].contains("unknown to the database"), "{checked:?}");
 }
 
 #[test]

@@ -397,7 +397,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 57, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 58, "an option that this test does not know:\n{help}");
 }
 
 #[test]
@@ -486,7 +486,8 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
     let [listens, operators, data_line, _, publish] = &server.announcement[..] else { panic!("five lines") };
     assert!(listens.contains(&format!("http://{}", server.address)), "{listens}");
     assert!(operators.contains(&format!("http://{}/metrics", server.admin)), "{operators}");
-    assert!(data_line.ends_with(data.canonicalize().unwrap().to_str().unwrap()), "{data_line}");
+    let place = data.canonicalize().unwrap();
+    assert!(data_line.ends_with(&format!("{} (0 pages, 0 deletions)", place.display())), "{data_line}");
     let curl = publish.strip_prefix("Publish:").unwrap().trim();
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("{curl} --silent --show-error --fail-with-body")]);
@@ -497,6 +498,19 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
     let url = page["url"].as_str().unwrap();
     let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
     assert_eq!(request(server.address, "GET", path, &[], b"").unwrap().status, 200);
+}
+
+#[test]
+fn a_lost_database_stops_the_start_with_one_line_and_new_store_begins_an_empty_one() {
+    let directory = tempdir().unwrap();
+    // As a restore leaves it that did not end.
+    std::fs::create_dir(directory.path().join("restoring")).unwrap();
+    let data = directory.path().to_str().unwrap();
+    let own = ["--data-dir", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let line = refusal(handbill([&["serve"][..], &own].concat()));
+    assert!(line.contains("a restore did not end") && line.contains("--new-store"), "{line}");
+    let server = Server::start(directory.path(), &["--new-store"]);
+    assert!(server.announcement[2].ends_with("(0 pages, 0 deletions)"), "{:?}", server.announcement);
 }
 
 #[test]
