@@ -40,6 +40,13 @@ pub const A2A_VERSION: &str = "1.0";
 /// The methods of client authentication at the token endpoint, by their registered names (RFC 7591 §2).
 pub const TOKEN_AUTH_METHODS: [&str; 2] = ["client_secret_post", "client_secret_basic"];
 
+/// The icons of the service: path, media type and size. MCP obliges clients to take PNG, and only recommends SVG.
+pub const ICONS: [(&str, &str, &str); 3] = [
+    (path::ICON, "image/svg+xml", "any"),
+    ("/icon-48.png", "image/png", "48x48"),
+    ("/icon-512.png", "image/png", "512x512"),
+];
+
 /// An operation on pages. OpenAPI, the MCP tools, the agent card and `llms.txt` all take its description from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -161,8 +168,8 @@ pub mod path {
     pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
-    /// The same as PNG, which clients must know.
-    pub const ICON_PNG: &str = "/apple-touch-icon.png";
+    /// The icon for phones.
+    pub const ICON_PHONE: &str = "/apple-touch-icon.png";
 
     /// The address of a text of the operators.
     pub fn well_known(name: &str) -> String {

@@ -80,6 +80,7 @@ impl Publishing {
             abuse_contact,
             security_contact,
             noindex_all: moderation.noindex_all,
+            links: settings.http.site_links.clone(),
             well_known: settings.http.well_known.clone(),
             mcp_base_url: settings.http.mcp_base_url.clone(),
             edge_caching: settings.edge.caching(),

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::client::ForwardedHeader;
 use handbill_core::domain::origin::Origin;
+use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 
 /// The addresses at which clients reach the service.
@@ -49,6 +50,9 @@ pub struct HttpSettings {
     /// Origin of a host of its own for /mcp, for example `https://mcp.pages.example`: it serves the tools and what describes them, and no page and no address of OAuth, which hosted clients take for a login [default: none]
     #[arg(long, env = "HANDBILL_MCP_BASE_URL", value_name = "ORIGIN", value_parser = Origin::parse)]
     pub mcp_base_url: Option<Origin>,
+    /// Addresses of the operators' own documents, for the foot of each page, the MCP server card and /llms.txt: privacy=, terms=, support=; comma-separated [default: none]
+    #[arg(long, env = "HANDBILL_SITE_LINKS", value_name = "NAME=URL,…", value_delimiter = ',', value_parser = SiteLink::parse)]
+    pub site_links: Vec<SiteLink>,
     /// Text at /.well-known/NAME, by which a directory or registry knows who runs this server, for example `openai-apps-challenge=…`; repeated, or a line each [default: none]
     #[arg(long, env = "HANDBILL_WELL_KNOWN", value_name = "NAME=TEXT", value_delimiter = '\n', value_parser = WellKnown::parse)]
     pub well_known: Vec<WellKnown>,

@@ -92,7 +92,7 @@ impl Server {
             .with_title(metadata::TITLE)
             .with_description(metadata::SUMMARY)
             .with_website_url(mcp.base_url.as_str())
-            .with_icons(vec![icon(&mcp.base_url)]);
+            .with_icons(icons(&mcp.base_url));
         let mut server_info = MetaObject::default();
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
         let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -282,10 +282,12 @@ fn respond(id: &RequestId, result: &impl Serialize) -> Response {
     Json(JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id: id.clone(), result }).into_response()
 }
 
-/// The icon that clients show beside the server's name.
-fn icon(base_url: &Origin) -> Icon {
-    let src = format!("{base_url}{}", metadata::path::ICON);
-    Icon::new(src).with_mime_type("image/svg+xml").with_sizes(vec!["any".to_owned()])
+/// The icons that clients show beside the server's name.
+fn icons(base_url: &Origin) -> Vec<Icon> {
+    let icon = |(path, media_type, size): (&str, &str, &str)| {
+        Icon::new(format!("{base_url}{path}")).with_mime_type(media_type).with_sizes(vec![size.to_owned()])
+    };
+    metadata::ICONS.map(icon).into()
 }
 
 fn raw(result: &impl Serialize) -> Box<RawValue> {

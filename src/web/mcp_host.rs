@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use super::state::SiteSettings;
 use crate::api::error::{ApiError, Code};
-use crate::api::metadata::path;
+use crate::api::metadata::{ICONS, path};
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::origin::Origin;
 
@@ -24,17 +24,10 @@ impl McpHost {
     /// The host that `site` names, if it names one.
     pub(super) fn of(base_url: &Origin, site: &SiteSettings) -> Option<Self> {
         let host = site.mcp_base_url.as_ref()?.host()?;
-        let ours = [
-            path::MCP,
-            path::SERVER_CARD,
-            path::SERVER_CARD_BESIDE,
-            path::LLMS,
-            path::ICON,
-            path::ICON_PNG,
-            path::ROBOTS,
-        ];
+        let ours = [path::MCP, path::SERVER_CARD, path::SERVER_CARD_BESIDE, path::LLMS, path::ICON_PHONE, path::ROBOTS];
         let named = site.well_known.iter().map(|text| path::well_known(&text.name));
-        let paths = ours.map(str::to_owned).into_iter().chain(named).collect();
+        let icons = ICONS.map(|(path, ..)| path.to_owned());
+        let paths = ours.map(str::to_owned).into_iter().chain(icons).chain(named).collect();
         let advice = format!("This host serves the tools alone, at {}. Everything else is at {base_url}.", path::MCP);
         Some(Self { host, paths, advice })
     }

@@ -11,6 +11,7 @@ use handbill_core::domain::contact::Contact;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::PageHead;
+use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 use handbill_core::service::PageService;
 
@@ -22,6 +23,8 @@ pub struct SiteSettings {
     pub security_contact: Option<Contact>,
     /// Whether search engines are asked to index no page at all.
     pub noindex_all: bool,
+    /// The operators' own documents.
+    pub links: Vec<SiteLink>,
     /// Texts by which directories and registries know who runs this origin.
     pub well_known: Vec<WellKnown>,
     /// The host of its own for the tools.
@@ -54,7 +57,7 @@ impl SiteSettings {
 
 impl Http {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
-        let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
+        let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
         let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
         let subjects = SubjectNames::default();

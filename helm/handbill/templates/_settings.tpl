@@ -97,6 +97,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_BASE_URL" .Values.mcp.baseUrl) }}
+{{- include "handbill.variable" (list "HANDBILL_SITE_LINKS" (join "," .Values.siteLinks)) }}
 {{- include "handbill.variable" (list "HANDBILL_WELL_KNOWN" (join "\n" .Values.mcp.wellKnown)) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::super::state::SiteSettings;
 use crate::api::error::Code;
 use crate::api::metadata::{self, path};
 use crate::api::request::MAX_BODY_BYTES;
-use handbill_core::domain::contact::Contact;
 use handbill_core::domain::content::MAX_BYTES;
 use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
@@ -14,10 +14,10 @@ use handbill_core::domain::title::MAX_CHARS;
 use handbill_core::ports::rate_limiter::Quotas;
 
 /// The text for a service at `base_url` with these `quotas`. `contact` is whom readers tell about a page.
-pub(super) fn text(base_url: &Origin, mcp_url: &str, quotas: Quotas, contact: Option<&Contact>) -> String {
+pub(super) fn text(base_url: &Origin, mcp_url: &str, quotas: Quotas, site: &SiteSettings) -> String {
     let mut text = String::new();
     for part in
-        [opening(base_url), rest(base_url), mcp(mcp_url), rules(), limits(quotas), errors(), links(base_url, contact)]
+        [opening(base_url), rest(base_url), mcp(mcp_url), rules(), limits(quotas), errors(), links(base_url, site)]
     {
         text.push_str(part.trim());
         text.push_str("\n\n");
@@ -163,7 +163,7 @@ Every error is `{\"error\": \"<code>\", \"message\": \"<what went wrong and what
     text
 }
 
-fn links(base_url: &Origin, contact: Option<&Contact>) -> String {
+fn links(base_url: &Origin, site: &SiteSettings) -> String {
     let mut text = "## Links\n\n".to_owned();
     for (name, path, description) in [
         ("OpenAPI", path::OPENAPI, "every operation, for machines"),
@@ -175,7 +175,10 @@ fn links(base_url: &Origin, contact: Option<&Contact>) -> String {
     ] {
         let _ = writeln!(text, "- [{name}]({base_url}{path}): {description}");
     }
-    if let Some(contact) = contact {
+    for link in &site.links {
+        let _ = writeln!(text, "- [{}]({}): of the operators of this service", link.label, link.target);
+    }
+    if let Some(contact) = &site.abuse_contact {
         let _ = writeln!(
             text,
             "- [Abuse contact]({contact}): for a page that breaks the law or the rules; name its address"

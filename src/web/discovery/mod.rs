@@ -20,6 +20,7 @@ use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
 use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
+use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::rate_limiter::Quotas;
@@ -36,7 +37,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
 ) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let mcp = site.mcp_url(base_url);
-    let card = server_card(base_url, &mcp);
+    let card = server_card(base_url, &mcp, &site.links);
     let contact = site.abuse_contact.as_ref();
     let security = site.security_contact.as_ref().or(contact);
     let router = match security {
@@ -58,7 +59,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         .route(path::AI_CATALOG, Representation::document(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(
             path::LLMS,
-            Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, contact)).route(),
+            Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, site)).route(),
         )
         // Each address has its own default media type. `Accept` may ask for the other type.
         .route(path::SERVER_CARD, negotiated(&card, prefers_card))
@@ -132,8 +133,8 @@ fn protected_resource(base_url: &Origin) -> Value {
 }
 
 /// The MCP server card (SEP-2127).
-fn server_card(base_url: &Origin, mcp: &str) -> Value {
-    json!({
+fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
+    let mut card = json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
         "name": metadata::server_name(base_url),
         "version": metadata::SERVER_VERSION,
@@ -156,7 +157,12 @@ fn server_card(base_url: &Origin, mcp: &str) -> Value {
         "protocolVersion": newest_mcp_version(),
         "transport": {"type": "streamable-http", "endpoint": mcp},
         "capabilities": {"tools": {}},
-    })
+    });
+    if !links.is_empty() {
+        let links = links.iter().map(|link| (link.name.to_owned(), link.target.to_string().into())).collect();
+        card["_meta"] = json!({"io.handbill/links": Value::Object(links)});
+    }
+    card
 }
 
 /// The entry for registries of MCP servers. Its publisher must prove to own the domain in its name.
@@ -174,7 +180,8 @@ fn registry_entry(base_url: &Origin, mcp: &str) -> Value {
 }
 
 fn icons(base_url: &Origin) -> Value {
-    json!([{"src": format!("{base_url}{}", path::ICON), "mimeType": "image/svg+xml", "sizes": ["any"]}])
+    let icon = |(path, media_type, size): (&str, &str, &str)| json!({"src": format!("{base_url}{path}"), "mimeType": media_type, "sizes": [size]});
+    metadata::ICONS.map(icon).to_vec().into()
 }
 
 /// The index of cards (SEP-2127).

@@ -21,7 +21,13 @@ pub static FAVICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
 
 /// The icon for phones, and for browsers that take no SVG.
-pub static ICON_PNG: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
+pub static ICON_PHONE: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
+
+/// The icons for directories and clients of agents: 48 and 512 pixels.
+pub static ICON_SMALL: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-48.png")));
+pub static ICON_LARGE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-512.png")));
 
 /// The picture that stands for a page without one where its address is shared: 1200 × 630 pixels.
 pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/card.png")));
@@ -87,7 +93,9 @@ mod tests {
 
     #[test]
     fn the_pictures_have_the_size_that_others_expect_and_are_small() {
-        for (picture, size) in [(&ICON_PNG, [180_u32, 180]), (&CARD, [1200, 630])] {
+        for (picture, size) in
+            [(&ICON_PHONE, [180_u32, 180]), (&ICON_SMALL, [48, 48]), (&ICON_LARGE, [512, 512]), (&CARD, [1200, 630])]
+        {
             let bytes = picture.bytes;
             assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
             assert_eq!(bytes[16..24], size.map(u32::to_be_bytes).concat());

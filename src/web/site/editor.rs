@@ -132,13 +132,14 @@ struct PagesTemplate<'a> {
 #[template(path = "help.html")]
 struct HelpTemplate<'a> {
     layout: Layout<'a>,
+    mcp_url: &'a str,
     create_quota: Option<Quota>,
 }
 
 impl<'a> EditorTemplate<'a> {
-    pub(super) fn new(base_url: &'a Origin, create_quota: Option<Quota>) -> Self {
+    pub(super) fn new(layout: Layout<'a>, create_quota: Option<Quota>) -> Self {
         Self {
-            layout: Layout::new(base_url),
+            layout,
             version: &VERSION,
             create_quota,
             is_answer: false,
@@ -155,8 +156,8 @@ impl<'a> EditorTemplate<'a> {
 }
 
 impl<'a> PublishedTemplate<'a> {
-    pub(super) fn new(base_url: &'a Origin, url: &'a str, created: &'a Created) -> Self {
-        Self { layout: Layout::new(base_url), version: &VERSION, url, created }
+    pub(super) fn new(layout: Layout<'a>, url: &'a str, created: &'a Created) -> Self {
+        Self { layout, version: &VERSION, url, created }
     }
 }
 
@@ -169,21 +170,25 @@ impl HelpTemplate<'_> {
 /// The response to `GET /`.
 pub(in crate::web) fn home(http: &Http) -> Representation {
     let base_url = &http.base_url;
-    let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
+    let html = templates::html(&EditorTemplate::new(Layout::of(http), http.service.quotas().create), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
     page.with(LINK, links(base_url, r#"</help>; rel="help""#))
 }
 
 /// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
 pub(in crate::web) fn pages(http: &Http) -> Representation {
-    let template = PagesTemplate { layout: Layout::new(&http.base_url), version: &VERSION };
+    let template = PagesTemplate { layout: Layout::of(http), version: &VERSION };
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
 /// The response to `GET /help`.
 pub(in crate::web) fn help(http: &Http) -> Representation {
     let base_url = &http.base_url;
-    let template = HelpTemplate { layout: Layout::new(base_url), create_quota: http.service.quotas().create };
+    let template = HelpTemplate {
+        layout: Layout::of(http),
+        mcp_url: &http.site.mcp_url(base_url),
+        create_quota: http.service.quotas().create,
+    };
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
 }
 
@@ -196,7 +201,7 @@ pub(in crate::web) async fn edit(
 ) -> Response {
     match Slug::parse(&slug) {
         Ok(slug) => {
-            let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
+            let template = EditTemplate { layout: Layout::of(&http), version: &VERSION, slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
             // It is made for one request, and compressing it each time would take far longer than making it.
@@ -279,12 +284,16 @@ mod tests {
     fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let slug = Slug::parse("hello-2222bbbb").unwrap();
-        let edit = EditTemplate { layout: Layout::new(&base_url), version: &VERSION, slug: &slug };
-        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+        let edit = EditTemplate { layout: Layout::new(&base_url, &[]), version: &VERSION, slug: &slug };
+        for html in
+            [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[]), None), 0), templates::html(&edit, 0)]
+        {
             let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
             assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
-        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+        for html in
+            [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[]), None), 0), templates::html(&edit, 0)]
+        {
             assert!(html.contains(&format!(r#"id="status" class="said" data-key-warning="{KEY_WARNING} "#)));
         }
         let script = text("sheet.js");
@@ -343,7 +352,16 @@ mod tests {
     #[test]
     fn the_help_shows_each_call_with_the_real_address_and_the_limits_in_force() {
         let base_url = Origin::parse("https://pages.example").unwrap();
-        let help = |create_quota| templates::html(&HelpTemplate { layout: Layout::new(&base_url), create_quota }, 0);
+        let help = |create_quota| {
+            templates::html(
+                &HelpTemplate {
+                    layout: Layout::new(&base_url, &[]),
+                    mcp_url: "https://pages.example/mcp",
+                    create_quota,
+                },
+                0,
+            )
+        };
         let ten = Quota { limit: 10, window: std::time::Duration::from_hours(1) };
         for expected in [
             "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
@@ -370,7 +388,7 @@ mod tests {
             title: hostile,
             content: hostile,
             message: Some(hostile),
-            ..EditorTemplate::new(&base_url, None)
+            ..EditorTemplate::new(Layout::new(&base_url, &[]), None)
         };
         let html = templates::html(&editor, 0);
         assert!(!html.contains("<script>") && html.contains("\n\n&#60;/textarea&#62;"), "{html}");

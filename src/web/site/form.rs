@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
-use super::templates;
+use super::templates::{self, Layout};
 use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
 use crate::api::request::raw_post::{self, RawPost};
@@ -153,7 +153,7 @@ impl Form<'_> {
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
         let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];
         let body = match self.form {
-            AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created), 0),
+            AnswerForm::Html => html(&PublishedTemplate::new(Layout::of(self.http), &url, created), 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
             AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
         };
@@ -197,12 +197,11 @@ impl Form<'_> {
     }
 
     fn editor<'a>(&'a self, sent: &'a RawPost) -> EditorTemplate<'a> {
-        let Http { base_url, service, .. } = self.http;
         EditorTemplate {
             title: &sent.title,
             content: &sent.content,
             is_answer: true,
-            ..EditorTemplate::new(base_url, service.quotas().create)
+            ..EditorTemplate::new(Layout::of(self.http), self.http.service.quotas().create)
         }
     }
 }

@@ -59,8 +59,20 @@ pub(in crate::web) async fn favicon(headers: HeaderMap) -> Response {
 }
 
 /// `GET /apple-touch-icon.png`: the icon for phones.
-pub(in crate::web) async fn icon_png(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PNG, CACHE_ONE_HOUR));
+pub(in crate::web) async fn icon_phone(headers: HeaderMap) -> Response {
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PHONE, CACHE_ONE_HOUR));
+    ANSWER.respond_compressed_to(&headers)
+}
+
+/// `GET /icon-48.png`: an icon for lists of tools.
+pub(in crate::web) async fn icon_small(headers: HeaderMap) -> Response {
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_SMALL, CACHE_ONE_HOUR));
+    ANSWER.respond_compressed_to(&headers)
+}
+
+/// `GET /icon-512.png`: the same, large.
+pub(in crate::web) async fn icon_large(headers: HeaderMap) -> Response {
+    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_LARGE, CACHE_ONE_HOUR));
     ANSWER.respond_compressed_to(&headers)
 }
 
@@ -113,7 +125,7 @@ pub(in crate::web) fn html_of(page: &Page, http: &Http) -> String {
     let markdown_url = format!("{url}.md");
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
-        layout: Layout::new(&http.base_url),
+        layout: Layout::of(http),
         url: &url,
         markdown_url: &markdown_url,
         title: page.head.title.as_ref().map(Title::as_str),
@@ -183,7 +195,7 @@ pub(in crate::web) fn markdown_fields(http: &Http, page: &PageHead, source: Sour
 
 /// An HTML page for 404 and 410, JSON as in the API for any other error.
 pub(in crate::web) fn error_page(error: &ServiceError, http: &Http) -> Response {
-    let layout = Layout::new(&http.base_url);
+    let layout = Layout::of(http);
     match error {
         ServiceError::NotFound => {
             html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))

@@ -23,10 +23,12 @@ use time::macros::format_description;
 use super::article::{article, first_image};
 use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
+use crate::web::state::Http;
 use handbill_core::domain::excerpt::shorten;
 use handbill_core::domain::language::{Language, UNDETERMINED};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
+use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::timestamp::UnixMillis;
 
 /// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
@@ -93,12 +95,17 @@ pub struct Layout<'a> {
     pub(super) base_url: &'a str,
     pub(super) style: &'static str,
     pub(super) icon_path: &'static str,
+    pub(super) links: &'a [SiteLink],
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(base_url: &'a Origin) -> Self {
+    pub fn of(http: &'a Http) -> Self {
+        Self::new(&http.base_url, &http.site.links)
+    }
+
+    pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
-        Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON }
+        Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON, links }
     }
 }
 
@@ -201,7 +208,7 @@ mod tests {
 
     fn layout() -> Layout<'static> {
         static BASE_URL: LazyLock<Origin> = LazyLock::new(|| Origin::parse("https://pages.example").unwrap());
-        Layout::new(&BASE_URL)
+        Layout::new(&BASE_URL, &[])
     }
 
     fn page() -> PageTemplate<'static> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use handbill::web::SiteSettings;
 use handbill_core::domain::contact::Contact;
+use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 use serde_json::json;
 
@@ -137,4 +138,38 @@ async fn clients_of_a_network_with_its_own_limits_have_those_and_all_others_the_
         edit("192.0.2.1").await.expect_error(404, "not_found");
     }
     edit("192.0.2.1").await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn the_operators_own_documents_are_linked_on_every_page_in_the_card_and_in_llms_txt() {
+    let links = ["privacy=https://pages.example/privacy", "support=help@pages.example"];
+    let links = links.map(|link| SiteLink::parse(link).unwrap()).to_vec();
+    let app = Setup::unlimited().site(SiteSettings { links, ..SiteSettings::default() }).start();
+    let page = app.published().await;
+    for path in ["/", "/help", "/pages", &format!("/{}", page.slug), &format!("/{}/edit", page.slug)] {
+        let answer = app.send(Request::get(path).header("accept", "text/html")).await;
+        for link in [
+            r#"<a href="https://pages.example/privacy" rel="nofollow">Privacy</a>"#,
+            r#"href="mailto:help@pages.example""#,
+        ] {
+            assert!(answer.text().contains(link), "{path}: {link}");
+        }
+    }
+    let card = app.get("/mcp/server-card").await.json();
+    let named = json!({"privacy": "https://pages.example/privacy", "support": "mailto:help@pages.example"});
+    assert_eq!(card["_meta"]["io.handbill/links"], named);
+    assert!(app.get("/llms.txt").await.text().contains("[Privacy](https://pages.example/privacy)"));
+    let without = TestApp::new().get("/mcp/server-card").await.json();
+    assert!(without.get("_meta").is_none());
+}
+
+#[tokio::test]
+async fn an_icon_is_there_in_each_size_that_is_promised() {
+    let app = TestApp::new();
+    let icons = app.get("/mcp/server-card").await.json()["icons"].as_array().unwrap().clone();
+    assert!(icons.iter().any(|icon| icon["mimeType"] == "image/png" && icon["sizes"] == json!(["512x512"])));
+    for icon in icons {
+        let path = icon["src"].as_str().unwrap().strip_prefix("https://pages.example").unwrap().to_owned();
+        assert_eq!(app.get(&path).await.expect_status(200).header("content-type"), icon["mimeType"].as_str().unwrap());
+    }
 }

@@ -43,6 +43,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
         ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
+        ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
         ("well-known", &["", "abc", "a/b=c", "oauth-authorization-server={}", "mcp.json={}", "a="]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
@@ -362,6 +363,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("mcp-allowed-hosts", "none"),
         ("mcp-allowed-origins", "none"),
         ("mcp-base-url", "none"),
+        ("site-links", "none"),
         ("well-known", "none"),
         ("forwarded-header", "x-forwarded-for"),
         ("max-connections", "10000"),
@@ -397,7 +399,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 58, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 59, "an option that this test does not know:\n{help}");
 }
 
 #[test]

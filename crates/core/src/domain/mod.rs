@@ -26,6 +26,7 @@ pub mod origin;
 pub mod page;
 pub mod purge_url;
 pub mod quota;
+pub mod site_link;
 pub mod slug;
 pub mod subject;
 pub mod takedown;
