@@ -37,7 +37,7 @@ pub(crate) fn settings<T: Args>(args: &[&str]) -> T {
     T::from_arg_matches(&command.try_get_matches_from(args).expect("they are valid")).expect("they are valid")
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "the one place where the tests' own settings are read")]
     std::env::var(name).ok()
 }

@@ -13,6 +13,7 @@ use tempfile::tempdir;
 
 use crate::clients::service::Service;
 use crate::clients::tools::Client;
+use crate::environment;
 use crate::process::support::{Server, handbill};
 
 /// Runs `script` with `browser` against a service of its own.
@@ -44,7 +45,14 @@ async fn visit(url: &str, script: &str, browser: &str) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let client = client.with_file("cert.pem", cert.pem()).with_file("key.pem", signing_key.serialize_pem());
-    client.args(["cert.pem", "key.pem"]).succeeds().await;
+    let mut client = client.args(["cert.pem", "key.pem"]);
+    // Clients see no other variable of the tests.
+    for folder in ["PICTURES", "SCREENSHOTS"] {
+        if let Some(path) = environment::variable(folder) {
+            client = client.env(folder, path);
+        }
+    }
+    client.succeeds().await;
 }
 
 fn scripts() -> PathBuf {
