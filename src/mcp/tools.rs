@@ -90,8 +90,14 @@ fn tidied(mut tool: Tool) -> Tool {
     let input = Arc::make_mut(&mut tool.input_schema);
     input.remove("unevaluatedProperties");
     input.insert("additionalProperties".to_owned(), false.into());
-    let schemas = [Some(&mut tool.input_schema), tool.output_schema.as_mut()];
-    for schema in schemas.into_iter().flatten().map(Arc::make_mut) {
+    let mut output = tool.output_schema.as_mut().map(Arc::make_mut);
+    for member in output.iter_mut().flat_map(|schema| schema.values_mut()) {
+        // The list is in every conversation, and the results say the same by their names.
+        drop_descriptions(member);
+    }
+    for schema in [Some(input), output].into_iter().flatten() {
+        // The protocol says which dialect it is if no member does.
+        schema.remove("$schema");
         let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
         for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
             if let Some(property) = property.as_object_mut() {
@@ -105,6 +111,15 @@ fn tidied(mut tool: Tool) -> Tool {
         }
     }
     tool
+}
+
+/// Removes the descriptions and examples in a member of a schema.
+fn drop_descriptions(member: &mut Value) {
+    for property in member.as_object_mut().into_iter().flat_map(|properties| properties.values_mut()) {
+        if let Some(property) = property.as_object_mut() {
+            property.retain(|name, _| !["description", "examples"].contains(&name.as_str()));
+        }
+    }
 }
 
 /// `schema`, whose descriptions do not have the line breaks of the source.
@@ -167,12 +182,11 @@ struct KeyArgument {
 pub(super) struct GetOptions {
     /// Whether the result has `content_html`. The default is true for a whole page, and false for a part of one.
     include_html: Option<bool>,
-    /// The number of characters (Unicode scalar values) of `content` to skip. With `next_offset` of one call, the next
-    /// call reads on.
-    #[schemars(range(min = 0), example = 20_000)]
+    /// The number of characters of `content` to skip: `next_offset` of the call before.
+    #[schemars(range(min = 0))]
     offset: Option<Count<0>>,
-    /// The largest number of characters of `content` to return. For a long page, 20000 fits most clients.
-    #[schemars(range(min = 1), example = 20_000)]
+    /// The most characters (Unicode scalar values) of `content` to return; 20000 fits most clients.
+    #[schemars(range(min = 1))]
     max_chars: Option<Count<1>>,
 }
 
@@ -207,8 +221,7 @@ pub(super) struct UpdateOptions {
     /// Changes of parts of the Markdown, in place of `content`. Either all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
     edits: Option<Vec<EditArgument>>,
-    /// The page's `updated_at` when it was last read. If the page has changed since, nothing is changed and the call fails
-    /// with status 412.
+    /// The page's `updated_at` when it was last read. If the page has changed since, the call fails with status 412.
     #[schemars(example = "2026-11-21T04:30:00.123Z")]
     if_updated_at: Option<String>,
     /// Whether the result has `content`. The default is true.

@@ -85,7 +85,8 @@ async fn each_tool_tells_what_it_does_to_whom() {
         });
         assert_eq!(tool["annotations"], hints, "{name}");
         assert!(!tool["title"].as_str().unwrap().is_empty(), "{name}");
-        for schema in ["inputSchema", "outputSchema"] {
+        assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
+        for schema in ["inputSchema"] {
             assert_eq!(tool[schema]["type"], "object", "{name}");
             for (field, described) in tool[schema]["properties"].as_object().unwrap() {
                 assert!(described["description"].as_str().unwrap().ends_with('.'), "{name} {field}");
@@ -96,6 +97,14 @@ async fn each_tool_tells_what_it_does_to_whom() {
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{name}");
         check_shape(&json!({"$ref": "https://json-schema.org/draft/2020-12/schema"}), &tool["inputSchema"]);
     }
+}
+
+/// The list is in every conversation. Words of English take a token for some four bytes (docs/internals/performance.md).
+#[tokio::test]
+async fn the_list_of_tools_is_short() {
+    let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
+    let bytes = serde_json::to_string(&tools).unwrap().len();
+    assert!(bytes <= 8_300, "{bytes} bytes");
 }
 
 #[tokio::test]
