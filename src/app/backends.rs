@@ -12,8 +12,8 @@ use tokio::sync::{oneshot, watch};
 use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use super::store_size::StoreSize;
-use crate::backends::coalescing::Coalescing;
 use crate::backends::instrumented::Instrumentation;
+use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{ClusterSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind};
 use crate::server::drain::Readiness;
 use crate::telemetry::spans::System;
@@ -158,7 +158,7 @@ impl Backends {
                 };
                 // Without shared reads, many readers of one large page would fill the queue of lookups, and each would
                 // hold a copy.
-                let shared = Coalescing::new(backends.store, &deps.metrics);
+                let shared = SingleFlightStore::new(backends.store, &deps.metrics);
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
@@ -166,7 +166,7 @@ impl Backends {
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let pages: Arc<dyn PageStore> = Arc::clone(&pending) as _;
-                let store = Coalescing::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
+                let store = SingleFlightStore::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
                 Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(pending, failed)))
             }
         }

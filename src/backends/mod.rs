@@ -1,8 +1,8 @@
 //! Wrappers around any store, and the threads that render. The stores and the limiter are crates of their own.
 
-pub mod coalescing;
+mod circuit_breaker;
 pub mod instrumented;
 pub mod purging;
-mod read_schedule;
 pub mod rendering;
-mod sharing;
+mod single_flight;
+pub mod single_flight_store;

@@ -16,7 +16,7 @@ use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::mcp::{self, Tools};
-use crate::server::AnswerRoom;
+use crate::server::AnswerBudget;
 use handbill_core::domain::origin::Origin;
 
 /// The header fields of answers that scripts of any origin may read.
@@ -34,7 +34,7 @@ pub(super) struct Asked {
     /// The request changes nothing.
     is_safe: bool,
     origin: Option<HeaderValue>,
-    room: Option<AnswerRoom>,
+    room: Option<AnswerBudget>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

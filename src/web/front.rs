@@ -29,7 +29,7 @@ use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::api::request::is_head_too_large;
 use crate::mcp::Tools;
-use crate::server::{AnswerRoom, App, Refusal, error_of};
+use crate::server::{AnswerBudget, App, Refusal, error_of};
 use crate::telemetry::http::{KnownRoute, Observed, RequestTelemetry};
 
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl Front {
             return now(error_response(ApiError::headers_too_large()));
         }
         // Nothing is done if there is no memory for any answer.
-        if head.extensions.get::<AnswerRoom>().is_some_and(|room| room.ask().is_err()) {
+        if head.extensions.get::<AnswerBudget>().is_some_and(|room| room.ask().is_err()) {
             return now(error_response(ApiError::no_room()));
         }
         if let Some(error) = mcp_host.as_ref().and_then(|host| host.refuse(&head)) {

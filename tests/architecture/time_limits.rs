@@ -90,7 +90,7 @@ fn every_time_limit_of_a_connection_fits_into_the_next() {
     let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
     let connecting = limit("src/outbound.rs", "CONNECT_TIMEOUT");
     let request = limit("src/client/api.rs", "REQUEST_TIMEOUT");
-    let stalled = limit("crates/front/src/ledger.rs", "STALLED");
+    let stalled = limit("crates/front/src/shares.rs", "STALLED");
     shorter(&[
         ("a head is smaller than a body", head, body),
         ("a client that reads just enough in each interval has a bound too", write, answer),
@@ -127,12 +127,12 @@ fn every_time_limit_of_the_service_fits_into_the_next() {
         ("the store answers first", limit("crates/store-redb/src/store.rs", "PERMIT_TIMEOUT"), store()),
         (
             "a large page waits between two lookups, which share one budget",
-            waits_before("crates/core/src/service/large_reads.rs", "PERMIT_TIMEOUT"),
+            waits_before("crates/core/src/service/read_budget.rs", "PERMIT_TIMEOUT"),
             deadline(),
         ),
         (
             "a writer whose turn comes last still has time for its write",
-            waits_before("crates/core/src/service/write_turns.rs", "TURN_TIMEOUT"),
+            waits_before("crates/core/src/service/write_queues.rs", "TURN_TIMEOUT"),
             deadline(),
         ),
         (
@@ -157,7 +157,7 @@ fn every_time_limit_of_the_cluster_fits_into_the_next() {
         ("the store answers first: only it knows whether anything was changed", operation, store()),
         (
             "a lookup behind a hung read has its own whole operation",
-            limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation,
+            limit("src/backends/circuit_breaker.rs", "SILENT_AFTER") + operation,
             store(),
         ),
         ("a read that the second node answers is not silent", second_read, silent),

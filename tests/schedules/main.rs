@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::coalescing::Coalescing;
 use handbill::backends::rendering::RenderInPlace;
+use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::telemetry::metrics::Metrics;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::edit_key::EditKey;
@@ -53,7 +53,7 @@ fn client() -> Client {
 fn replica(store: &Arc<Pages>, random: &Random, behind: Duration) -> PageService {
     let clock = Arc::new(SkewedClock::new(behind));
     let store: Arc<dyn PageStore> = Arc::clone(store) as _;
-    let shared = Arc::new(Coalescing::new(store, &Arc::new(Metrics::new())));
+    let shared = Arc::new(SingleFlightStore::new(store, &Arc::new(Metrics::new())));
     let limiter = Arc::new(MemoryRateLimiter::new(clock.clone()));
     let renderer = Arc::new(RenderInPlace);
     PageService::new(ServiceParts {

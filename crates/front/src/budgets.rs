@@ -1,6 +1,6 @@
 //! Budgets of bytes: one for requests being received, one for answers being sent.
 //!
-//! Bytes are reserved before they are held and given back when they are freed. If they do not fit, [`super::ledger`]
+//! Bytes are reserved before they are held and given back when they are freed. If they do not fit, [`super::shares`]
 //! decides which connections end to make room. If no connection has to end, the caller gets [`Full`] before any work is
 //! done.
 
@@ -12,8 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::cut::Cut;
-pub use super::ledger::Full;
-use super::ledger::{Evicted, HolderId, Ledger};
+pub use super::shares::Full;
+use super::shares::{Evicted, HolderId, Shares};
 use crate::clients::Client;
 
 /// Bytes that must move to count as progress. A client that moves fewer may only want to keep its place.
@@ -39,7 +39,7 @@ pub(super) struct Budget {
 }
 
 struct State {
-    ledger: Ledger<Arc<Cut>>,
+    shares: Shares<Arc<Cut>>,
     /// Bytes that ended connections have not given back yet.
     leaving: u64,
 }
@@ -47,22 +47,22 @@ struct State {
 impl Budget {
     pub(super) fn new(limit: u64, metrics: BudgetMetrics) -> Arc<Self> {
         metrics.limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
-        Arc::new(Self { limit, state: Mutex::new(State { ledger: Ledger::new(limit), leaving: 0 }), metrics })
+        Arc::new(Self { limit, state: Mutex::new(State { shares: Shares::new(limit), leaving: 0 }), metrics })
     }
 
     /// Reserves `bytes` for `client`. `cut` ends the client's connection if others need the room.
-    pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Charge, Full> {
+    pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Permit, Full> {
         let cut = Arc::clone(cut);
         let entered =
-            self.reserve(Some(client), bytes, |ledger, now, evicted| ledger.enter(client, bytes, now, cut, evicted));
-        entered.map(|id| Charge { budget: Arc::clone(self), id, bytes, moved: 0 })
+            self.reserve(Some(client), bytes, |shares, now, evicted| shares.enter(client, bytes, now, cut, evicted));
+        entered.map(|id| Permit { budget: Arc::clone(self), id, bytes, moved: 0 })
     }
 
     /// A time limit that shrinks as the budget fills up: `limit` at first, then a part of it.
     pub(super) fn tightened(&self, limit: Duration) -> Duration {
         let held = {
             let state = self.lock();
-            state.ledger.held() + state.leaving
+            state.shares.held() + state.leaving
         };
         tightened(limit, held, self.limit)
     }
@@ -71,20 +71,20 @@ impl Budget {
         &self,
         client: Option<Client>,
         bytes: u64,
-        enter: impl FnOnce(&mut Ledger<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
+        enter: impl FnOnce(&mut Shares<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
     ) -> Result<T, Full> {
         let mut evicted = Vec::new();
         let reserved = {
             let mut state = self.lock();
             // Evicted bytes stay in memory for a moment. These bytes must not add up, and clients that cause many
             // evictions must not keep others out.
-            let is_light = client.is_some_and(|client| state.ledger.is_light(client, bytes));
+            let is_light = client.is_some_and(|client| state.shares.is_light(client, bytes));
             let most_leaving = if is_light { self.limit / 2 } else { self.limit / 4 };
             let is_behind = state.leaving > 0 && state.leaving + bytes > most_leaving;
-            let reserved = if is_behind && state.ledger.held() + state.leaving + bytes > self.limit {
+            let reserved = if is_behind && state.shares.held() + state.leaving + bytes > self.limit {
                 Err(Full)
             } else {
-                enter(&mut state.ledger, Instant::now(), &mut evicted)
+                enter(&mut state.shares, Instant::now(), &mut evicted)
             };
             state.leaving += evicted.iter().map(|evicted| evicted.units).sum::<u64>();
             self.measure(&state);
@@ -108,7 +108,7 @@ impl Budget {
     }
 
     fn measure(&self, state: &State) {
-        self.metrics.held.set(i64::try_from(state.ledger.held() + state.leaving).unwrap_or(i64::MAX));
+        self.metrics.held.set(i64::try_from(state.shares.held() + state.leaving).unwrap_or(i64::MAX));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -128,7 +128,7 @@ fn tightened(limit: Duration, held: u64, most: u64) -> Duration {
 }
 
 /// Reserved bytes. Dropping this gives them back.
-pub(super) struct Charge {
+pub(super) struct Permit {
     budget: Arc<Budget>,
     id: HolderId,
     bytes: u64,
@@ -136,7 +136,7 @@ pub(super) struct Charge {
     moved: u64,
 }
 
-impl Charge {
+impl Permit {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -147,12 +147,12 @@ impl Charge {
             Some(0) => {}
             Some(more) => {
                 let id = self.id;
-                let client = self.budget.update(|state| state.ledger.client_of(id));
-                self.budget.reserve(client, more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
+                let client = self.budget.update(|state| state.shares.client_of(id));
+                self.budget.reserve(client, more, |shares, now, evicted| shares.grow(id, more, now, evicted))?;
             }
             None => {
-                // The bytes of an evicted holder count until this charge is dropped.
-                if self.budget.update(|state| state.ledger.shrink_to(self.id, bytes)).is_none() {
+                // The bytes of an evicted holder count until this permit is dropped.
+                if self.budget.update(|state| state.shares.shrink_to(self.id, bytes)).is_none() {
                     return Ok(());
                 }
             }
@@ -163,7 +163,7 @@ impl Charge {
 
     /// Reserves `bytes` more, even beyond the limit, for data that exists already and must not be lost.
     pub(super) fn force(&mut self, bytes: u64) {
-        if self.budget.update(|state| state.ledger.force(self.id, bytes)).is_some() {
+        if self.budget.update(|state| state.shares.force(self.id, bytes)).is_some() {
             self.bytes += bytes;
         }
     }
@@ -173,26 +173,26 @@ impl Charge {
         self.moved += bytes as u64;
         if self.moved >= PROGRESS_BYTES {
             self.moved = 0;
-            self.budget.update(|state| state.ledger.progress(self.id, Instant::now()));
+            self.budget.update(|state| state.shares.progress(self.id, Instant::now()));
         }
     }
 
     /// Records whether the bytes wait for this process (`is_ours`) or for the client.
     pub(super) fn wait_for_us(&self, is_ours: bool) {
-        self.budget.update(|state| state.ledger.wait_for_us(self.id, is_ours, Instant::now()));
+        self.budget.update(|state| state.shares.wait_for_us(self.id, is_ours, Instant::now()));
     }
 
     /// Charges the bytes to `client`, which is known only after the head was read.
     pub(super) fn move_to(&self, client: Client) {
-        self.budget.update(|state| state.ledger.move_to(self.id, client));
+        self.budget.update(|state| state.shares.move_to(self.id, client));
     }
 }
 
-impl Drop for Charge {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.budget.update(|state| {
-            // An evicted holder has left the ledger already.
-            if state.ledger.leave(self.id).is_none() {
+            // An evicted holder has no share any more.
+            if state.shares.leave(self.id).is_none() {
                 state.leaving = state.leaving.saturating_sub(self.bytes);
             }
         });
@@ -216,15 +216,15 @@ mod tests {
         let metrics = BudgetMetrics::default();
         let budget = Budget::new(100, metrics.clone());
         let cut = Arc::new(Cut::default());
-        let mut charge = budget.take(client(1), 60, &cut).unwrap();
-        charge.resize(80).unwrap();
+        let mut permit = budget.take(client(1), 60, &cut).unwrap();
+        permit.resize(80).unwrap();
         assert_eq!((metrics.held.get(), metrics.limit.get()), (80, 100));
         assert!(budget.take(client(1), 81, &cut).is_err());
         assert_eq!(metrics.refused.get(), 1);
-        charge.resize(10).unwrap();
-        charge.force(200);
+        permit.resize(10).unwrap();
+        permit.force(200);
         assert_eq!(metrics.held.get(), 210);
-        drop(charge);
+        drop(permit);
         assert_eq!(metrics.held.get(), 0);
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let (trickling, moving) = (Arc::new(Cut::default()), Arc::new(Cut::default()));
         let mut trickle = budget.take(client(1), 50, &trickling).unwrap();
         let mut stream = budget.take(client(1), 50, &moving).unwrap();
-        tokio::time::advance(super::super::ledger::STALLED).await;
+        tokio::time::advance(super::super::shares::STALLED).await;
         trickle.moved(1);
         stream.moved(16 * 1024);
         let _newcomer = budget.take(client(1), 50, &Arc::default()).unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budgets::{Budget, Charge, Full};
-use super::connections::Seat;
+use super::budgets::{Budget, Full, Permit};
+use super::connections::ConnectionPermit;
 use super::cut::Cut;
 use super::framing::Body;
 use super::limits::ServerLimits;
@@ -53,9 +53,9 @@ struct State {
     client: Client,
     /// There was no room for the answer, and that was counted. The service asks before and after its work.
     is_refused: bool,
-    receiving: Option<Charge>,
-    sending: Option<Charge>,
-    seat: Seat,
+    receiving: Option<Permit>,
+    sending: Option<Permit>,
+    place: ConnectionPermit,
     draining: Option<Draining>,
 }
 
@@ -82,7 +82,7 @@ enum Stage {
 }
 
 impl ConnState {
-    pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, place: ConnectionPermit) -> Self {
         let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
         let state = State {
             stage: Stage::Idle { until, is_fresh: true },
@@ -93,7 +93,7 @@ impl ConnState {
             is_refused: false,
             receiving: None,
             sending: None,
-            seat,
+            place,
             draining: None,
         };
         Self { shared, cut, peer, state: Mutex::new(state) }
@@ -106,7 +106,7 @@ impl ConnState {
         let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
         state.stage = Stage::Head { until };
         state.client = self.peer;
-        state.seat.work();
+        state.place.work();
         true
     }
 
@@ -134,8 +134,8 @@ impl ConnState {
         state.body = body;
         if state.client != client {
             state.client = client;
-            if let Some(charge) = &state.receiving {
-                charge.move_to(client);
+            if let Some(permit) = &state.receiving {
+                permit.move_to(client);
             }
         }
         if !state.has_unread {
@@ -147,14 +147,14 @@ impl ConnState {
     pub(super) fn charge_body(&self, bytes: usize) -> Result<(), Full> {
         let mut state = self.lock();
         let held = match &mut state.receiving {
-            Some(charge) => {
-                charge.moved(bytes);
-                charge.bytes()
+            Some(permit) => {
+                permit.moved(bytes);
+                permit.bytes()
             }
             None => 0,
         };
-        if let Some(charge) = &mut state.sending {
-            charge.moved(bytes);
+        if let Some(permit) = &mut state.sending {
+            permit.moved(bytes);
         }
         state.charge(held + bytes as u64, self)
     }
@@ -183,12 +183,12 @@ impl ConnState {
             return Err(Full);
         }
         if state.sending.is_none() {
-            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
-            state.is_refused = charge.is_err();
-            let charge = charge?;
+            let permit = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
+            state.is_refused = permit.is_err();
+            let permit = permit?;
             // While the client still sends its body, the connection waits for the client, who may have no intention to send it.
-            charge.wait_for_us(!state.has_unread);
-            state.sending = Some(charge);
+            permit.wait_for_us(!state.has_unread);
+            state.sending = Some(permit);
         }
         Ok(())
     }
@@ -198,13 +198,13 @@ impl ConnState {
         let mut state = self.lock();
         let client = state.client;
         let reserved = match &mut state.sending {
-            Some(charge) if bytes <= SMALL_ANSWER_BYTES => {
-                charge.force(bytes);
+            Some(permit) if bytes <= SMALL_ANSWER_BYTES => {
+                permit.force(bytes);
                 Ok(())
             }
-            Some(charge) => charge.resize(ANSWER_BYTES + bytes),
-            None => self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut).map(|charge| {
-                state.sending = Some(charge);
+            Some(permit) => permit.resize(ANSWER_BYTES + bytes),
+            None => self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut).map(|permit| {
+                state.sending = Some(permit);
             }),
         };
         state.is_refused = reserved.is_err();
@@ -234,8 +234,8 @@ impl ConnState {
 
     /// Records that the kernel accepted `bytes` of the answer.
     pub(super) fn sent(&self, bytes: usize) {
-        if let Some(charge) = &mut self.lock().sending {
-            charge.moved(bytes);
+        if let Some(permit) = &mut self.lock().sending {
+            permit.moved(bytes);
         }
     }
 
@@ -251,7 +251,7 @@ impl ConnState {
             .draining
             .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.idle);
         state.stage = Stage::Idle { until: Instant::now() + idle, is_fresh: false };
-        state.seat.rest();
+        state.place.rest();
         true
     }
 
@@ -321,21 +321,43 @@ impl ConnState {
 impl State {
     /// Records whether the connection waits for this process (`is_ours`) or for its client.
     fn wait_for_us(&mut self, is_ours: bool) {
-        self.seat.wait_for_us(is_ours);
-        if is_ours && let Some(charge) = &self.receiving {
-            charge.wait_for_us(true);
+        self.place.wait_for_us(is_ours);
+        if is_ours && let Some(permit) = &self.receiving {
+            permit.wait_for_us(true);
         }
-        if let Some(charge) = &self.sending {
-            charge.wait_for_us(is_ours);
+        if let Some(permit) = &self.sending {
+            permit.wait_for_us(is_ours);
         }
     }
 
     /// Reserves `bytes` in total for the request.
     fn charge(&mut self, bytes: u64, conn: &ConnState) -> Result<(), Full> {
-        if let Some(charge) = &mut self.receiving {
-            return charge.resize(bytes);
+        if let Some(permit) = &mut self.receiving {
+            return permit.resize(bytes);
         }
         self.receiving = Some(conn.shared.receiving.take(self.client, bytes, &conn.cut)?);
         Ok(())
+    }
+}
+
+/// The budget for the answer to one request. The server puts it into the request's extensions.
+#[derive(Clone)]
+pub struct AnswerBudget(Arc<ConnState>);
+
+impl AnswerBudget {
+    pub(super) fn new(conn: Arc<ConnState>) -> Self {
+        Self(conn)
+    }
+
+    /// Reserves what any answer needs. Call it before any work is done.
+    ///
+    /// Fails if the budget is used up and no other connection gives way.
+    pub fn ask(&self) -> Result<(), Full> {
+        self.0.may_answer()
+    }
+
+    /// Reserves `bytes` for the body of the answer. This never fails for a small body, which may show an edit key.
+    pub fn take(&self, bytes: u64) -> Result<(), Full> {
+        self.0.charge_answer(bytes)
     }
 }

@@ -19,10 +19,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::answer_room::AnswerRoom;
 use super::app::{App, Refusal};
 use super::bodies::{AnswerBody, RequestBody};
-use super::conn_state::ConnState;
+use super::conn_state::{AnswerBudget, ConnState};
 use super::cut::Cut;
 use super::framing;
 use super::socket::Transport;
@@ -112,7 +111,7 @@ impl<A: App, C: Clients> Connection<A, C> {
             let (mut head, body) = request.into_parts();
             let client = self.clients.of_request(self.peer, &mut head);
             conn.request_began(framing_of(&body), client);
-            head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
+            head.extensions.insert(AnswerBudget::new(Arc::clone(&conn)));
             let body =
                 if body.is_end_stream() { Body::empty() } else { Body::new(RequestBody::new(body, Arc::clone(&conn))) };
             let answering = self.app.clone().call(Request::from_parts(head, body));

@@ -1,6 +1,6 @@
 //! The open connections of a listener by client: how many there may be, and which of them end so that new ones can begin.
 //!
-//! Near the limit a new connection ends the one that has been idle longest. If none is idle, [`super::ledger`] decides:
+//! Near the limit a new connection ends the one that has been idle longest. If none is idle, [`super::shares`] decides:
 //! the client with the most connections loses one, its slowest first.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
 use super::cut::Cut;
-use super::ledger::{HolderId, Ledger};
+use super::shares::{HolderId, Shares};
 use crate::clients::Client;
 
 /// Share of the limit, in percent, from which on each new connection ends an idle one.
@@ -45,7 +45,7 @@ pub(super) struct Connections {
 }
 
 struct State {
-    ledger: Ledger<Arc<Cut>>,
+    shares: Shares<Arc<Cut>>,
     /// Connections that are idle between two requests, by when they became idle.
     resting: BTreeSet<(Instant, HolderId, Client)>,
     resting_of: BTreeSet<(Client, Instant, HolderId)>,
@@ -56,7 +56,7 @@ struct State {
 impl Connections {
     pub(super) fn new(limit: usize, per_client: usize, metrics: ConnectionMetrics) -> Arc<Self> {
         let (resting, resting_of) = (BTreeSet::new(), BTreeSet::new());
-        let state = State { ledger: Ledger::new(limit as u64), resting, resting_of, began: Instant::now() };
+        let state = State { shares: Shares::new(limit as u64), resting, resting_of, began: Instant::now() };
         Arc::new(Self { limit, per_client, state: Mutex::new(state), metrics })
     }
 
@@ -66,10 +66,10 @@ impl Connections {
         client: Client,
         is_exempt: bool,
         cut: &Arc<Cut>,
-    ) -> Result<Seat, AdmissionError> {
+    ) -> Result<ConnectionPermit, AdmissionError> {
         let admitted = self.lock().admit(self, client, is_exempt, cut);
         match admitted {
-            Ok(id) => Ok(Seat { connections: Arc::clone(self), client, id, resting_since: None }),
+            Ok(id) => Ok(ConnectionPermit { connections: Arc::clone(self), client, id, resting_since: None }),
             Err(error) => {
                 let counter = match error {
                     AdmissionError::OverClientLimit => &self.metrics.over_client_limit,
@@ -94,20 +94,20 @@ impl State {
         is_exempt: bool,
         cut: &Arc<Cut>,
     ) -> Result<HolderId, AdmissionError> {
-        if !is_exempt && self.ledger.held_by(client) >= table.per_client as u64 {
+        if !is_exempt && self.shares.held_by(client) >= table.per_client as u64 {
             let mut resting = self.resting_of.range((client, self.began, HolderId::FIRST)..);
             let longest = resting.next().copied().filter(|(of, ..)| *of == client);
             let (_, since, id) = longest.ok_or(AdmissionError::OverClientLimit)?;
             self.end_resting(since, id, client, table);
         }
         let nearly_full = table.limit * NEARLY_FULL_PERCENT / 100;
-        if self.ledger.held() >= nearly_full.max(1) as u64
+        if self.shares.held() >= nearly_full.max(1) as u64
             && let Some((since, id, of)) = self.resting.first().copied()
         {
             self.end_resting(since, id, of, table);
         }
         let mut evicted = Vec::new();
-        let entered = self.ledger.enter(client, 1, Instant::now(), Arc::clone(cut), &mut evicted);
+        let entered = self.shares.enter(client, 1, Instant::now(), Arc::clone(cut), &mut evicted);
         for slow in evicted {
             table.metrics.slow.inc();
             slow.handle.cut();
@@ -117,7 +117,7 @@ impl State {
 
     fn end_resting(&mut self, since: Instant, id: HolderId, client: Client, table: &Connections) {
         self.works(since, id, client);
-        if let Some(ended) = self.ledger.leave(id) {
+        if let Some(ended) = self.shares.leave(id) {
             table.metrics.resting.inc();
             ended.handle.cut();
         }
@@ -135,14 +135,14 @@ impl State {
 }
 
 /// The place of one connection. Dropping this frees it.
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
     client: Client,
     id: HolderId,
     resting_since: Option<Instant>,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// Records that a request was answered and no other has begun.
     pub(super) fn rest(&mut self) {
         let now = Instant::now();
@@ -152,24 +152,24 @@ impl Seat {
 
     /// Records whether the connection waits for this process (`is_ours`) or for its client.
     pub(super) fn wait_for_us(&self, is_ours: bool) {
-        self.connections.lock().ledger.wait_for_us(self.id, is_ours, Instant::now());
+        self.connections.lock().shares.wait_for_us(self.id, is_ours, Instant::now());
     }
 
     pub(super) fn work(&mut self) {
         let Some(since) = self.resting_since.take() else { return };
         let mut state = self.connections.lock();
         state.works(since, self.id, self.client);
-        state.ledger.progress(self.id, Instant::now());
+        state.shares.progress(self.id, Instant::now());
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut state = self.connections.lock();
         if let Some(since) = self.resting_since {
             state.works(since, self.id, self.client);
         }
-        state.ledger.leave(self.id);
+        state.shares.leave(self.id);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     struct Table(Arc<Connections>);
 
     struct Open {
-        seat: Seat,
+        place: ConnectionPermit,
         cut: Arc<Cut>,
     }
 
@@ -207,7 +207,7 @@ mod tests {
         async fn open(&self, address: &str) -> Result<Open, AdmissionError> {
             tokio::time::advance(Duration::from_millis(1)).await;
             let cut = Arc::new(Cut::default());
-            self.0.admit(client(address), false, &cut).map(|seat| Open { seat, cut })
+            self.0.admit(client(address), false, &cut).map(|place| Open { place, cut })
         }
 
         async fn opens(&self, address: &str) -> Open {
@@ -231,11 +231,11 @@ mod tests {
         let table = Table::new(100, 2);
         let (mut first, mut second) = (table.opens("192.0.2.1").await, table.opens("192.0.2.1").await);
         let mut other = table.opens("192.0.2.2").await;
-        other.seat.rest();
+        other.place.rest();
         tokio::time::advance(Duration::from_secs(1)).await;
-        second.seat.rest();
+        second.place.rest();
         tokio::time::advance(Duration::from_secs(1)).await;
-        first.seat.rest();
+        first.place.rest();
         let _third = table.opens("192.0.2.1").await;
         assert!(second.was_ended() && !first.was_ended() && !other.was_ended());
     }
@@ -257,11 +257,11 @@ mod tests {
         for _ in 0..9 {
             open.push(table.opens("192.0.2.1").await);
         }
-        open[3].seat.rest();
+        open[3].place.rest();
         tokio::time::advance(Duration::from_secs(1)).await;
-        open[1].seat.rest();
-        open[2].seat.rest();
-        open[2].seat.work();
+        open[1].place.rest();
+        open[2].place.rest();
+        open[2].place.work();
         for expected in [vec![3], vec![1]] {
             open.push(table.opens("192.0.2.2").await);
             let ended: Vec<_> = (0..9).filter(|&place| open[place].was_ended()).collect();
@@ -277,8 +277,8 @@ mod tests {
         for _ in 0..8 {
             many.push(table.opens("192.0.2.1").await);
         }
-        many[0].seat.rest();
-        many[0].seat.work();
+        many[0].place.rest();
+        many[0].place.work();
         let _honest = table.opens("192.0.2.3").await;
         assert!(many[1].was_ended() && !many[0].was_ended() && !few.iter().any(Open::was_ended));
     }

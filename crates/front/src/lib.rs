@@ -3,7 +3,6 @@
 //!
 //! The server speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
 
-mod answer_room;
 mod app;
 mod bodies;
 mod budgets;
@@ -16,8 +15,8 @@ pub mod drain;
 mod fd_limit;
 mod framing;
 mod head_checks;
-mod ledger;
 mod limits;
+mod shares;
 mod socket;
 mod timeout_io;
 mod timer;
@@ -33,10 +32,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-pub use self::answer_room::AnswerRoom;
 pub use self::app::{App, Refusal};
 pub use self::budgets::{BudgetMetrics, Full};
 pub use self::clients::{Client, Clients};
+pub use self::conn_state::AnswerBudget;
 pub use self::connections::ConnectionMetrics;
 pub use self::fd_limit::room_for_connections;
 pub use self::limits::{MAX_HEAD_BYTES, ServerLimits};
@@ -167,11 +166,11 @@ impl<A: App, C: Clients> Server<A, C> {
         let address = peer.ip().to_canonical();
         let (client, cut) = (self.clients.of_peer(address), Arc::new(Cut::default()));
         let is_exempt = self.clients.is_exempt(address);
-        let Ok(seat) = self.connections.admit(client, is_exempt, &cut) else { return };
+        let Ok(place) = self.connections.admit(client, is_exempt, &cut) else { return };
         let connection = Connection {
             app: self.app.clone(),
             clients: Arc::clone(&self.clients),
-            conn: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
+            conn: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), place)),
             cut,
             peer,
             phase: self.phase.clone(),

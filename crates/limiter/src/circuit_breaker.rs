@@ -14,7 +14,7 @@ const FAILURES: u32 = 3;
 
 /// Whether calls go to Redis. Times are durations since one instant, by a clock that never goes back.
 #[derive(Debug)]
-pub(super) enum Breaker {
+pub(super) enum CircuitBreaker {
     Closed {
         /// Calls that failed since the last success. Calls that ran at the same time count as one.
         failures: u32,
@@ -25,7 +25,7 @@ pub(super) enum Breaker {
     Open,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     pub(super) fn new() -> Self {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_third_failure_in_a_row_opens_and_an_answer_between_them_resets_the_count() {
-        let mut breaker = Breaker::new();
+        let mut breaker = CircuitBreaker::new();
         assert!(!breaker.failed(at(0), at(250)));
         assert!(!breaker.failed(at(250), at(500)));
         breaker.succeeded();
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_thousand_calls_that_wait_through_one_stall_are_one_failure() {
-        let mut breaker = Breaker::new();
+        let mut breaker = CircuitBreaker::new();
         for began in 0..1000 {
             assert!(!breaker.failed(at(began / 5), at(250 + began / 5)));
         }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_refused_connection_opens_at_once() {
-        let mut breaker = Breaker::new();
+        let mut breaker = CircuitBreaker::new();
         assert!(breaker.refused());
         assert!(!breaker.is_closed());
         assert!(!breaker.refused(), "it opens once");
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn an_answer_from_before_does_not_close_it_and_a_probe_does() {
-        let mut breaker = Breaker::new();
+        let mut breaker = CircuitBreaker::new();
         breaker.refused();
         breaker.succeeded();
         assert!(!breaker.is_closed());

@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::circuit_breaker::Breaker;
+use super::circuit_breaker::CircuitBreaker;
 use super::eviction;
 use super::mark::mark_unavailable;
 use super::metrics::LimiterMetrics;
@@ -81,7 +81,7 @@ pub(super) struct RedisConnection {
     clock: SharedClock,
     metrics: LimiterMetrics,
     refreshing: AtomicBool,
-    breaker: Mutex<Breaker>,
+    breaker: Mutex<CircuitBreaker>,
     looked_for_master_at: Mutex<Option<Duration>>,
     out_of_reach: watch::Sender<bool>,
     probe_key: String,
@@ -102,7 +102,7 @@ impl RedisConnection {
             clock,
             metrics,
             refreshing: AtomicBool::new(false),
-            breaker: Mutex::new(Breaker::new()),
+            breaker: Mutex::new(CircuitBreaker::new()),
             looked_for_master_at: Mutex::new(None),
             out_of_reach: watch::Sender::new(false),
             probe_key,
@@ -289,7 +289,7 @@ impl RedisConnection {
         self.out_of_reach.send_replace(false);
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

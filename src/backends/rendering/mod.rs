@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::queue::{Limits, Place, Queue};
+use self::queue::{Limits, Queue, Ticket};
 use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::markdown::{Rendered, first_heading, render};
@@ -67,8 +67,8 @@ pub struct RenderThreads {
     /// Has the threads, and no task. None of them exists while there is nothing to do. It is absent only while this value
     /// is dropped.
     runtime: Option<Runtime>,
-    short: Arc<Turns>,
-    long: Arc<Turns>,
+    short: Arc<TurnQueue>,
+    long: Arc<TurnQueue>,
     hung: Counter,
     too_many_hung: CancellationToken,
 }
@@ -88,7 +88,7 @@ impl RenderThreads {
     pub fn new(memory: RenderMemory, hung: Counter, too_many_hung: CancellationToken) -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let turns = |at_once, budget_bytes, waiting| {
-            Arc::new(Turns(Mutex::new(Queue::new(Limits { at_once: cores.min(at_once), budget_bytes, waiting }))))
+            Arc::new(TurnQueue(Mutex::new(Queue::new(Limits { at_once: cores.min(at_once), budget_bytes, waiting }))))
         };
         let runtime = Builder::new_current_thread()
             // Whoever has a turn finds a thread, even after some hang.
@@ -179,12 +179,12 @@ fn kept_bytes((rendered, _): &(Rendered, bool)) -> usize {
 }
 
 /// A queue, and those who are called when their turn comes.
-struct Turns(Mutex<Queue<oneshot::Sender<()>>>);
+struct TurnQueue(Mutex<Queue<oneshot::Sender<()>>>);
 
 /// A place in the queue, then the right to render a text, then to keep what came out of it, until this is dropped.
 struct Permit {
-    turns: Arc<Turns>,
-    place: Place,
+    turns: Arc<TurnQueue>,
+    place: Ticket,
     /// The bytes of what came out of the turn; `None` until then.
     kept: Option<usize>,
 }
@@ -198,7 +198,7 @@ impl Permit {
     }
 }
 
-impl Turns {
+impl TurnQueue {
     /// Waits for a turn that takes `bytes` of memory.
     async fn permit(self: &Arc<Self>, purpose: Purpose, bytes: usize) -> Result<Permit, RenderError> {
         let (call, called) = oneshot::channel();

@@ -25,7 +25,7 @@ pub(super) struct Queue<T> {
     /// The budget that is left.
     free_bytes: usize,
     /// In the order of their turns.
-    waiting: BTreeMap<Place, (Option<Requester>, T)>,
+    waiting: BTreeMap<Ticket, (Option<Requester>, T)>,
     /// The round of the last turn for each reason.
     rounds: [u64; 3],
     last_number: u64,
@@ -33,14 +33,14 @@ pub(super) struct Queue<T> {
 
 /// A place among those who wait or have their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Ticket {
     reason: usize,
     round: u64,
     number: u64,
     bytes: usize,
 }
 
-impl Place {
+impl Ticket {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -54,7 +54,7 @@ impl<T> Queue<T> {
     }
 
     /// Adds somebody whose turn takes `bytes` of memory; `None` if too many wait already.
-    pub(super) fn join(&mut self, purpose: Purpose, bytes: usize, call: T) -> Option<Place> {
+    pub(super) fn join(&mut self, purpose: Purpose, bytes: usize, call: T) -> Option<Ticket> {
         let (reason, client) = match purpose {
             Purpose::Write(requester) => (0, Some(requester)),
             Purpose::Upkeep => (1, None),
@@ -73,13 +73,13 @@ impl<T> Queue<T> {
         self.last_number += 1;
         // Even a text that needs more than there is has its turn, alone.
         let bytes = bytes.min(self.limits.budget_bytes);
-        let place = Place { reason, round: last_round + 1, number: self.last_number, bytes };
+        let place = Ticket { reason, round: last_round + 1, number: self.last_number, bytes };
         self.waiting.insert(place, (client, call));
         Some(place)
     }
 
     /// Removes whoever has `place`, and ends their turn if it has come.
-    pub(super) fn leave(&mut self, place: Place) {
+    pub(super) fn leave(&mut self, place: Ticket) {
         if self.waiting.remove(&place).is_none() {
             self.free_turns += 1;
             self.free_bytes += place.bytes;
@@ -87,7 +87,7 @@ impl<T> Queue<T> {
     }
 
     /// Ends the turn of whoever has `place`. Its result takes `kept` bytes, until they are given back.
-    pub(super) fn end_turn(&mut self, place: Place, kept: usize) {
+    pub(super) fn end_turn(&mut self, place: Ticket, kept: usize) {
         self.free_turns += 1;
         self.free_bytes += place.bytes - kept;
     }
@@ -134,7 +134,7 @@ mod tests {
     /// A queue, and everybody who has joined it.
     struct Crowd {
         queue: Queue<usize>,
-        members: Vec<(&'static str, Place)>,
+        members: Vec<(&'static str, Ticket)>,
     }
 
     impl Crowd {

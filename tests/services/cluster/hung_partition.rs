@@ -14,7 +14,7 @@ use clap::Parser;
 use futures_util::future::join_all;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
-use handbill::backends::coalescing::Coalescing;
+use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::config;
 use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
@@ -172,7 +172,7 @@ const SLOW: Duration = Duration::from_millis(500);
 
 /// A replica over `store`, on a port of this machine, until it is told to stop.
 async fn listening(store: Arc<CqlStore>) -> (SocketAddr, watch::Sender<Phase>) {
-    let store = Coalescing::new(store, &Arc::new(Metrics::new()));
+    let store = SingleFlightStore::new(store, &Arc::new(Metrics::new()));
     let app = unlimited::front(Arc::new(store), &Deps::system());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

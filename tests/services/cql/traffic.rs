@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handbill::backends::coalescing::Coalescing;
+use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::telemetry::metrics::Metrics;
 use handbill::web::Front;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
@@ -71,7 +71,7 @@ impl Traffic {
 
 /// A replica in this process over `proxied`, which shares reads as a real one does.
 pub(crate) fn replica_over(proxied: &Proxied) -> Front {
-    replica(Arc::new(Coalescing::new(proxied.store.clone(), &Arc::new(Metrics::new()))))
+    replica(Arc::new(SingleFlightStore::new(proxied.store.clone(), &Arc::new(Metrics::new()))))
 }
 
 /// Sends a request to `replica`.

@@ -382,7 +382,7 @@ async fn take_room(request: axum::extract::Request, next: axum::middleware::Next
     use axum::response::IntoResponse;
     use http_body::Body as _;
 
-    let room = request.extensions().get::<handbill::server::AnswerRoom>().expect("the server puts it there").clone();
+    let room = request.extensions().get::<handbill::server::AnswerBudget>().expect("the server puts it there").clone();
     let unavailable = || http::StatusCode::SERVICE_UNAVAILABLE.into_response();
     if room.ask().is_err() {
         return unavailable();

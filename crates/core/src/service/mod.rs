@@ -28,19 +28,19 @@
 mod create;
 mod delete;
 mod error;
-mod large_reads;
 mod operators;
 mod page_cache;
 mod policy;
 mod preview;
 mod read;
+mod read_budget;
 mod render;
 mod request;
 mod store_budget;
 mod tiers;
 mod token;
 mod update;
-mod write_turns;
+mod write_queues;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -61,20 +61,20 @@ use crate::ports::renderer::Renderer;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-use large_reads::{LARGE_BYTES, LargeReads};
 pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
 pub use read::Reading;
+use read_budget::{LARGE_BYTES, ReadBudget};
 use render::Rendering;
 pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
-pub use write_turns::TurnMetrics;
-use write_turns::WriteTurns;
+pub use write_queues::TurnMetrics;
+use write_queues::WriteQueues;
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -117,11 +117,11 @@ pub struct PageService {
     random: Random,
     quotas: Quotas,
     rendering: Rendering,
-    large_reads: LargeReads,
+    large_reads: ReadBudget,
     pages: PageCache,
     policy: PublishingPolicy,
     tiers: LimitTiers,
-    turns: WriteTurns,
+    turns: WriteQueues,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -145,7 +145,7 @@ impl PageService {
         let ServiceParts { store, limiter, renderer, clock, random, quotas, tiers, policy, pages, turns, .. } = parts;
         let written_back = parts.writes_renewed_pages_back.then(|| Arc::clone(&store));
         let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
-        let (large_reads, turns) = (LargeReads::new(parts.large_bytes), WriteTurns::new(turns));
+        let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(turns));
         Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
     }
 

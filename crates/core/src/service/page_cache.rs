@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use super::large_reads::ReadPermit;
+use super::read_budget::ReadPermit;
 use super::render::held_bytes;
 use crate::domain::page::{Page, PageState};
 use crate::domain::slug::Slug;
@@ -226,7 +226,7 @@ mod tests {
     use crate::domain::slug::SlugSuffix;
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
-    use crate::service::large_reads::LargeReads;
+    use crate::service::read_budget::ReadBudget;
 
     const CACHE_BYTES: u64 = 1024 * 1024;
 
@@ -336,7 +336,7 @@ mod tests {
     fn a_large_page_and_a_page_without_a_cache_are_not_kept() {
         let mut large = Page::clone(&page(1, 1));
         large.text.content = Content::parse("a".repeat(100_000)).unwrap();
-        let permit = LargeReads::new(1 << 20).try_acquire(&large).unwrap_or_else(|_| unreachable!());
+        let permit = ReadBudget::new(1 << 20).try_acquire(&large).unwrap_or_else(|_| unreachable!());
         let full = cache(CACHE_BYTES);
         assert!(!full.keep(Arc::new(large), permit).is_kept());
         assert_eq!(bytes(&full), 0);

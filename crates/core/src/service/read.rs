@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::error::ServiceError;
-use super::large_reads::LARGE_BYTES;
 use super::page_cache::PageRead;
+use super::read_budget::LARGE_BYTES;
 use super::{PageService, StoreBudget, active, deadline, until};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};

@@ -7,9 +7,9 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::large_reads::ReadPermit;
+use super::read_budget::ReadPermit;
 use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update};
-use super::write_turns::Place;
+use super::write_queues::Ticket;
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
@@ -23,7 +23,7 @@ use crate::ports::renderer::{Made, Memory, Purpose};
 
 /// A page whose key was presented.
 struct Opened {
-    place: Place,
+    place: Ticket,
     head: PageHead,
     /// The rest of the budget for the store's answers.
     store_budget: StoreBudget,

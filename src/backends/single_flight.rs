@@ -1,4 +1,4 @@
-//! Runs the reads that several callers share, one kind of read for each [`Sharing`].
+//! Runs the reads that several callers share, one kind of read for each [`SingleFlight`].
 //!
 //! A task for each key gathers the callers of its next read and runs its reads: a caller that disconnects takes nothing
 //! from the others, and a read that panics leaves its key usable.
@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::read_schedule::{Next, ReadSchedule};
+use super::circuit_breaker::{CircuitBreaker, Next};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 use handbill_core::ports::page_store::StoreError;
@@ -25,7 +25,7 @@ type Answer<T> = Result<T, StoreError>;
 /// The callers that wait for a read that has not begun.
 type Waiters<T> = Vec<oneshot::Sender<Answer<T>>>;
 
-pub(super) struct Sharing<K, T> {
+pub(super) struct SingleFlight<K, T> {
     metrics: Arc<Metrics>,
     /// The waiters for the next read of each key. A key is in the map while its task runs.
     waiting: Mutex<HashMap<K, Gathering<T>>>,
@@ -40,14 +40,14 @@ struct Gathering<T> {
 /// The reads of a slug hang, so no further read is begun.
 #[derive(Debug, Error)]
 #[error("earlier reads of the same page are not answered")]
-struct Silent;
+struct BreakerOpen;
 
 /// A read ended without an answer: it panicked, or the runtime is shutting down.
 #[derive(Debug, Error)]
 #[error("the read ended without an answer")]
 struct ReadBroken;
 
-impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K, T> {
+impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> SingleFlight<K, T> {
     pub(super) fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { metrics: Arc::clone(metrics), waiting: Mutex::default() })
     }
@@ -94,13 +94,13 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
     where
         F: Future<Output = Answer<T>> + Send + 'static,
     {
-        let mut schedule = ReadSchedule::default();
+        let mut breaker = CircuitBreaker::default();
         let mut running = FuturesUnordered::new();
         loop {
-            let wake_at = match schedule.next(Instant::now(), self.gathered(&key)) {
+            let wake_at = match breaker.next(Instant::now(), self.gathered(&key)) {
                 Next::Begin => {
                     let (waiters, answer, began) = (self.take(&key), read(), Instant::now());
-                    schedule.began(began);
+                    breaker.began(began);
                     let answering = AssertUnwindSafe(async move { fan_out(waiters, answer.await) });
                     running.push(async move {
                         // A panic drops the waiters, who are then told that the read ended.
@@ -109,7 +109,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
                     continue;
                 }
                 Next::Refuse => {
-                    fan_out(self.take(&key), Err(StoreError::Unavailable(Box::new(Silent))));
+                    fan_out(self.take(&key), Err(StoreError::Unavailable(Box::new(BreakerOpen))));
                     continue;
                 }
                 Next::WaitUntil(at) => Some(at),
@@ -122,7 +122,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
                 Next::Wait => None,
             };
             tokio::select! {
-                Some((began, answered)) = running.next() => schedule.ended(began, Instant::now(), answered),
+                Some((began, answered)) = running.next() => breaker.ended(began, Instant::now(), answered),
                 () = arrived.notified() => {}
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
             }
@@ -192,14 +192,14 @@ mod tests {
 
     #[test]
     fn only_the_first_that_waits_for_a_read_wakes_the_task_that_begins_it() {
-        let sharing = Sharing::<u8, u8>::new(&Arc::new(Metrics::new()));
-        let join = || sharing.join(&1, oneshot::channel().0);
+        let flight = SingleFlight::<u8, u8>::new(&Arc::new(Metrics::new()));
+        let join = || flight.join(&1, oneshot::channel().0);
         let arrived = join().expect("nobody reads the key yet");
         let is_woken = || arrived.notified().now_or_never().is_some();
         assert!(join().is_none() && !is_woken(), "the task begins with both");
-        assert_eq!(sharing.take(&1).len(), 2);
+        assert_eq!(flight.take(&1).len(), 2);
         assert!(join().is_none() && is_woken());
         assert!(join().is_none() && !is_woken());
-        assert_eq!(sharing.metrics.lookup_joins.get(), 2);
+        assert_eq!(flight.metrics.lookup_joins.get(), 2);
     }
 }

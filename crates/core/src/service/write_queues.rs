@@ -25,8 +25,8 @@ pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The queues of all pages that are being written. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct WriteTurns {
-    queues: Arc<Mutex<HashMap<Slug, Held>>>,
+pub(super) struct WriteQueues {
+    queues: Arc<Mutex<HashMap<Slug, Entry>>>,
     metrics: TurnMetrics,
 }
 
@@ -39,7 +39,7 @@ pub struct TurnMetrics {
 }
 
 /// A queue, and how many have a place in it.
-struct Held {
+struct Entry {
     queue: Arc<Queue>,
     places: usize,
 }
@@ -51,45 +51,45 @@ struct Queue {
 }
 
 /// A place in the queue of a page. The queue is kept as long as somebody has a place.
-pub(super) struct Place {
-    turns: WriteTurns,
+pub(super) struct Ticket {
+    turns: WriteQueues,
     slug: Slug,
     queue: Arc<Queue>,
 }
 
 /// The right to write a page. The next writer's turn begins when this is dropped.
-pub(super) struct Turn {
+pub(super) struct WritePermit {
     /// Dropped first, so that the next writer goes on. `None` if the turn did not come in time.
     _permit: Option<OwnedSemaphorePermit>,
-    place: Place,
+    place: Ticket,
 }
 
-impl WriteTurns {
+impl WriteQueues {
     pub(super) fn new(metrics: TurnMetrics) -> Self {
         Self { queues: Arc::default(), metrics }
     }
 
     /// A place among the writers of the page under `slug`. Take it before you read the page's head.
-    pub(super) fn place(&self, slug: &Slug) -> Place {
-        let new = || Held {
+    pub(super) fn place(&self, slug: &Slug) -> Ticket {
+        let new = || Entry {
             queue: Arc::new(Queue { turn: Arc::new(Semaphore::new(1)), written: Mutex::default() }),
             places: 0,
         };
         let mut queues = self.queues();
         let held = queues.entry(slug.clone()).or_insert_with(new);
         held.places += 1;
-        Place { turns: self.clone(), slug: slug.clone(), queue: Arc::clone(&held.queue) }
+        Ticket { turns: self.clone(), slug: slug.clone(), queue: Arc::clone(&held.queue) }
     }
 
-    fn queues(&self) -> MutexGuard<'_, HashMap<Slug, Held>> {
+    fn queues(&self) -> MutexGuard<'_, HashMap<Slug, Entry>> {
         // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl Ticket {
     /// Waits for the turn to write the page, for at most [`TURN_TIMEOUT`].
-    pub(super) async fn turn(self) -> Turn {
+    pub(super) async fn turn(self) -> WritePermit {
         let (turn, metrics) = (&self.queue.turn, &self.turns.metrics);
         let permit = if let Ok(permit) = Arc::clone(turn).try_acquire_owned() {
             metrics.at_once.inc();
@@ -100,11 +100,11 @@ impl Place {
             outcome.inc();
             permit
         };
-        Turn { _permit: permit, place: self }
+        WritePermit { _permit: permit, place: self }
     }
 }
 
-impl Drop for Place {
+impl Drop for Ticket {
     fn drop(&mut self) {
         let mut queues = self.turns.queues();
         if let Some(held) = queues.get_mut(&self.slug) {
@@ -116,7 +116,7 @@ impl Drop for Place {
     }
 }
 
-impl Turn {
+impl WritePermit {
     /// The page as the last writer has written it, if that is newer than `read`, the head that this writer has read since
     /// it took its place.
     pub(super) fn written_after(&self, read: &PageHead) -> Option<Arc<Page>> {
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn writers_of_one_page_go_in_the_order_of_their_arrival_and_get_what_was_written_last() {
-        let turns = WriteTurns::default();
+        let turns = WriteQueues::default();
         let read = page(1).head.clone();
         let first = turns.place(&slug()).turn().await;
         assert!(first.written_after(&read).is_none());
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_ends_before_the_next_writer_asks_for_its_turn_is_handed_on() {
-        let turns = WriteTurns::default();
+        let turns = WriteQueues::default();
         let first = turns.place(&slug()).turn().await;
         let second = turns.place(&slug());
         first.hand_on(page(2));
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_page_that_is_not_newer_than_what_the_next_writer_has_read_is_not_handed_on() {
-        let turns = WriteTurns::default();
+        let turns = WriteQueues::default();
         let first = turns.place(&slug()).turn().await;
         let second = turns.place(&slug());
         first.hand_on(page(2));
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_of_a_page_when_nobody_writes_it() {
-        let turns = WriteTurns::default();
+        let turns = WriteQueues::default();
         turns.place(&slug()).turn().await.hand_on(page(2));
         assert!(turns.queues().is_empty());
         assert!(turns.place(&slug()).turn().await.written_after(&page(1).head).is_none());
@@ -209,7 +209,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_disconnects_while_it_waits_or_writes_leaves_the_queue_to_the_others() {
-        let turns = WriteTurns::default();
+        let turns = WriteQueues::default();
         let holder = turns.place(&slug()).turn().await;
         let mut waiting = Box::pin(turns.place(&slug()).turn());
         let mut next = Box::pin(turns.place(&slug()).turn());
@@ -223,7 +223,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_writer_whose_turn_does_not_come_in_time_goes_on_without_it() {
         let metrics = TurnMetrics::default();
-        let turns = WriteTurns::new(metrics.clone());
+        let turns = WriteQueues::new(metrics.clone());
         let hanging = turns.place(&slug()).turn().await;
         let began = tokio::time::Instant::now();
         let late = turns.place(&slug()).turn().await;

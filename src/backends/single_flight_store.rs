@@ -2,7 +2,7 @@
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
-//! progress, and share the one read that follows it. An answer is not kept after it has been sent. `read_schedule`
+//! progress, and share the one read that follows it. An answer is not kept after it has been sent. `circuit_breaker`
 //! says when the next read may begin.
 //!
 //! The reads of a slug run in a task of their own: a caller that disconnects takes nothing from the others, and a read
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 
 use tokio::time::Instant;
 
-use super::sharing::Sharing;
+use super::single_flight::SingleFlight;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
@@ -23,25 +23,30 @@ use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, 
 type Answer<T> = Result<T, StoreError>;
 
 /// Shared reads of whole pages in one state.
-type SharedPages = Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>;
+type SharedPages = Arc<SingleFlight<(Slug, PageState), Option<Arc<Page>>>>;
 
 /// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
-pub struct Coalescing {
+pub struct SingleFlightStore {
     store: Arc<dyn PageStore>,
-    lookups: Arc<Sharing<Slug, Lookup>>,
-    heads: Arc<Sharing<Slug, Lookup<PageHead>>>,
+    lookups: Arc<SingleFlight<Slug, Lookup>>,
+    heads: Arc<SingleFlight<Slug, Lookup<PageHead>>>,
     pages: SharedPages,
 }
 
-impl Coalescing {
+impl SingleFlightStore {
     /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: &Arc<Metrics>) -> Self {
-        Self { store, lookups: Sharing::new(metrics), heads: Sharing::new(metrics), pages: Sharing::new(metrics) }
+        Self {
+            store,
+            lookups: SingleFlight::new(metrics),
+            heads: SingleFlight::new(metrics),
+            pages: SingleFlight::new(metrics),
+        }
     }
 }
 
 #[async_trait]
-impl PageStore for Coalescing {
+impl PageStore for SingleFlightStore {
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.store.insert_if_absent(page, needed_by).await
     }
@@ -103,7 +108,7 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::task::{JoinHandle, yield_now};
 
-    use super::super::read_schedule::{HUNG_AFTER, SILENT_AFTER};
+    use super::super::circuit_breaker::{HUNG_AFTER, SILENT_AFTER};
     use super::*;
     use handbill_core::domain::page::Tombstone;
     use handbill_core::domain::timestamp::UnixMillis;
@@ -277,12 +282,12 @@ mod tests {
         join_all(readers).await.into_iter().filter(|stale| *stale.as_ref().unwrap()).count()
     }
 
-    fn sharing(store: &Arc<Growing>) -> Arc<Coalescing> {
-        Arc::new(Coalescing::new(store.clone(), &Arc::new(Metrics::new())))
+    fn sharing(store: &Arc<Growing>) -> Arc<SingleFlightStore> {
+        Arc::new(SingleFlightStore::new(store.clone(), &Arc::new(Metrics::new())))
     }
 
     /// A lookup in a task of its own. The task returns whether there was an answer.
-    fn reader(sharing: &Arc<Coalescing>, letter: char) -> JoinHandle<bool> {
+    fn reader(sharing: &Arc<SingleFlightStore>, letter: char) -> JoinHandle<bool> {
         let sharing = Arc::clone(sharing);
         tokio::spawn(async move { sharing.lookup(&slug(letter)).await.is_ok() })
     }
@@ -334,7 +339,7 @@ mod tests {
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
         let metrics = Arc::new(Metrics::new());
-        let sharing = Arc::new(Coalescing::new(store.clone(), &metrics));
+        let sharing = Arc::new(SingleFlightStore::new(store.clone(), &metrics));
         let first = reader(&sharing, 'b');
         while store.reads() == 0 {
             yield_now().await;

@@ -1,4 +1,5 @@
-//! When the next shared read of one slug may begin: a state machine that gets the time as an argument.
+//! A circuit breaker for the reads of one slug: when the next shared read may begin. It is a state machine that gets the
+//! time as an argument.
 //!
 //! * At most two reads of a slug are in flight: one that may hang, and a fresh one that begins when the first has been
 //!   silent for [`SILENT_AFTER`].
@@ -41,7 +42,7 @@ pub(super) enum Next {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ReadSchedule {
+pub(super) struct CircuitBreaker {
     /// When the reads in flight began, the oldest first.
     in_flight: Vec<Instant>,
     last_begun: Option<Instant>,
@@ -49,7 +50,7 @@ pub(super) struct ReadSchedule {
     next_try: Option<Instant>,
 }
 
-impl ReadSchedule {
+impl CircuitBreaker {
     /// The next step at `now`, while `readers` wait for a read that has not begun.
     pub(super) fn next(&mut self, now: Instant, readers: usize) -> Next {
         let is_full = self.in_flight.len() == MOST_IN_FLIGHT;
@@ -94,72 +95,72 @@ mod tests {
 
     #[test]
     fn a_read_begins_at_once_and_the_next_when_it_has_ended_or_is_silent() {
-        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
-        assert_eq!(schedule.next(start, 1), Next::Begin);
-        schedule.began(start);
-        assert_eq!(schedule.next(start, 0), Next::Wait);
-        assert_eq!(schedule.next(start, 1), Next::WaitUntil(start + SILENT_AFTER));
-        assert_eq!(schedule.next(start + SILENT_AFTER, 1), Next::Begin);
-        schedule.ended(start, start + Duration::from_millis(1), true);
-        assert_eq!(schedule.next(start + Duration::from_millis(1), 1), Next::Begin);
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
+        assert_eq!(breaker.next(start, 1), Next::Begin);
+        breaker.began(start);
+        assert_eq!(breaker.next(start, 0), Next::Wait);
+        assert_eq!(breaker.next(start, 1), Next::WaitUntil(start + SILENT_AFTER));
+        assert_eq!(breaker.next(start + SILENT_AFTER, 1), Next::Begin);
+        breaker.ended(start, start + Duration::from_millis(1), true);
+        assert_eq!(breaker.next(start + Duration::from_millis(1), 1), Next::Begin);
     }
 
     #[test]
     fn reads_that_several_share_are_paced_and_those_of_few_are_not() {
-        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
-        schedule.began(start);
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
+        breaker.began(start);
         let soon = start + Duration::from_millis(1);
-        schedule.ended(start, soon, true);
-        assert_eq!(schedule.next(soon, SEVERAL - 1), Next::Begin);
-        assert_eq!(schedule.next(soon, SEVERAL), Next::WaitUntil(start + PACE));
-        assert_eq!(schedule.next(start + PACE, 1000), Next::Begin);
+        breaker.ended(start, soon, true);
+        assert_eq!(breaker.next(soon, SEVERAL - 1), Next::Begin);
+        assert_eq!(breaker.next(soon, SEVERAL), Next::WaitUntil(start + PACE));
+        assert_eq!(breaker.next(start + PACE, 1000), Next::Begin);
     }
 
     #[test]
     fn readers_of_a_partition_that_hangs_twice_are_refused_at_once_until_it_answers() {
-        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
         let second = start + SILENT_AFTER;
-        schedule.began(start);
-        schedule.began(second);
-        assert_eq!(schedule.next(second, 1), Next::WaitUntil(second + HUNG_AFTER));
+        breaker.began(start);
+        breaker.began(second);
+        assert_eq!(breaker.next(second, 1), Next::WaitUntil(second + HUNG_AFTER));
         let silent = second + HUNG_AFTER;
-        assert_eq!(schedule.next(silent, 1), Next::Refuse);
-        assert_eq!(schedule.next(silent + REFUSED_FOR * 4, 1), Next::Refuse, "both still hang");
+        assert_eq!(breaker.next(silent, 1), Next::Refuse);
+        assert_eq!(breaker.next(silent + REFUSED_FOR * 4, 1), Next::Refuse, "both still hang");
         // One fails, so the partition is still sick.
         let failed = silent + REFUSED_FOR * 5;
-        schedule.next(failed, 0);
-        schedule.ended(start, failed, false);
-        assert_eq!(schedule.next(failed + REFUSED_FOR / 2, 1), Next::Refuse);
-        assert_eq!(schedule.next(failed + REFUSED_FOR, 1), Next::Begin);
+        breaker.next(failed, 0);
+        breaker.ended(start, failed, false);
+        assert_eq!(breaker.next(failed + REFUSED_FOR / 2, 1), Next::Refuse);
+        assert_eq!(breaker.next(failed + REFUSED_FOR, 1), Next::Begin);
         // The other answers.
-        schedule.ended(second, failed + REFUSED_FOR, true);
-        assert_eq!(schedule.next(failed + REFUSED_FOR, 1), Next::Begin);
+        breaker.ended(second, failed + REFUSED_FOR, true);
+        assert_eq!(breaker.next(failed + REFUSED_FOR, 1), Next::Begin);
     }
 
     #[test]
     fn a_sick_partition_is_tried_again_every_quarter_of_a_second_and_others_are_refused_meanwhile() {
-        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
-        schedule.began(start);
-        schedule.began(start + SILENT_AFTER);
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
+        breaker.began(start);
+        breaker.began(start + SILENT_AFTER);
         let silent = start + SILENT_AFTER + HUNG_AFTER;
-        assert_eq!(schedule.next(silent, 1), Next::Refuse);
-        schedule.ended(start, silent, false);
-        schedule.ended(start + SILENT_AFTER, silent, false);
+        assert_eq!(breaker.next(silent, 1), Next::Refuse);
+        breaker.ended(start, silent, false);
+        breaker.ended(start + SILENT_AFTER, silent, false);
         let mut now = silent;
         for _ in 0..3 {
-            assert_eq!(schedule.next(now, 1), Next::Refuse);
+            assert_eq!(breaker.next(now, 1), Next::Refuse);
             now += REFUSED_FOR;
-            assert_eq!(schedule.next(now, 1), Next::Begin);
-            schedule.began(now);
-            assert_eq!(schedule.next(now, 1000), Next::Refuse, "one tries");
-            schedule.ended(now, now + SILENT_AFTER, false);
+            assert_eq!(breaker.next(now, 1), Next::Begin);
+            breaker.began(now);
+            assert_eq!(breaker.next(now, 1000), Next::Refuse, "one tries");
+            breaker.ended(now, now + SILENT_AFTER, false);
             now += SILENT_AFTER;
         }
-        assert_eq!(schedule.next(now, 0), Next::WaitUntil(now + REFUSED_FOR));
-        assert_eq!(schedule.next(now + REFUSED_FOR, 0), Next::Wait, "nobody asks for it any more");
-        schedule.began(now + REFUSED_FOR);
-        schedule.ended(now + REFUSED_FOR, now + REFUSED_FOR, true);
-        assert_eq!(schedule.next(now + REFUSED_FOR, 1), Next::Begin);
+        assert_eq!(breaker.next(now, 0), Next::WaitUntil(now + REFUSED_FOR));
+        assert_eq!(breaker.next(now + REFUSED_FOR, 0), Next::Wait, "nobody asks for it any more");
+        breaker.began(now + REFUSED_FOR);
+        breaker.ended(now + REFUSED_FOR, now + REFUSED_FOR, true);
+        assert_eq!(breaker.next(now + REFUSED_FOR, 1), Next::Begin);
     }
 
     proptest! {
@@ -167,17 +168,17 @@ mod tests {
         fn no_slug_has_more_than_two_reads_in_flight(
             steps in prop::collection::vec((0_u64..200, 0_usize..10, any::<bool>(), any::<bool>()), 1..200),
         ) {
-            let (mut schedule, mut now) = (ReadSchedule::default(), Instant::now());
+            let (mut breaker, mut now) = (CircuitBreaker::default(), Instant::now());
             for (millis, readers, ends, answered) in steps {
                 now += Duration::from_millis(millis);
-                if ends && let Some(began) = schedule.in_flight.first().copied() {
-                    schedule.ended(began, now, answered);
+                if ends && let Some(began) = breaker.in_flight.first().copied() {
+                    breaker.ended(began, now, answered);
                 }
-                if schedule.next(now, readers) == Next::Begin {
+                if breaker.next(now, readers) == Next::Begin {
                     prop_assert!(readers > 0);
-                    schedule.began(now);
+                    breaker.began(now);
                 }
-                prop_assert!(schedule.in_flight.len() <= 2);
+                prop_assert!(breaker.in_flight.len() <= 2);
             }
         }
     }

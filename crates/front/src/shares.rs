@@ -66,26 +66,26 @@ struct Share {
 }
 
 /// All holders.
-pub(super) struct Ledger<H> {
+pub(super) struct Shares<H> {
     limit: u64,
     held: u64,
     entered: u64,
     holders: HashMap<HolderId, Holder<H>>,
-    shares: HashMap<Client, Share>,
+    by_client: HashMap<Client, Share>,
     /// Every client, by how much it holds.
     by_units: BTreeSet<(u64, Client)>,
     /// Every holder that waits for its client, by when it began or last made progress.
     by_slowness: BTreeSet<(Instant, HolderId)>,
 }
 
-impl<H> Ledger<H> {
+impl<H> Shares<H> {
     pub(super) fn new(limit: u64) -> Self {
         Self {
             limit,
             held: 0,
             entered: 0,
             holders: HashMap::new(),
-            shares: HashMap::new(),
+            by_client: HashMap::new(),
             by_units: BTreeSet::new(),
             by_slowness: BTreeSet::new(),
         }
@@ -96,7 +96,7 @@ impl<H> Ledger<H> {
     }
 
     pub(super) fn held_by(&self, client: Client) -> u64 {
-        self.shares.get(&client).map_or(0, |share| share.units)
+        self.by_client.get(&client).map_or(0, |share| share.units)
     }
 
     /// Adds a holder of `units`. Holders that lose their place for the new one are put into `evicted`.
@@ -175,7 +175,7 @@ impl<H> Ledger<H> {
     }
 
     pub(super) fn slowest_of(&self, client: Client) -> Option<HolderId> {
-        self.shares.get(&client)?.by_slowness.first().map(|(_, id)| *id)
+        self.by_client.get(&client)?.by_slowness.first().map(|(_, id)| *id)
     }
 
     /// Evicts holders until `units` fit. Fails with [`Full`] if no holder has to give way.
@@ -213,7 +213,7 @@ impl<H> Ledger<H> {
     /// A slow holder of `client` that has more than `asker` would have with `units` more, and is slower than `asker`.
     fn larger_of(&self, client: Client, units: u64, since: Instant, asker: Option<HolderId>) -> Option<HolderId> {
         let would_hold = units + asker.and_then(|asker| self.holders.get(&asker)).map_or(0, |asker| asker.units);
-        let slowest = self.shares.get(&client)?.by_slowness.iter().take(LOOKED_AT);
+        let slowest = self.by_client.get(&client)?.by_slowness.iter().take(LOOKED_AT);
         let gives_way = |id: HolderId| {
             let holder = self.holders.get(&id)?;
             (!holder.is_ours && holder.since < since && holder.units > would_hold).then_some(id)
@@ -227,7 +227,7 @@ impl<H> Ledger<H> {
         let before = holder.units;
         holder.units = units(before);
         self.held = self.held - before + holder.units;
-        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
+        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
         self.by_units.remove(&(share.units, holder.client));
         share.units = share.units - before + holder.units;
         self.by_units.insert((share.units, holder.client));
@@ -240,7 +240,7 @@ impl<H> Ledger<H> {
         if !holder.is_ours {
             self.by_slowness.remove(&(holder.since, id));
         }
-        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
+        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
         share.by_slowness.remove(&(holder.since, id));
         change(holder);
         share.by_slowness.insert((holder.since, id));
@@ -254,7 +254,7 @@ impl<H> Ledger<H> {
         if !holder.is_ours {
             self.by_slowness.insert((holder.since, id));
         }
-        let share = self.shares.entry(holder.client).or_default();
+        let share = self.by_client.entry(holder.client).or_default();
         self.by_units.remove(&(share.units, holder.client));
         share.units += holder.units;
         share.by_slowness.insert((holder.since, id));
@@ -266,12 +266,12 @@ impl<H> Ledger<H> {
         let holder = self.holders.remove(&id)?;
         self.held -= holder.units;
         self.by_slowness.remove(&(holder.since, id));
-        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
+        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
         self.by_units.remove(&(share.units, holder.client));
         share.units -= holder.units;
         share.by_slowness.remove(&(holder.since, id));
         if share.by_slowness.is_empty() {
-            self.shares.remove(&holder.client);
+            self.by_client.remove(&holder.client);
         } else {
             self.by_units.insert((share.units, holder.client));
         }
@@ -291,21 +291,21 @@ mod tests {
         Client::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
     }
 
-    /// A ledger whose handles are names, and its clock.
+    /// Shares whose handles are names, and their clock.
     struct Played {
-        ledger: Ledger<&'static str>,
+        shares: Shares<&'static str>,
         now: Instant,
     }
 
     impl Played {
         fn new(limit: u64) -> Self {
-            Self { ledger: Ledger::new(limit), now: Instant::now() }
+            Self { shares: Shares::new(limit), now: Instant::now() }
         }
 
         fn enter(&mut self, of: u8, units: u64, name: &'static str) -> (Result<HolderId, Full>, Vec<&'static str>) {
             self.now += SOON;
             let mut evicted = Vec::new();
-            let entered = self.ledger.enter(client(of), units, self.now, name, &mut evicted);
+            let entered = self.shares.enter(client(of), units, self.now, name, &mut evicted);
             (entered, evicted.into_iter().map(|evicted| evicted.handle).collect())
         }
 
@@ -321,10 +321,10 @@ mod tests {
         let mut played = Played::new(10);
         let first = played.fits(1, 10, "first");
         assert_eq!(played.enter(1, 10, "second"), (Err(Full), vec![]));
-        played.ledger.shrink_to(first, 4);
+        played.shares.shrink_to(first, 4);
         played.fits(1, 6, "third");
-        played.ledger.leave(first);
-        assert_eq!((played.ledger.held(), played.ledger.held_by(client(1))), (6, 6));
+        played.shares.leave(first);
+        assert_eq!((played.shares.held(), played.shares.held_by(client(1))), (6, 6));
     }
 
     #[tokio::test]
@@ -335,7 +335,7 @@ mod tests {
         played.fits(1, 30, "slowest");
         played.fits(1, 20, "fast");
         played.now += SOON;
-        played.ledger.progress(slow, played.now);
+        played.shares.progress(slow, played.now);
         let (entered, evicted) = played.enter(3, 25, "honest");
         assert!(entered.is_ok());
         assert_eq!(evicted, ["slowest"]);
@@ -357,7 +357,7 @@ mod tests {
         let moving = played.fits(1, 50, "moving");
         played.fits(1, 50, "stalled");
         played.now += STALLED;
-        played.ledger.progress(moving, played.now);
+        played.shares.progress(moving, played.now);
         let (entered, evicted) = played.enter(1, 50, "newcomer");
         assert!(entered.is_ok());
         assert_eq!(evicted, ["stalled"]);
@@ -368,12 +368,12 @@ mod tests {
     async fn who_waits_for_us_is_not_slow_but_gives_way_as_any_other_of_its_client() {
         let mut played = Played::new(100);
         let ours = played.fits(1, 100, "ours");
-        played.ledger.wait_for_us(ours, true, played.now);
+        played.shares.wait_for_us(ours, true, played.now);
         played.now += 2 * STALLED;
         assert_eq!(played.enter(1, 10, "of the same").0, Err(Full));
-        played.ledger.wait_for_us(ours, false, played.now);
+        played.shares.wait_for_us(ours, false, played.now);
         assert_eq!(played.enter(1, 100, "of the same").0, Err(Full), "its client's time begins now");
-        played.ledger.wait_for_us(ours, true, played.now);
+        played.shares.wait_for_us(ours, true, played.now);
         assert_eq!(played.enter(2, 10, "of another").1, ["ours"]);
     }
 
@@ -384,7 +384,7 @@ mod tests {
         played.fits(1, 10, "small");
         played.fits(1, 50, "large and slow");
         played.now += SOON;
-        played.ledger.progress(fast, played.now);
+        played.shares.progress(fast, played.now);
         assert_eq!(played.enter(1, 20, "another").1, ["large and slow"]);
         assert_eq!(played.enter(1, 60, "larger than all"), (Err(Full), vec![]));
     }
@@ -394,8 +394,8 @@ mod tests {
         let mut played = Played::new(100);
         played.fits(1, 40, "heavy");
         played.fits(2, 10, "light");
-        assert!(played.ledger.is_light(client(2), 10) && played.ledger.is_light(client(3), 20));
-        assert!(!played.ledger.is_light(client(2), 11) && !played.ledger.is_light(client(1), 1));
+        assert!(played.shares.is_light(client(2), 10) && played.shares.is_light(client(3), 20));
+        assert!(!played.shares.is_light(client(2), 11) && !played.shares.is_light(client(1), 1));
     }
 
     #[tokio::test]
@@ -405,11 +405,11 @@ mod tests {
         played.fits(1, 40, "other");
         played.now += STALLED;
         let mut evicted = Vec::new();
-        assert_eq!(played.ledger.grow(growing, 10, played.now, &mut evicted), Err(Full), "it is the slowest");
-        played.ledger.progress(growing, played.now);
-        assert_eq!(played.ledger.grow(growing, 10, played.now, &mut evicted), Ok(()));
+        assert_eq!(played.shares.grow(growing, 10, played.now, &mut evicted), Err(Full), "it is the slowest");
+        played.shares.progress(growing, played.now);
+        assert_eq!(played.shares.grow(growing, 10, played.now, &mut evicted), Ok(()));
         assert_eq!(evicted, [Evicted { handle: "other", units: 40 }]);
-        assert_eq!(played.ledger.held(), 70);
+        assert_eq!(played.shares.held(), 70);
     }
 
     #[tokio::test]
@@ -418,11 +418,11 @@ mod tests {
         let first = played.fits(1, 100, "first");
         assert_eq!(played.enter(2, 10, "second").1, ["first"]);
         let mut evicted = Vec::new();
-        assert_eq!(played.ledger.grow(first, 1, played.now, &mut evicted), Err(Full));
-        assert_eq!(played.ledger.force(first, 1), None);
-        played.ledger.progress(first, played.now);
-        assert_eq!(played.ledger.leave(first), None);
-        assert_eq!(played.ledger.held(), 10);
+        assert_eq!(played.shares.grow(first, 1, played.now, &mut evicted), Err(Full));
+        assert_eq!(played.shares.force(first, 1), None);
+        played.shares.progress(first, played.now);
+        assert_eq!(played.shares.leave(first), None);
+        assert_eq!(played.shares.held(), 10);
     }
 
     #[tokio::test]
@@ -442,8 +442,8 @@ mod tests {
     async fn what_moves_to_another_client_counts_as_its_own() {
         let mut played = Played::new(100);
         let of_a_proxy = played.fits(1, 80, "through a proxy");
-        played.ledger.move_to(of_a_proxy, client(2));
-        assert_eq!((played.ledger.held_by(client(1)), played.ledger.held_by(client(2))), (0, 80));
+        played.shares.move_to(of_a_proxy, client(2));
+        assert_eq!((played.shares.held_by(client(1)), played.shares.held_by(client(2))), (0, 80));
         assert_eq!(played.enter(1, 30, "another").1, ["through a proxy"]);
     }
 }

@@ -23,7 +23,7 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The memory for large pages that are being read, changed and turned into responses. Each counts twice, because a response
 /// or a changed page is made from it. Clones share it.
 #[derive(Clone)]
-pub(super) struct LargeReads {
+pub(super) struct ReadBudget {
     free: Arc<Semaphore>,
     most_bytes: usize,
 }
@@ -39,7 +39,7 @@ impl ReadPermit {
     }
 }
 
-impl LargeReads {
+impl ReadBudget {
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most_bytes)), most_bytes }
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     /// Takes permits until there is no memory left.
-    fn acquire_all(reads: &LargeReads, page: &Page) -> (Vec<ReadPermit>, NeededBytes) {
+    fn acquire_all(reads: &ReadBudget, page: &Page) -> (Vec<ReadPermit>, NeededBytes) {
         let mut permits = Vec::new();
         loop {
             match reads.try_acquire(page) {
@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
-        let (reads, large, small) = (LargeReads::new(MAX_BYTES), page(1_000_000), page(LARGE_BYTES - 1));
+        let (reads, large, small) = (ReadBudget::new(MAX_BYTES), page(1_000_000), page(LARGE_BYTES - 1));
         let (permits, needed) = acquire_all(&reads, &large);
         assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
         assert!(reads.acquire(needed).now_or_never().is_none());
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_large_page_gets_its_turn_when_another_was_answered() {
-        let (reads, large) = (LargeReads::new(MAX_BYTES), page(1_000_000));
+        let (reads, large) = (ReadBudget::new(MAX_BYTES), page(1_000_000));
         let (mut permits, needed) = acquire_all(&reads, &large);
         let waiting = tokio::spawn({
             let reads = reads.clone();
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_who_get_no_turn_in_time_are_told_so_and_leave_nothing_behind() {
-        let (reads, large) = (LargeReads::new(MAX_BYTES), page(1_000_000));
+        let (reads, large) = (ReadBudget::new(MAX_BYTES), page(1_000_000));
         let (permits, _) = acquire_all(&reads, &large);
         let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(2_000_002)).await });
         assert!(join_all(waiting).await.into_iter().all(|permit| matches!(permit, Err(ServiceError::Overloaded))));
@@ -140,6 +140,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_of_any_size_has_a_turn() {
-        assert!(LargeReads::new(MAX_BYTES).try_acquire(&page(2 * MAX_BYTES)).is_ok());
+        assert!(ReadBudget::new(MAX_BYTES).try_acquire(&page(2 * MAX_BYTES)).is_ok());
     }
 }
