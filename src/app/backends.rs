@@ -67,11 +67,10 @@ pub(super) enum Moved<'a> {
     Cluster(Box<CqlSettings>),
 }
 
-/// Checks the settings of the chosen store, and that the limiter is one that its replicas can share.
+/// Checks the settings of the chosen store.
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
         StoreKind::Embedded => Ok(()),
-        StoreKind::Scylla if settings.redis.redis_url.is_empty() => Err(StartError::NoRedis),
         StoreKind::Scylla => {
             handbill_store_cql::builder(&settings.cql.store()).map_err(handbill_store_cql::ConnectError::from)?;
             Ok(())

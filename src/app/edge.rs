@@ -11,9 +11,6 @@ use handbill_core::domain::origin::Origin;
 
 /// Checks the settings and the file that they name.
 pub(super) fn check(settings: &EdgeSettings) -> Result<(), StartError> {
-    if settings.purge_token_file.is_some() && settings.purge_url.is_empty() {
-        return Err(StartError::TokenWithoutPurge);
-    }
     let origin = Origin::parse("http://localhost").expect("it is an origin");
     caches(settings, &origin)?;
     Ok(())

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::backends::purging::PurgeError;
 use crate::backends::rendering::MAX_HUNG;
 
-use crate::config::{MemoryError, SharedHost};
+use crate::config::SettingsError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
@@ -26,11 +26,8 @@ pub enum StartError {
         /// The operating system's reason.
         reason: io::Error,
     },
-    /// There is too little memory, or less than the setting says.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-    #[error(transparent)]
-    SharedHost(#[from] SharedHost),
+    Settings(#[from] SettingsError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -40,9 +37,6 @@ pub enum StartError {
     /// Renderings hung until no more threads were left to replace theirs.
     #[error("{MAX_HUNG} renderings did not end, so the process ended: the log and the runbook say more")]
     RenderingHangs,
-    /// Without Redis, each replica would have limits of its own.
-    #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
-    NoRedis,
     /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] handbill_limiter::OpenError),
@@ -55,9 +49,6 @@ pub enum StartError {
     /// The operators' token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// A token for purges, and nothing to purge.
-    #[error("name the shared caches with --purge-url, or leave --purge-token-file out")]
-    TokenWithoutPurge,
     /// Shared caches cannot be purged with these settings.
     #[error(transparent)]
     Purge(#[from] PurgeError),

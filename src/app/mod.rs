@@ -157,11 +157,9 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
-    settings.memory.memory()?;
-    settings.http.check()?;
-    let has_redis = !settings.redis.redis_url.is_empty();
+    settings.check()?;
     backends::check_store(settings)?;
-    if has_redis {
+    if !settings.redis.redis_url.is_empty() {
         handbill_limiter::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
@@ -196,7 +194,7 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let memory = settings.memory.memory()?;
+    let memory = settings.check()?;
     let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
     let wanted = config::traces(&settings.traces);

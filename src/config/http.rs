@@ -1,14 +1,17 @@
-//! Settings of the public listener.
+//! Settings of the public listener, and of shared caches in front of it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::client::ForwardedHeader;
+use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
+use handbill_core::domain::purge_url::PurgeUrl;
 use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 
@@ -67,17 +70,11 @@ pub struct HttpSettings {
     pub drain_timeout: Duration,
 }
 
-/// The settings of the public listener contradict each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
-pub struct SharedHost;
-
 impl HttpSettings {
-    /// Fails if the tools have no host of their own although they should: the service would have no pages.
-    pub fn check(&self) -> Result<(), SharedHost> {
+    /// Whether the tools have the host of the pages, so that the service would have no pages.
+    pub(super) fn has_shared_host(&self) -> bool {
         let hosts = self.address.base_url.as_ref().zip(self.mcp_base_url.as_ref());
-        let is_shared = hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()));
-        if is_shared { Err(SharedHost) } else { Ok(()) }
+        hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()))
     }
 
     /// How long requests are still accepted after the signal that stops the service. Without a proxy nobody watches
@@ -106,4 +103,52 @@ fn forwarded_header(text: &str) -> Result<ForwardedHeader, &'static str> {
         .into_iter()
         .find(|header| text.eq_ignore_ascii_case(header.name()))
         .ok_or("choose x-forwarded-for or forwarded")
+}
+
+/// Longest age. A page that was deleted must not be shown for longer than a month.
+const MAX_TIME: Duration = Duration::from_hours(24 * 31);
+
+/// Settings of shared caches in front of the service.
+#[derive(Args, Debug)]
+pub struct EdgeSettings {
+    /// How long shared caches may show a page without asking whether it has changed; while they ask 10 s longer, and while Handbill fails 1 min, but neither longer than this time itself. 0s admits none, so that nothing is ever stale
+    #[arg(long, env = "HANDBILL_EDGE_MAX_AGE", value_name = "DURATION", default_value = "0s", value_parser = whole_seconds)]
+    pub edge_max_age: Duration,
+    /// Addresses that purge a page from shared caches, called when it is changed or deleted; `{slug}` or `{url}` stands for the page; comma-separated [default: none]
+    #[arg(long, env = "HANDBILL_PURGE_URL", value_name = "TEMPLATE,…", value_delimiter = ',', value_parser = PurgeUrl::parse)]
+    pub purge_url: Vec<PurgeUrl>,
+    /// Method of a purge: purge, as Varnish and nginx take it, or post, with the slug as a tag in a JSON body
+    #[arg(
+        long,
+        env = "HANDBILL_PURGE_METHOD",
+        value_name = "METHOD",
+        default_value = "purge",
+        hide_possible_values = true
+    )]
+    pub purge_method: PurgeMethod,
+    /// File with the token that a purge sends as `Authorization: Bearer …`, or with a whole header line; it is read again at each purge [default: none]
+    #[arg(long, env = "HANDBILL_PURGE_TOKEN_FILE", value_name = "FILE")]
+    pub purge_token_file: Option<PathBuf>,
+}
+
+/// The method of a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PurgeMethod {
+    /// `PURGE`, without a body.
+    Purge,
+    /// `POST`, with `{"tags": [slug]}`.
+    Post,
+}
+
+impl EdgeSettings {
+    /// The permission for shared caches; `None` if there is none.
+    pub fn caching(&self) -> Option<EdgeCaching> {
+        (!self.edge_max_age.is_zero()).then_some(EdgeCaching { max_age: self.edge_max_age })
+    }
+}
+
+/// A time in whole seconds, since header fields have no smaller unit.
+fn whole_seconds(text: &str) -> Result<Duration, &'static str> {
+    let fits = |time: &Duration| time.subsec_nanos() == 0 && *time <= MAX_TIME;
+    humantime::parse_duration(text).ok().filter(fits).ok_or("give whole seconds, at most 31 days, for example 1m")
 }

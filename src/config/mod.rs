@@ -1,45 +1,36 @@
 //! The settings: each is a flag and an environment variable of the same name, read once, as a plain value.
 //!
-//! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
-//! checked where it is used. Each subcommand has only the settings that it uses.
+//! A value that makes no sense stops the start with one line. [`Settings::check`] compares them with each other and with
+//! the machine. Each subcommand has only the settings that it uses.
 //!
 //! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
-mod cluster;
-mod cql;
-mod edge;
-mod failover;
+mod budgets;
+mod commands;
 mod http;
-mod memory;
-mod moderation;
-mod moving;
+mod limits;
 mod operators;
-mod otel;
-mod rate_limits;
-mod redis;
 mod store;
-mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
 
 use clap::{Args, Command};
+use thiserror::Error;
 
-pub use self::cluster::{ClusterSettings, MigrateSettings};
-pub use self::cql::{CqlSettings, KeyspaceSettings, WaitSettings};
-pub use self::edge::{EdgeSettings, PurgeMethod};
-pub use self::failover::{FailoverOptions, FailoverSettings};
-pub use self::http::{AddressSettings, HttpSettings, SharedHost};
-pub use self::memory::{Budgets, Memory, MemoryError, MemorySettings};
-pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
-pub use self::moving::MovingSettings;
-pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
-pub use self::otel::Traces;
-pub use self::rate_limits::RateLimitSettings;
-pub use self::redis::RedisSettings;
-pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
-pub use self::sweep::{SweepOptions, SweepSettings};
-pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
+pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
+pub use self::commands::{
+    ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, MovingSettings, OperatedSettings,
+    SweepOptions, SweepSettings,
+};
+pub use self::http::{AddressSettings, EdgeSettings, HttpSettings, PurgeMethod};
+pub use self::limits::{RateLimitSettings, RedisSettings};
+pub use self::operators::{
+    AdminHostSettings, AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings,
+    OperatorAccess, OperatorSettings,
+};
+pub use self::store::{CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings};
+pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 
 /// Prefix of all our environment variables.
 const VARIABLE_PREFIX: &str = "HANDBILL_";
@@ -75,6 +66,42 @@ pub struct Settings {
     pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
+}
+
+/// The settings contradict each other, or the machine.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// There is too little memory, or less than the setting says.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
+    SharedHost,
+    /// Without Redis, each replica would have limits of its own.
+    #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
+    NoRedis,
+    /// A token for purges, and nothing to purge.
+    #[error("name the shared caches with --purge-url, or leave --purge-token-file out")]
+    TokenWithoutPurge,
+}
+
+impl Settings {
+    /// Checks what the settings mean together, without the files that they name. Returns the memory that there is.
+    pub fn check(&self) -> Result<Memory, SettingsError> {
+        if self.http.has_shared_host() {
+            return Err(SettingsError::SharedHost);
+        }
+        let has_shared_limits = match self.store.store {
+            StoreKind::Embedded => true,
+            StoreKind::Scylla => !self.redis.redis_url.is_empty(),
+        };
+        if !has_shared_limits {
+            return Err(SettingsError::NoRedis);
+        }
+        if self.edge.purge_token_file.is_some() && self.edge.purge_url.is_empty() {
+            return Err(SettingsError::TokenWithoutPurge);
+        }
+        Ok(self.memory.memory()?)
+    }
 }
 
 /// The settings of `serve`, and whether it only checks them.

@@ -1,12 +1,13 @@
-//! Settings of what operators may do.
+//! Settings of what operators may do, of what may be published, and of the contacts for reports.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ClusterSettings;
+use super::AddressSettings;
 use handbill_core::domain::authority::Authority;
+use handbill_core::domain::contact::Contact;
 
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]
@@ -41,11 +42,42 @@ pub struct OperatorAccess {
     pub operators: OperatorSettings,
 }
 
-/// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.
+/// Settings of what may be published.
 #[derive(Args, Debug)]
-pub struct OperatedSettings {
+pub struct ModerationSettings {
     #[command(flatten)]
-    pub cluster: ClusterSettings,
-    #[command(flatten, next_help_heading = "Operators' listener")]
-    pub access: OperatorAccess,
+    pub blocklist: BlocklistSettings,
+    #[command(flatten)]
+    pub contacts: ContactSettings,
+    /// Ask search engines to index no page at all, not only none with links to other sites
+    #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
+    pub noindex_all: bool,
+}
+
+/// The blocklist.
+#[derive(Args, Debug)]
+pub struct BlocklistSettings {
+    /// File with hosts and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
+    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
+    pub blocklist_file: Option<PathBuf>,
+}
+
+/// The contacts for reports.
+#[derive(Args, Clone, Debug)]
+pub struct ContactSettings {
+    /// Mail address or URL at which people report pages; shown on every page and in the documents [default: none]
+    #[arg(long, env = "HANDBILL_ABUSE_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
+    pub abuse_contact: Option<Contact>,
+    /// Mail address or URL for vulnerabilities, in /.well-known/security.txt [default: --abuse-contact]
+    #[arg(long, env = "HANDBILL_SECURITY_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
+    pub security_contact: Option<Contact>,
+}
+
+/// The settings of the documents that describe the service.
+#[derive(Args, Debug)]
+pub struct DocumentSettings {
+    #[command(flatten, next_help_heading = "Public listener")]
+    pub address: AddressSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub contacts: ContactSettings,
 }

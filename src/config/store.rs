@@ -1,8 +1,11 @@
-//! Settings of the page store.
+//! Settings of the page store. Those of one store apply only if it is chosen.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use handbill_store_cql::FenceConsistency;
 
 /// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,5 +59,166 @@ impl EmbeddedSettings {
     /// The file in which operators pause creates. It is read every second and need not exist.
     pub fn creates_file(&self) -> PathBuf {
         self.data_dir.join("creates.json")
+    }
+}
+
+/// Longest name of a keyspace that the servers accept.
+const MAX_KEYSPACE_CHARS: usize = 48;
+
+/// Copies of each page: one may be lost or restarted, and two are still a quorum.
+const COPIES: u8 = 3;
+
+/// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
+const SCHEMA_WAIT: Duration = Duration::from_mins(5);
+
+/// Settings of the page store in ScyllaDB or Cassandra.
+#[derive(Args, Clone, Debug)]
+pub struct CqlSettings {
+    /// Nodes to reach the cluster through, comma-separated; they name the others. Required with --store scylla
+    #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
+    pub scylla_nodes: Vec<String>,
+    /// Keyspace of the pages
+    #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
+    pub scylla_keyspace: String,
+    /// Datacentre that all requests go to; must be named if there are several [default: the only one]
+    #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
+    pub scylla_datacenter: Option<String>,
+    /// Rack of the nodes that are asked first when pages are read [default: none]
+    #[arg(long, env = "HANDBILL_SCYLLA_RACK", value_name = "NAME")]
+    pub scylla_rack: Option<String>,
+    /// Consistency of a replica's read of the fence, the row that says which datacentre may write
+    #[arg(
+        long,
+        env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",
+        value_name = "CONSISTENCY",
+        value_parser = fence_consistency(),
+        default_value = "local-quorum"
+    )]
+    pub scylla_fence_consistency: FenceConsistency,
+    /// User to log in as [default: no login]
+    #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
+    pub scylla_username: Option<String>,
+    /// File with the password of --scylla-username, read again for each new connection; a line break at its end is ignored
+    #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
+    pub scylla_password_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
+    #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
+    pub scylla_ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it; read like the password file
+    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE")]
+    pub scylla_client_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of the certificate in --scylla-client-cert-file
+    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
+    pub scylla_client_key_file: Option<PathBuf>,
+}
+
+/// How `migrate` makes the keyspace.
+#[derive(Args, Debug)]
+pub struct KeyspaceSettings {
+    /// Copies of each page in the datacentre; applies only when the keyspace is created
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub scylla_replication_factor: u8,
+    /// Whether the keyspace uses tablets: true or false; applies only when it is created [default: the server's choice]
+    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
+    pub scylla_tablets: Option<bool>,
+}
+
+/// How long a command waits.
+#[derive(Args, Debug)]
+pub struct WaitSettings {
+    /// How long to wait for the cluster to answer, and for migrate to update its schema
+    #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub schema_wait: Duration,
+}
+
+impl CqlSettings {
+    /// The settings as the store of `serve` takes them.
+    pub fn store(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings {
+            nodes: self.scylla_nodes.clone(),
+            keyspace: self.scylla_keyspace.clone(),
+            datacenter: self.scylla_datacenter.clone(),
+            rack: self.scylla_rack.clone(),
+            fence_consistency: self.scylla_fence_consistency,
+            replication_factor: COPIES,
+            tablets: None,
+            username: self.scylla_username.clone(),
+            password_file: self.scylla_password_file.clone(),
+            ca_file: self.scylla_ca_file.clone(),
+            client_cert_file: self.scylla_client_cert_file.clone(),
+            client_key_file: self.scylla_client_key_file.clone(),
+            schema_wait: SCHEMA_WAIT,
+        }
+    }
+}
+
+fn fence_consistency() -> impl TypedValueParser<Value = FenceConsistency> {
+    let at = [
+        PossibleValue::new("local-quorum").help(
+            "In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move",
+        ),
+        PossibleValue::new("quorum")
+            .help("At a majority of the copies in all datacentres: without it nobody writes, also in a cut"),
+    ];
+    PossibleValuesParser::new(at).map(|name| match name.as_str() {
+        "quorum" => FenceConsistency::Quorum,
+        _ => FenceConsistency::LocalQuorum,
+    })
+}
+
+/// `host:port`, with an IPv6 address in brackets.
+fn node(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let fault = "give host:port, for example db-1.example:9042";
+    let (host, port) = text.rsplit_once(':').ok_or(fault)?;
+    let host_fits = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
+    let port_fits = port.parse::<u16>().is_ok_and(|port| port > 0);
+    if host_fits && port_fits { Ok(text.to_owned()) } else { Err(fault) }
+}
+
+/// A name that needs no quotes in CQL, so that any statement can hold it.
+fn keyspace(text: &str) -> Result<String, &'static str> {
+    let first_fits = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let rest_fits = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first_fits && rest_fits && text.len() <= MAX_KEYSPACE_CHARS {
+        Ok(text.to_owned())
+    } else {
+        Err("give a lower-case letter, then lower-case letters, digits and underscores, 48 characters at most")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse_args;
+
+    fn parse(args: &[&str]) -> clap::error::Result<CqlSettings> {
+        parse_args(args)
+    }
+
+    #[test]
+    fn nodes_are_a_list_of_hosts_with_ports() {
+        let settings = parse(&["--scylla-nodes", "a.example:9042, 192.0.2.1:19042,[2001:db8::1]:9042"]).unwrap();
+        assert_eq!(settings.scylla_nodes, ["a.example:9042", "192.0.2.1:19042", "[2001:db8::1]:9042"]);
+        for wrong in ["", "a.example", "a:", ":9042", "a:0", "a:65536", "2001:db8::1:9042"] {
+            assert!(parse(&["--scylla-nodes", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_keyspace_is_a_name_that_needs_no_quotes() {
+        assert_eq!(parse(&[]).unwrap().scylla_keyspace, "handbill");
+        assert_eq!(parse(&["--scylla-keyspace", "a_2"]).unwrap().scylla_keyspace, "a_2");
+        for wrong in ["", "2a", "A", "a-b", "a.b", "a b", "a\"; drop", &"a".repeat(49)] {
+            assert!(parse(&["--scylla-keyspace", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tablets_are_the_servers_choice_unless_said() {
+        let tablets = |args: &[&str]| parse_args(args).map(|settings: KeyspaceSettings| settings.scylla_tablets).ok();
+        assert_eq!(tablets(&[]), Some(None));
+        assert_eq!(tablets(&["--scylla-tablets", "false"]), Some(Some(false)));
+        assert_eq!(tablets(&["--scylla-tablets", "maybe"]), None);
     }
 }

@@ -111,7 +111,7 @@ fn every_time_limit_of_a_connection_fits_into_the_next() {
 
 #[test]
 fn every_time_limit_of_the_service_fits_into_the_next() {
-    let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
+    let redis_call = setting("src/config/limits.rs", "HANDBILL_REDIS_TIMEOUT");
     let longest_redis_call = Duration::from_secs(2);
     let purge = limit(PURGES, "WRITE_AND_PURGE");
     let waits_before = |path, name| limit(path, name) + store();
@@ -184,7 +184,7 @@ fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
         (
             "the wait is made of such pauses",
             limit(CQL, "RETRY_INTERVAL"),
-            setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"),
+            setting("src/config/store.rs", "HANDBILL_SCHEMA_WAIT"),
         ),
         ("a holder with a few lost answers keeps the lock", heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lock),
         ("a waiting process can take over from one that died", lock, max_wait),
@@ -193,7 +193,7 @@ fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
         ("`failover` waits until what was sent within a lease is done", late_writes, lease),
         (
             "connecting goes on after its first caller has given up",
-            setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT"),
+            setting("src/config/limits.rs", "HANDBILL_REDIS_TIMEOUT"),
             connecting,
         ),
     ]);
@@ -249,7 +249,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ),
         (
             "the Job starts `migrate` again after it has given up",
-            setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"),
+            setting("src/config/store.rs", "HANDBILL_SCHEMA_WAIT"),
             foreign(CHART, "activeDeadlineSeconds: "),
         ),
         (

@@ -1,0 +1,146 @@
+//! Settings of the commands on the store itself.
+
+use std::num::NonZero;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{
+    CqlSettings, EmbeddedSettings, KeyspaceSettings, LogSettings, OperatorAccess, StoreKind, StoreSettings,
+    WaitSettings,
+};
+
+/// The settings of the cluster, and of the log.
+#[derive(Args, Debug)]
+pub struct ClusterSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    pub store: StoreSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    cql: CqlSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    wait: WaitSettings,
+    #[command(flatten, next_help_heading = "Logs")]
+    pub logs: LogSettings,
+}
+
+impl ClusterSettings {
+    /// The cluster, and how long the command waits for it.
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
+    }
+}
+
+/// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.
+#[derive(Args, Debug)]
+pub struct OperatedSettings {
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub access: OperatorAccess,
+}
+
+/// The settings of `migrate`.
+#[derive(Args, Debug)]
+pub struct MigrateSettings {
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    keyspace: KeyspaceSettings,
+}
+
+impl MigrateSettings {
+    /// The cluster, and the keyspace that is made in it.
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        let KeyspaceSettings { scylla_replication_factor, scylla_tablets } = self.keyspace;
+        handbill_store_cql::CqlSettings {
+            replication_factor: scylla_replication_factor,
+            tablets: scylla_tablets,
+            ..self.cluster.cql()
+        }
+    }
+}
+
+/// The settings of `export`, `import` and `backup`.
+#[derive(Args, Debug)]
+pub struct MovingSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    pub store: StoreSettings,
+    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
+    pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    cql: CqlSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    wait: WaitSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub access: OperatorAccess,
+}
+
+impl MovingSettings {
+    /// The cluster, and how long the command waits for it.
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
+    }
+}
+
+/// The settings that `failover` uses.
+#[derive(Args, Debug)]
+pub struct FailoverSettings {
+    #[command(flatten, next_help_heading = "Failover")]
+    pub options: FailoverOptions,
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+}
+
+/// The options of `failover` itself.
+#[derive(Args, Clone, Debug)]
+pub struct FailoverOptions {
+    /// Datacentre whose replicas write from then on
+    #[arg(long, value_name = "DATACENTER")]
+    pub to: String,
+    /// Move although the other datacentre is lost. Edits, pages and deletions that only it has are lost, also those that were
+    /// acknowledged in the last moments; asks whether the replicas there are stopped
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask, because no replica of the other datacentre runs
+    #[arg(long, requires = "force")]
+    pub yes: bool,
+    /// Do not read every page from all copies while nobody writes. Writes that the new side has missed stay missing until a
+    /// repair
+    #[arg(long)]
+    pub skip_copy: bool,
+}
+
+/// The settings that `sweep` uses.
+#[derive(Args, Debug)]
+pub struct SweepSettings {
+    #[command(flatten, next_help_heading = "Sweep")]
+    pub options: SweepOptions,
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+}
+
+/// The options of `sweep` itself.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct SweepOptions {
+    /// Only count the texts that would be deleted
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Keep texts younger than this; it must be far above the difference of the replicas' clocks
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = min_age)]
+    pub min_age: Duration,
+    /// Keys read in a second, which bounds the load on the cluster
+    #[arg(long, value_name = "KEYS", default_value = "2000")]
+    pub rows_per_second: NonZero<u32>,
+}
+
+/// Shortest `--min-age`: far longer than a write takes.
+const SHORTEST_AGE: Duration = Duration::from_mins(10);
+
+fn min_age(text: &str) -> Result<Duration, String> {
+    let age = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if age < SHORTEST_AGE {
+        Err("give at least 10m: a younger text may belong to a write under way".to_owned())
+    } else {
+        Ok(age)
+    }
+}
