@@ -14,7 +14,7 @@ use crate::api::types::ToolErrorBody;
 /// A message that is answered with a JSON-RPC error. The error never repeats what the client sent, which may hold an
 /// edit key.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ProtocolRefusal {
     status: StatusCode,
     id: Option<RequestId>,
     error: ErrorData,
@@ -22,7 +22,7 @@ pub(super) struct Refusal {
     retry_after: Option<u64>,
 }
 
-impl Refusal {
+impl ProtocolRefusal {
     /// An answer with this HTTP status.
     pub(super) fn new(status: StatusCode, error: ErrorData) -> Self {
         Self { status, id: None, error, retry_after: None }
@@ -53,7 +53,7 @@ impl Refusal {
 }
 
 /// A refusal for a reason that REST has too. The code and status of REST are in the `data`.
-impl From<ApiError> for Refusal {
+impl From<ApiError> for ProtocolRefusal {
     fn from(error: ApiError) -> Self {
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let data = json!({"error": error.code.as_str(), "status": status.as_u16()});
@@ -64,7 +64,7 @@ impl From<ApiError> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ProtocolRefusal {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(JsonRpcError::new(self.id, self.error))).into_response();
         if let Some(seconds) = self.retry_after {
@@ -76,7 +76,7 @@ impl IntoResponse for Refusal {
 
 /// The body of an answer to a request that did not get as far as its message.
 pub(crate) fn error_body(error: ApiError) -> JsonRpcError {
-    let Refusal { id, error, .. } = error.into();
+    let ProtocolRefusal { id, error, .. } = error.into();
     JsonRpcError::new(id, error)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn tool_error(error: &ApiError) -> String {
 }
 
 /// The answer to every HTTP method but `POST`.
-pub(super) fn method_not_allowed() -> Refusal {
+pub(super) fn method_not_allowed() -> ProtocolRefusal {
     let message = "This address accepts only `POST`: it has no stream to read and no session to end. Send one JSON-RPC message in each `POST`.";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, ErrorData::invalid_request(message, None))
+    ProtocolRefusal::new(StatusCode::METHOD_NOT_ALLOWED, ErrorData::invalid_request(message, None))
 }

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::error::Refusal;
+use super::error::ProtocolRefusal;
 use super::message::Message;
 use super::revision::{self, Revision};
 use super::tool_calls::Mcp;
@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// Checks a message and its head, and answers it unless it calls a tool.
-    fn check(&self, head: &Parts, mut message: Message) -> Result<Step, Refusal> {
+    fn check(&self, head: &Parts, mut message: Message) -> Result<Step, ProtocolRefusal> {
         if head.uri.query().is_some_and(query_holds_key) {
             return Err(ApiError::key_in_address().into());
         }
@@ -147,11 +147,11 @@ impl Server {
         }
         if !accepts_json(&head.headers) {
             let advice = "Answers are JSON. Send `Accept: application/json, text/event-stream`.";
-            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, ErrorData::invalid_request(advice, None)));
+            return Err(ProtocolRefusal::new(StatusCode::NOT_ACCEPTABLE, ErrorData::invalid_request(advice, None)));
         }
         let Some(method) = message.method.take() else {
             let advice = "This server sends no requests, so it accepts no answers. Send a request or a notification.";
-            return Err(Refusal::invalid_request(advice));
+            return Err(ProtocolRefusal::invalid_request(advice));
         };
         if let Some((id, params)) = opening {
             let mut result = self.config.clone();
@@ -164,33 +164,35 @@ impl Server {
             return Ok(Step::Done(StatusCode::ACCEPTED.into_response()));
         };
         match method.as_str() {
-            "initialize" if !revision.is_modern => Err(Refusal::invalid_params(
+            "initialize" if !revision.is_modern => Err(ProtocolRefusal::invalid_params(
                 "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
             )),
             "ping" if !revision.is_modern => Ok(Step::Done(respond(&id, &JsonObject::new()))),
             "server/discover" => Ok(Step::Done(respond(&id, &self.discovery))),
             "tools/call" => Ok(Step::Call(Call { id, revision, params: message.params, meta: message.meta })),
             "tools/list" => self.list_tools(&id, revision, &message.params).map(Step::Done),
-            _ => Err(Refusal::unknown_method(revision.is_modern)),
+            _ => Err(ProtocolRefusal::unknown_method(revision.is_modern)),
         }
     }
 
-    fn list_tools(&self, id: &RequestId, revision: Revision, params: &JsonObject) -> Result<Response, Refusal> {
+    fn list_tools(&self, id: &RequestId, revision: Revision, params: &JsonObject) -> Result<Response, ProtocolRefusal> {
         if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
-            return Err(Refusal::invalid_params(
+            return Err(ProtocolRefusal::invalid_params(
                 "The list of tools is one page, without a cursor. Leave out `cursor`.",
             ));
         }
         Ok(respond(id, if revision.is_modern { &self.tools } else { &self.handshake_tools }))
     }
 
-    fn call_tool(self: &Arc<Self>, head: &Parts, call: Call) -> Result<Answer, Refusal> {
+    fn call_tool(self: &Arc<Self>, head: &Parts, call: Call) -> Result<Answer, ProtocolRefusal> {
         let Call { id, revision, params, meta } = call;
         let CallToolRequestParams { name, arguments, .. } = call_parameters(params)?;
         let Some(tool) = ToolName::parse(&name) else {
             self.count("_OTHER", "unknown_tool");
             let names = ToolName::ALL.map(ToolName::as_str).join(", ");
-            return Err(Refusal::invalid_params(format!("There is no tool with this name. The tools are {names}.")));
+            return Err(ProtocolRefusal::invalid_params(format!(
+                "There is no tool with this name. The tools are {names}."
+            )));
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
         let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
@@ -252,10 +254,10 @@ fn panicked() -> ApiError {
 }
 
 /// The parameters of a call of a tool.
-fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, Refusal> {
+fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, ProtocolRefusal> {
     let message =
         "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.";
-    serde_json::from_value(Value::Object(params)).map_err(|_| Refusal::invalid_params(message))
+    serde_json::from_value(Value::Object(params)).map_err(|_| ProtocolRefusal::invalid_params(message))
 }
 
 /// The `id` and parameters of an `initialize` that can be answered. Any other `initialize` is checked like every

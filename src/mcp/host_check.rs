@@ -7,7 +7,7 @@ use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use rmcp::ErrorData;
 
-use super::error::Refusal;
+use super::error::ProtocolRefusal;
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::origin::Origin;
 
@@ -79,7 +79,7 @@ impl HostCheck {
     }
 }
 
-impl From<HostCheckError> for Refusal {
+impl From<HostCheckError> for ProtocolRefusal {
     fn from(error: HostCheckError) -> Self {
         let (status, message) = error.answer();
         Self::new(status, ErrorData::invalid_request(message, None))

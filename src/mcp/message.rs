@@ -5,7 +5,7 @@ use rmcp::ErrorData;
 use rmcp::model::{JsonObject, RequestId, RequestMetaObject};
 use serde_json::{Map, Value};
 
-use super::error::Refusal;
+use super::error::ProtocolRefusal;
 use crate::api::request::body::why_not_json;
 use crate::api::request::json::{self, Kept};
 
@@ -33,7 +33,7 @@ pub(super) struct Message {
 impl Message {
     /// Parses the body of a request. `of_meta` are the members of `_meta` that are read. A refusal names the message's `id`
     /// if that could be read.
-    pub(super) fn parse(bytes: &[u8], of_meta: &[&str]) -> Result<Self, Refusal> {
+    pub(super) fn parse(bytes: &[u8], of_meta: &[&str]) -> Result<Self, ProtocolRefusal> {
         let kept = |is_read| if is_read { Kept::All } else { Kept::Nothing };
         let of_meta = |name: &str| kept(of_meta.contains(&name));
         let of_params = |name: &str| match name {
@@ -48,23 +48,27 @@ impl Message {
         };
         let json::Read { value, is_unique } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
             let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
-            Refusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
+            ProtocolRefusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
         })?;
         let mut members = match value {
             Value::Object(members) => members,
             Value::Array(_) => {
                 let message = "Batches are not accepted. Send each message in a request of its own.";
-                return Err(Refusal::invalid_request(message));
+                return Err(ProtocolRefusal::invalid_request(message));
             }
-            _ => return Err(Refusal::invalid_request("The body is not a JSON-RPC message. Send one JSON object.")),
+            _ => {
+                return Err(ProtocolRefusal::invalid_request(
+                    "The body is not a JSON-RPC message. Send one JSON object.",
+                ));
+            }
         };
         let id = parse_id(members.remove("id"))?;
         Self::from_members(id.clone(), members, is_unique).map_err(|refusal| refusal.to(id))
     }
 
-    fn from_members(id: Option<RequestId>, mut members: JsonObject, is_unique: bool) -> Result<Self, Refusal> {
+    fn from_members(id: Option<RequestId>, mut members: JsonObject, is_unique: bool) -> Result<Self, ProtocolRefusal> {
         if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err(Refusal::invalid_request("The member `jsonrpc` is not \"2.0\". Send exactly that."));
+            return Err(ProtocolRefusal::invalid_request("The member `jsonrpc` is not \"2.0\". Send exactly that."));
         }
         let is_answer = members.contains_key("result") || members.contains_key("error");
         let method = match members.remove("method") {
@@ -72,7 +76,7 @@ impl Message {
             None if is_answer => None,
             _ => {
                 let message = "The member `method` is missing or not a string. Send the name of a method.";
-                return Err(Refusal::invalid_request(message));
+                return Err(ProtocolRefusal::invalid_request(message));
             }
         };
         let mut params = match members.remove("params") {
@@ -80,18 +84,20 @@ impl Message {
             None => Map::new(),
             Some(_) => {
                 let message = "The member `params` is not an object. Send the parameters by name.";
-                return Err(Refusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None)));
+                return Err(ProtocolRefusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None)));
             }
         };
         // If two members had the same name, only the last would count, so a mistaken call would do something else
         // than it says.
         if !is_unique {
-            return Err(Refusal::invalid_request("The message has the same member twice. Send each once."));
+            return Err(ProtocolRefusal::invalid_request("The message has the same member twice. Send each once."));
         }
         let meta = match params.remove("_meta") {
             Some(Value::Object(meta)) => meta.into(),
             None | Some(Value::Null) => RequestMetaObject::default(),
-            Some(_) => return Err(Refusal::invalid_request("The parameter `_meta` is not an object. Send one.")),
+            Some(_) => {
+                return Err(ProtocolRefusal::invalid_request("The parameter `_meta` is not an object. Send one."));
+            }
         };
         Ok(Self { id, method, params, meta })
     }
@@ -99,15 +105,15 @@ impl Message {
 
 /// The `id` comes back in the answer exactly as it was sent, so only values that can be sent back unchanged are
 /// accepted.
-fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, Refusal> {
+fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, ProtocolRefusal> {
     let id = match id {
         None => return Ok(None),
         Some(Value::String(id)) if id.len() > MAX_ID_BYTES => {
-            return Err(Refusal::invalid_request("The `id` has more than 256 bytes. Send a shorter one."));
+            return Err(ProtocolRefusal::invalid_request("The `id` has more than 256 bytes. Send a shorter one."));
         }
         Some(Value::String(id)) => Some(RequestId::String(id.into())),
         Some(id) => id.as_i64().map(RequestId::Number),
     };
     let message = "The `id` is neither a string nor an integer of 64 bits. Send one that is.";
-    id.map(Some).ok_or_else(|| Refusal::invalid_request(message))
+    id.map(Some).ok_or_else(|| ProtocolRefusal::invalid_request(message))
 }

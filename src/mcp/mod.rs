@@ -32,7 +32,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 pub(crate) use self::error::error_body;
-use self::error::{Refusal, method_not_allowed};
+use self::error::{ProtocolRefusal, method_not_allowed};
 use self::handler::Server;
 pub use self::host_check::HostCheck;
 use self::host_check::HostCheckError;
@@ -62,7 +62,7 @@ impl Tools {
     /// The answer to a request for the tools. A request for another host or from another origin is refused first.
     pub fn answer(&self, head: Parts, body: Body) -> Answer {
         if let Err(error) = self.allowed.verify(&head.uri, &head.headers) {
-            let mut refusal = Refusal::from(error).into_response();
+            let mut refusal = ProtocolRefusal::from(error).into_response();
             refusal.extensions_mut().insert(error);
             return now(refusal);
         }

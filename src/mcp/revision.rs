@@ -13,7 +13,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, InitializeRequestParams, JsonObject, ProtocolVersion, RequestMetaObject};
 use serde_json::{Value, json};
 
-use super::error::Refusal;
+use super::error::ProtocolRefusal;
 use super::message::Message;
 use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
 use handbill_core::domain::edit_key::PREFIX;
@@ -48,7 +48,7 @@ pub(super) fn supported() -> Vec<ProtocolVersion> {
 }
 
 /// Refuses a header that names an unsupported revision. If `_meta` names one too, [`agree`] compares both first.
-pub(super) fn check_version_header(headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
+pub(super) fn check_version_header(headers: &HeaderMap, message: &Message) -> Result<(), ProtocolRefusal> {
     let Some(requested) = headers.get(VERSION_HEADER) else { return Ok(()) };
     let requested = String::from_utf8_lossy(requested.as_bytes());
     let is_compared_later = message.id.is_some() && message.meta.protocol_version().is_some();
@@ -62,12 +62,12 @@ pub(super) fn check_version_header(headers: &HeaderMap, message: &Message) -> Re
 pub(super) fn agree_in_handshake(
     headers: &HeaderMap,
     params: &InitializeRequestParams,
-) -> Result<ProtocolVersion, Refusal> {
+) -> Result<ProtocolVersion, ProtocolRefusal> {
     let requested = &params.protocol_version;
     let header = headers.get(VERSION_HEADER);
     if header.is_some_and(|header| header.as_bytes() != requested.as_str().as_bytes()) {
         let message = "The header `MCP-Protocol-Version` contradicts `protocolVersion` in the `params`. Send the same revision in both, or leave out the header.";
-        return Err(Refusal::invalid_request(message));
+        return Err(ProtocolRefusal::invalid_request(message));
     }
     if header.is_some() && is_modern(requested.as_str()) && headers.contains_key(METHOD_HEADER) {
         check_method_header(headers, "initialize")?;
@@ -77,7 +77,7 @@ pub(super) fn agree_in_handshake(
 }
 
 /// The revision of `message`, which calls `method`. A notification only has headers that can be wrong.
-pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Result<Revision, Refusal> {
+pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Result<Revision, ProtocolRefusal> {
     let header = headers.get(VERSION_HEADER).and_then(|header| header.to_str().ok());
     let has_modern_header = header.is_some_and(is_modern);
     if has_modern_header {
@@ -115,13 +115,13 @@ fn is_modern(version: &str) -> bool {
     version >= MODERN.as_str()
 }
 
-fn check_method_header(headers: &HeaderMap, method: &str) -> Result<(), Refusal> {
+fn check_method_header(headers: &HeaderMap, method: &str) -> Result<(), ProtocolRefusal> {
     let message = "The header `Mcp-Method` is missing, there twice, or contradicts the message. Send the message's `method` in it.";
     if sole(headers, &METHOD_HEADER) == Some(method) { Ok(()) } else { Err(mismatch(message)) }
 }
 
 /// Checks the header for methods whose parameters name what they are about.
-fn check_name_header(headers: &HeaderMap, method: &str, params: &JsonObject) -> Result<(), Refusal> {
+fn check_name_header(headers: &HeaderMap, method: &str, params: &JsonObject) -> Result<(), ProtocolRefusal> {
     let parameter = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",
@@ -149,20 +149,23 @@ fn decode(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-fn mismatch(message: &'static str) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, ErrorData::header_mismatch(message, None))
+fn mismatch(message: &'static str) -> ProtocolRefusal {
+    ProtocolRefusal::new(StatusCode::BAD_REQUEST, ErrorData::header_mismatch(message, None))
 }
 
-fn missing_meta(meta: &RequestMetaObject) -> Refusal {
+fn missing_meta(meta: &RequestMetaObject) -> ProtocolRefusal {
     let missing = meta.missing_required_keys(&MODERN).join(", ");
     let message = format!("Members of `_meta` are missing or of the wrong type. Send {missing}.");
-    Refusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None))
+    ProtocolRefusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None))
 }
 
 /// Repeats the requested revision only if it is too short to hold a secret.
-fn unsupported(requested: &str) -> Refusal {
+fn unsupported(requested: &str) -> ProtocolRefusal {
     let is_short = requested.len() <= MAX_REPEATED_BYTES && !requested.contains(PREFIX);
     let message = format!("The revision is not supported. Send one of {}.", MCP_PROTOCOL_VERSIONS.join(", "));
     let data = json!({"requested": if is_short { requested } else { "" }, "supported": MCP_PROTOCOL_VERSIONS});
-    Refusal::new(StatusCode::BAD_REQUEST, ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, message, Some(data)))
+    ProtocolRefusal::new(
+        StatusCode::BAD_REQUEST,
+        ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, message, Some(data)),
+    )
 }

@@ -9,7 +9,7 @@ use redb::StorageBackend;
 
 use super::error::OpenError;
 use super::folders::{self, FILE_MODE, FileSystem, Folders};
-use super::ledger_file::Ledger;
+use super::ledger_file::DiskLedger;
 use super::page_file::PageFile;
 use super::remains::remains;
 use super::reserve;
@@ -96,7 +96,7 @@ impl Storage for DataDir {
     }
 
     fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
-        Ok(Some(Box::new(Ledger::open(&self.directory)?)))
+        Ok(Some(Box::new(DiskLedger::open(&self.directory)?)))
     }
 }
 

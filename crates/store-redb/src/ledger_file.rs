@@ -17,7 +17,7 @@ pub const LEDGER_FILE: &str = "handbill.ledger";
 const UNFINISHED_FILE: &str = "handbill.ledger.new";
 
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct DiskLedger {
     directory: PathBuf,
     file: File,
     /// The length of the whole lines, in bytes. Bytes after it come from an append that failed. 0 until the first line is
@@ -25,7 +25,7 @@ pub(super) struct Ledger {
     len: u64,
 }
 
-impl Ledger {
+impl DiskLedger {
     /// Opens the ledger in `directory`. An unfinished last line does not count, and the next append replaces it.
     ///
     /// [`io::ErrorKind::InvalidData`] if there is another file under the ledger's name.
@@ -86,7 +86,7 @@ impl Ledger {
     }
 }
 
-impl LedgerFile for Ledger {
+impl LedgerFile for DiskLedger {
     fn is_new(&self) -> bool {
         self.len == 0
     }
@@ -119,14 +119,14 @@ mod tests {
     fn a_ledger_grows_by_whole_lines_and_drops_an_unfinished_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LEDGER_FILE);
-        let mut ledger = Ledger::open(directory.path()).unwrap();
+        let mut ledger = DiskLedger::open(directory.path()).unwrap();
         assert!(ledger.is_new());
         ledger.append(b"first\n").unwrap();
         drop(ledger);
         let whole = fs::read(&path).unwrap();
         for torn in ["", "s", "second"] {
             fs::write(&path, [&whole, torn.as_bytes()].concat()).unwrap();
-            let mut ledger = Ledger::open(directory.path()).unwrap();
+            let mut ledger = DiskLedger::open(directory.path()).unwrap();
             assert!(!ledger.is_new());
             ledger.append(b"third\n").unwrap();
             assert_eq!(fs::read(&path).unwrap(), [&whole[..], b"third\n"].concat());
@@ -137,15 +137,15 @@ mod tests {
     fn an_unfinished_first_line_is_begun_again_and_a_file_of_somebody_else_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LEDGER_FILE);
-        Ledger::open(directory.path()).unwrap().append(b"").unwrap();
+        DiskLedger::open(directory.path()).unwrap().append(b"").unwrap();
         let header = fs::read(&path).unwrap();
         for end in 0..header.len() {
             fs::write(&path, &header[..end]).unwrap();
-            assert!(Ledger::open(directory.path()).unwrap().is_new(), "{end}");
+            assert!(DiskLedger::open(directory.path()).unwrap().is_new(), "{end}");
         }
         for foreign in ["a", "a list of mine\n", "{\"sum\":\"00\",\"header\":{}}\n"] {
             fs::write(&path, foreign).unwrap();
-            let error = Ledger::open(directory.path()).unwrap_err();
+            let error = DiskLedger::open(directory.path()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{foreign}");
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }

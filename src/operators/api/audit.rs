@@ -6,19 +6,23 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 
-use super::refusal::Refusal;
+use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
 use super::types::AuditLine;
 use handbill_core::ports::audit_log::MAX_ENTRIES;
 
 /// `GET /audit?after=NUMBER`: the entries after that number as lines of JSON, oldest first. An empty answer means the
 /// end.
-pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
-    let after = after(query.as_deref()).ok_or_else(|| Refusal::invalid("The query is `after=NUMBER`, or nothing."))?;
-    let entries = api.operators.audit(after, MAX_ENTRIES).await.map_err(|error| Refusal::from(&error))?;
+pub(super) async fn list(
+    State(api): State<Arc<OperatorsApi>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, OperatorsRefusal> {
+    let after =
+        after(query.as_deref()).ok_or_else(|| OperatorsRefusal::invalid("The query is `after=NUMBER`, or nothing."))?;
+    let entries = api.operators.audit(after, MAX_ENTRIES).await.map_err(|error| OperatorsRefusal::from(&error))?;
     let mut lines = String::new();
     for entry in entries {
-        let line = serde_json::to_string(&AuditLine::from(entry)).map_err(|_| Refusal::internal())?;
+        let line = serde_json::to_string(&AuditLine::from(entry)).map_err(|_| OperatorsRefusal::internal())?;
         lines.push_str(&line);
         lines.push('\n');
     }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::refusal::{Refusal, parse};
+use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
 use super::types::{CreatesBody, CreatesChange};
 use handbill_core::domain::audit::AuditAction;
@@ -15,23 +15,26 @@ use handbill_core::domain::takedown::operator_name;
 use handbill_core::service::ServiceError;
 
 /// `GET /creates`.
-pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, Refusal> {
-    let creates = api.switch.load().await.map_err(|error| Refusal::from(&ServiceError::from(error)))?;
+pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, OperatorsRefusal> {
+    let creates = api.switch.load().await.map_err(|error| OperatorsRefusal::from(&ServiceError::from(error)))?;
     Ok(Json(creates.into()))
 }
 
 /// `PATCH /creates`. A field that is left out stays as it is.
-pub(super) async fn change(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<CreatesBody>, Refusal> {
+pub(super) async fn change(
+    State(api): State<Arc<OperatorsApi>>,
+    body: Bytes,
+) -> Result<Json<CreatesBody>, OperatorsRefusal> {
     let change: CreatesChange = parse(&body)?;
     let by = operator_name(&change.by)
-        .map_err(|error| Refusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
     let changed = apply(&api, &change, by).await;
     api.count("creates", if changed.is_ok() { "done" } else { "failed" });
     changed.map(|creates| Json(creates.into()))
 }
 
-async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, Refusal> {
-    let failed = |error| Refusal::from(&ServiceError::from(error));
+async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, OperatorsRefusal> {
+    let failed = |error| OperatorsRefusal::from(&ServiceError::from(error));
     let before = api.switch.load().await.map_err(failed)?;
     let creates = Creates {
         paused: change.paused.unwrap_or(before.paused),
@@ -39,11 +42,11 @@ async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result
     };
     if !creates.is_valid() {
         let advice = format!("The field `hourly_budget` is between 1 and {MAX_HOURLY_BUDGET}, or null for any number.");
-        return Err(Refusal::invalid(advice));
+        return Err(OperatorsRefusal::invalid(advice));
     }
     // The audit comes first: a change that nobody can account for must not happen.
     let action = AuditAction::Creates { paused: creates.paused, hourly_budget: creates.hourly_budget };
-    api.operators.record(by.clone(), action).await.map_err(|error| Refusal::from(&error))?;
+    api.operators.record(by.clone(), action).await.map_err(|error| OperatorsRefusal::from(&error))?;
     api.switch.save(creates).await.map_err(failed)?;
     api.policy.set_creates(creates);
     tracing::info!(paused = creates.paused, hourly_budget = creates.hourly_budget, by, "an operator changed creates");

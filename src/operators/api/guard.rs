@@ -15,7 +15,7 @@ use thiserror::Error;
 use tracing::field::display;
 use zeroize::Zeroizing;
 
-use super::refusal::Refusal;
+use super::refusal::OperatorsRefusal;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::client::{Peer, private_network};
 use handbill_core::log_throttle::LogThrottle;
@@ -79,7 +79,7 @@ impl Guard {
         Self { file, metrics, clock, throttle: LogThrottle::new(WARNING_PAUSE) }
     }
 
-    fn refuse(&self, request: &Request) -> Refusal {
+    fn refuse(&self, request: &Request) -> OperatorsRefusal {
         self.metrics.operator_tokens_refused.inc();
         if self.throttle.allow(self.clock.monotonic()) {
             // A person's address must not be logged.
@@ -91,20 +91,24 @@ impl Guard {
                  --admin-listen"
             );
         }
-        Refusal::unauthorized()
+        OperatorsRefusal::unauthorized()
     }
 }
 
 /// Passes `request` on if it has the token.
-pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Result<Response, Refusal> {
+pub(super) async fn check(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, OperatorsRefusal> {
     let file = guard.file.clone();
-    let expected = tokio::task::spawn_blocking(move || file.read()).await.map_err(|_| Refusal::internal())?;
+    let expected = tokio::task::spawn_blocking(move || file.read()).await.map_err(|_| OperatorsRefusal::internal())?;
     let expected = expected.map_err(|error| {
         tracing::error!(%error, "the operators' token cannot be read");
-        Refusal::forbidden("The token file cannot be used; the log says why.")
+        OperatorsRefusal::forbidden("The token file cannot be used; the log says why.")
     })?;
     let Some(expected) = expected else {
-        return Err(Refusal::forbidden(
+        return Err(OperatorsRefusal::forbidden(
             "Operators' routes are closed, because no token is set. Start Handbill with --admin-token-file FILE, and send that file's token as `Authorization: Bearer TOKEN`.",
         ));
     };

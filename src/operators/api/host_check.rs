@@ -12,7 +12,7 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::HOST;
 
-use super::refusal::Refusal;
+use super::refusal::OperatorsRefusal;
 use handbill_core::domain::authority::Authority;
 
 /// Routes that tell a website nothing. Probes may call them by any name.
@@ -23,13 +23,17 @@ pub fn for_hosts(routes: Router, hosts: Vec<Authority>) -> Router {
     routes.layer(from_fn_with_state(Arc::<[_]>::from(hosts), check))
 }
 
-async fn check(State(hosts): State<Arc<[Authority]>>, request: Request, next: Next) -> Result<Response, Refusal> {
+async fn check(
+    State(hosts): State<Arc<[Authority]>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, OperatorsRefusal> {
     // Only HTTP/1.0 may leave out the host, and no browser speaks it.
     let is_ours = request.headers().get(HOST).is_none_or(|host| admits(&hosts, host));
     if is_ours || PROBES.contains(&request.uri().path()) {
         return Ok(next.run(request).await);
     }
-    Err(Refusal::forbidden(
+    Err(OperatorsRefusal::forbidden(
         "The operators' listener does not know the host in the header `Host`. Call it by its address or as `localhost`; --admin-hosts adds names.",
     ))
 }

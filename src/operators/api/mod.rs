@@ -29,7 +29,7 @@ use tokio::runtime::Handle;
 
 pub use self::guard::{Guard, TokenError, TokenFile};
 pub use self::host_check::for_hosts;
-use self::refusal::Refusal;
+use self::refusal::OperatorsRefusal;
 pub use self::state::OperatorsApi;
 
 /// Size limit of a request's body, in bytes: a thousand slugs fit many times.
@@ -59,6 +59,10 @@ pub fn routes(api: OperatorsApi) -> Router {
 }
 
 /// Answers `request` in another runtime than the listener's.
-async fn run_elsewhere(State(runtime): State<Handle>, request: Request, next: Next) -> Result<Response, Refusal> {
-    runtime.spawn(next.run(request)).await.map_err(|_| Refusal::internal())
+async fn run_elsewhere(
+    State(runtime): State<Handle>,
+    request: Request,
+    next: Next,
+) -> Result<Response, OperatorsRefusal> {
+    runtime.spawn(next.run(request)).await.map_err(|_| OperatorsRefusal::internal())
 }

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
-use super::refusal::{Refusal, parse};
+use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
 use super::types::{
     Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
@@ -31,13 +31,13 @@ const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions co
 pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
-) -> Result<Json<TakedownAnswer>, Refusal> {
+) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     let request: TakedownRequest = parse(&body)?;
     if request.slugs.len() > MAX_SLUGS {
-        return Err(Refusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
+        return Err(OperatorsRefusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
     }
     let takedown = Takedown::new(request.reason, &request.by)
-        .map_err(|error| Refusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
     let (api, takedown) = (&api, &takedown);
     let results = stream::iter(request.slugs)
         .map(|text| async move { take_one_down(api, text, takedown, request.dry_run).await })
@@ -103,11 +103,11 @@ fn log_takedown(slug: &Slug, takedown: &Takedown) {
 pub(super) async fn inspect(
     State(api): State<Arc<OperatorsApi>>,
     Path(text): Path<String>,
-) -> Result<Json<Inspection>, Refusal> {
-    let slug = slug_in(&text).ok_or_else(|| Refusal::invalid("Give a slug, or the address of a page."))?;
+) -> Result<Json<Inspection>, OperatorsRefusal> {
+    let slug = slug_in(&text).ok_or_else(|| OperatorsRefusal::invalid("Give a slug, or the address of a page."))?;
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
-    Ok(Json(match found.map_err(|error| Refusal::from(&error))? {
+    Ok(Json(match found.map_err(|error| OperatorsRefusal::from(&error))? {
         Lookup::Active(page) => aside(page, Inspection::of_page).await,
         Lookup::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
         Lookup::Absent => Inspection::absent(&slug),

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
-use super::refusal::Refusal;
+use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
 use handbill_core::domain::archive::{Entry, entry_line};
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
@@ -29,8 +29,12 @@ pub struct BatchEnd {
 }
 
 /// `GET /records`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
-pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
-    let misused = || Refusal::invalid("The query is `after=CURSOR` with the `next` of another answer, or nothing.");
+pub(super) async fn list(
+    State(api): State<Arc<OperatorsApi>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, OperatorsRefusal> {
+    let misused =
+        || OperatorsRefusal::invalid("The query is `after=CURSOR` with the `next` of another answer, or nothing.");
     let after = match query.as_deref().unwrap_or_default() {
         "" => None,
         query => Some(query.strip_prefix("after=").and_then(ScanCursor::from_hex).ok_or_else(misused)?),
@@ -38,7 +42,7 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
     if after.is_none() {
         tracing::info!("an operator reads all records");
     }
-    let refused = |error: StoreError| Refusal::from(&ServiceError::Store(error));
+    let refused = |error: StoreError| OperatorsRefusal::from(&ServiceError::Store(error));
     let ScanBatch { records, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;
     let expected_records = api.records.estimated_records().await.map_err(refused)?;
     let (mut lines, mut unreadable) = (String::new(), Vec::new());
@@ -54,7 +58,7 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
     }
     let next = next.map(|next| next.to_hex());
     let end = serde_json::to_string(&BatchEnd { next, unreadable, expected_records });
-    lines.push_str(&end.map_err(|_| Refusal::internal())?);
+    lines.push_str(&end.map_err(|_| OperatorsRefusal::internal())?);
     lines.push('\n');
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
 }

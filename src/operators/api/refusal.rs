@@ -12,12 +12,12 @@ use handbill_core::service::ServiceError;
 
 /// Why an operator's request was not done.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct OperatorsRefusal {
     status: StatusCode,
     body: ErrorBody,
 }
 
-impl Refusal {
+impl OperatorsRefusal {
     fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
         Self { status, body: ErrorBody { error: code.to_owned(), message: message.into() } }
     }
@@ -44,7 +44,7 @@ impl Refusal {
     }
 }
 
-impl From<&ServiceError> for Refusal {
+impl From<&ServiceError> for OperatorsRefusal {
     fn from(failure: &ServiceError) -> Self {
         error::log(failure);
         let error = ApiError::from(failure);
@@ -53,7 +53,7 @@ impl From<&ServiceError> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OperatorsRefusal {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
@@ -64,11 +64,12 @@ impl IntoResponse for Refusal {
 }
 
 /// The value of a JSON body, whatever its content type.
-pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| Refusal::invalid(format!("The body is not as expected: {error}.")))
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, OperatorsRefusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| OperatorsRefusal::invalid(format!("The body is not as expected: {error}.")))
 }
 
 /// The answer to a method that the route does not take. Axum adds `Allow`.
-pub(super) async fn method_not_allowed() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The header `Allow` lists the methods.")
+pub(super) async fn method_not_allowed() -> OperatorsRefusal {
+    OperatorsRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The header `Allow` lists the methods.")
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::refusal::{Refusal, parse};
+use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
 use super::types::{FoundPage, ScanAnswer, ScanRequest};
 use crate::operators::criteria::Criteria;
@@ -15,13 +15,16 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::ScanCursor;
 
 /// `POST /scan`: the pages of one batch that meet the criteria, and where the next batch begins.
-pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<ScanAnswer>, Refusal> {
+pub(super) async fn scan(
+    State(api): State<Arc<OperatorsApi>>,
+    body: Bytes,
+) -> Result<Json<ScanAnswer>, OperatorsRefusal> {
     let request: ScanRequest = parse(&body)?;
     let after = request.cursor.as_deref().map(cursor).transpose()?;
     let criteria = criteria(&request)?;
     let scanned = api.operators.scan(move |page| criteria.are_met_by(page), after).await;
     api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
-    let scanned = scanned.map_err(|error| Refusal::from(&error))?;
+    let scanned = scanned.map_err(|error| OperatorsRefusal::from(&error))?;
     Ok(Json(ScanAnswer {
         examined: scanned.examined,
         total: scanned.total,
@@ -31,8 +34,8 @@ pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> R
     }))
 }
 
-fn criteria(request: &ScanRequest) -> Result<Criteria, Refusal> {
-    let refused = |error| Refusal::invalid(format!("A criterion is not as expected: {error}."));
+fn criteria(request: &ScanRequest) -> Result<Criteria, OperatorsRefusal> {
+    let refused = |error| OperatorsRefusal::invalid(format!("A criterion is not as expected: {error}."));
     let mut criteria = Criteria::default();
     if let Some(host) = &request.linking_to {
         criteria = criteria.linking_to(host).map_err(refused)?;
@@ -48,13 +51,13 @@ fn criteria(request: &ScanRequest) -> Result<Criteria, Refusal> {
     }
     if criteria.are_none() {
         let advice = "Give at least one of `linking_to`, `matching`, `created_after` and `created_before`.";
-        return Err(Refusal::invalid(advice));
+        return Err(OperatorsRefusal::invalid(advice));
     }
     Ok(criteria)
 }
 
 /// `2026-11-21T04:30:00Z`, or the beginning of a day in UTC as `2026-11-21`.
-fn time(text: &str) -> Result<UnixMillis, Refusal> {
+fn time(text: &str) -> Result<UnixMillis, OperatorsRefusal> {
     let is_day = text.len() == "2026-11-21".len();
     let parsed =
         if is_day { humantime::parse_rfc3339(&format!("{text}T00:00:00Z")) } else { humantime::parse_rfc3339(text) };
@@ -62,9 +65,10 @@ fn time(text: &str) -> Result<UnixMillis, Refusal> {
     let millis = since.and_then(|since| i64::try_from(since.as_millis()).ok());
     millis
         .map(UnixMillis::new)
-        .ok_or_else(|| Refusal::invalid("A time is written like 2026-11-21 or 2026-11-21T04:30:00Z, in UTC."))
+        .ok_or_else(|| OperatorsRefusal::invalid("A time is written like 2026-11-21 or 2026-11-21T04:30:00Z, in UTC."))
 }
 
-fn cursor(text: &str) -> Result<ScanCursor, Refusal> {
-    ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("The field `cursor` is not one that an answer had."))
+fn cursor(text: &str) -> Result<ScanCursor, OperatorsRefusal> {
+    ScanCursor::from_hex(text)
+        .ok_or_else(|| OperatorsRefusal::invalid("The field `cursor` is not one that an answer had."))
 }

@@ -56,14 +56,14 @@ enum Held {
 }
 
 /// The page that a write is made from.
-enum Base {
+enum WriteBase {
     /// Read from the store since the request began.
     Read(PageHead),
     /// Written by the writer before this one, after this request began.
     Written(Arc<Page>),
 }
 
-impl Base {
+impl WriteBase {
     fn state(&self) -> PageState {
         match self {
             Self::Read(head) => head.state(),
@@ -177,8 +177,8 @@ impl PageService {
         let slug = head.slug.clone();
         let turn = place.turn().await;
         let mut base = match turn.written_after(&head) {
-            Some(page) => Base::Written(page),
-            None => Base::Read(head),
+            Some(page) => WriteBase::Written(page),
+            None => WriteBase::Read(head),
         };
         loop {
             let (expected, next, _held) = self.next(base, &edit, &mut store_budget).await?;
@@ -194,7 +194,7 @@ impl PageService {
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
-            base = Base::Read(self.existing_head(&slug, &mut store_budget).await?);
+            base = WriteBase::Read(self.existing_head(&slug, &mut store_budget).await?);
         }
     }
 
@@ -202,7 +202,7 @@ impl PageService {
     /// rendered before.
     async fn next(
         &self,
-        base: Base,
+        base: WriteBase,
         edit: &Edit<'_>,
         store_budget: &mut StoreBudget,
     ) -> Result<(PageVersion, Page, Held), ServiceError> {
@@ -216,11 +216,11 @@ impl PageService {
         }
         let (page, permit) = match base {
             // Those who wait for a permit share this page.
-            Base::Written(page) => match self.large_reads.try_acquire(&page) {
+            WriteBase::Written(page) => match self.large_reads.try_acquire(&page) {
                 Ok(permit) => (page, permit),
                 Err(needed) => (page, self.large_reads.acquire(needed).await?),
             },
-            Base::Read(head) => self.page_with_permit(head, store_budget).await?,
+            WriteBase::Read(head) => self.page_with_permit(head, store_budget).await?,
         };
         edit.check_state(page.head.state())?;
         let version = page.head.version;
