@@ -150,3 +150,23 @@ fn is_known(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name))
         || command.get_subcommands().any(|subcommand| is_known(subcommand, name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused_with_the_one_to_change() {
+        let refused =
+            |args: &[&str]| parse_args::<Settings>(args).unwrap().check().err().map(|error| error.to_string());
+        assert_eq!(refused(&[]), None);
+        assert_eq!(refused(&["--store=scylla", "--redis-url=redis://localhost"]), None);
+        for (args, setting) in [
+            (&["--store=scylla"][..], "--redis-url"),
+            (&["--purge-token-file=token"], "--purge-url"),
+            (&["--base-url=https://a.example", "--mcp-base-url=https://A.example"], "--mcp-base-url"),
+        ] {
+            assert!(refused(args).is_some_and(|reason| reason.contains(setting)), "{args:?}: {:?}", refused(args));
+        }
+    }
+}
