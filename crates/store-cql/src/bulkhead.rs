@@ -7,7 +7,7 @@
 //!   that hangs.
 //! * An operation without an answer for a while is silent. After silent operations on two slugs of a range, further
 //!   operations on the range are refused at once for a while. At the end of each while one operation is admitted as a
-//!   trial, until one is answered. Whoever shares the reads of one slug refuses them (`read_schedule`): one slug that is
+//!   trial, until one is answered. Whoever shares the reads of one slug refuses them (`circuit_breaker`): one slug that is
 //!   silent says nothing about its range.
 //!
 //! A range is one of [`RANGES`] equal parts of the partitioner's tokens. The tablets of a table are ranges too, and their
