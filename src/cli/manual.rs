@@ -1,4 +1,7 @@
-//! Completions for shells and the man page, both made from the description of the command line.
+//! Completions for shells and the man pages, both made from the description of the command line.
+
+use std::path::Path;
+use std::{fs, io};
 
 use clap::Command;
 use clap_complete::{Shell, generate};
@@ -15,9 +18,15 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> String {
 /// The man page of `command`, in roff.
 pub(super) fn man_page(command: Command) -> String {
     let mut page = Vec::new();
-    let rendered = Man::new(command).manual("Handbill").render(&mut page);
+    let rendered = Man::new(command.disable_help_subcommand(true)).manual("Handbill").render(&mut page);
     rendered.expect("writing into memory cannot fail");
     text(page)
+}
+
+/// Writes the man pages of `command` and of all its subcommands into `directory`, which is created if it is missing.
+pub(super) fn man_pages(command: Command, directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    clap_mangen::generate_to(command, directory)
 }
 
 fn text(bytes: Vec<u8>) -> String {

@@ -4,11 +4,13 @@ mod command_line;
 mod manual;
 mod render;
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::app::{self, ChosenStores, LOG_FLUSH_TIME};
@@ -24,9 +26,9 @@ const REFUSED: u8 = 2;
 /// Exit code of a service that had started and could not continue.
 const FAILED: u8 = 1;
 
-/// Publishes text posts without accounts: post a title and Markdown, get a public address and an edit key.
+/// Publishes texts without accounts: each has a public address and an edit key.
 #[derive(Parser)]
-#[command(name = "handbill", version, about, max_term_width = 120)]
+#[command(name = "handbill", version, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Subcommands>,
@@ -54,7 +56,11 @@ enum Subcommands {
         shell: Shell,
     },
     /// Print the man page
-    Manpage,
+    Manpage {
+        /// Write the pages of all commands into this directory instead
+        #[arg(long, value_name = "DIRECTORY")]
+        all: Option<PathBuf>,
+    },
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -82,14 +88,19 @@ impl Drop for FlushedAtEnd {
 }
 
 fn run_with(log: &LogQueue) -> ExitCode {
-    let (command, variables) = (Cli::command(), variables());
+    let (command, variables) = (with_first_help(Cli::command()), variables());
     let read = command_line::read(&command, std::env::args_os().skip(1), &variables);
     let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error, log),
+        Err(error) => return explain(&error, &command, log),
     };
     for name in unknown_variables(&command, &variables) {
         log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
+    }
+    if cli.command.is_none() && !cli.settings.check_config && stdout().is_terminal() {
+        let _ = print(
+            "This starts a server. To publish a file: `handbill publish FILE`. All commands: `handbill --help`.\n",
+        );
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
         Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
@@ -105,15 +116,42 @@ fn run_with(log: &LogQueue) -> ExitCode {
         }
         Subcommands::Render { jsonl } => render::run(jsonl).map_err(CommandError::from),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
-        Subcommands::Manpage => print(&manual::man_page(command)),
+        Subcommands::Manpage { all: None } => print(&manual::man_page(command)),
+        Subcommands::Manpage { all: Some(directory) } => manual::man_pages(command, &directory)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| format!("could not write into {} ({error})", directory.display()).into()),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code, log))
 }
 
+/// `command`, whose own help is one line for each subcommand, in four groups. The flags are in the help of `serve`.
+fn with_first_help(command: Command) -> Command {
+    const GROUPS: [&str; 4] = ["Pages", "Server", "Operators", "More"];
+    let group_of = |name: &str| match name {
+        "serve" => "Server",
+        name if ClientCommand::has_subcommand(name) => "Pages",
+        name if OperatorsCommand::has_subcommand(name) => "Operators",
+        _ => "More",
+    };
+    let mut help = format!("{}\n\nUsage: handbill <COMMAND>\n", command.get_about().cloned().unwrap_or_default());
+    for group in GROUPS {
+        let _ = write!(help, "\n{group}:\n");
+        for subcommand in command.get_subcommands().filter(|subcommand| group_of(subcommand.get_name()) == group) {
+            let about = subcommand.get_about().cloned().unwrap_or_default();
+            let _ = writeln!(help, "  {:<11}  {about}", subcommand.get_name());
+        }
+    }
+    help.push_str("\nOptions of a command: `handbill COMMAND --help`. Without a command, serve runs.\n");
+    command.override_help(help)
+}
+
+/// Prints. A reader that ends early, as `head` does, has all that it wanted.
 fn print(text: &str) -> Result<ExitCode, CommandError> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))?;
-    Ok(ExitCode::SUCCESS)
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != IoErrorKind::BrokenPipe => Err(format!("could not write: {error}").into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Ends with one line on standard error, whatever characters the reason quotes.
@@ -123,22 +161,47 @@ fn end(reason: &str, code: u8, log: &LogQueue) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints help unchanged, and an error in one line.
-fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    }
+/// Prints help unchanged, and an error in one line, with the word that was probably meant.
+fn explain(error: &clap::Error, command: &Command, log: &LogQueue) -> ExitCode {
     let text = error.render().to_string();
-    // Usage follows the first empty line.
-    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  ", " ");
-    end(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), REFUSED, log)
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return if print(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let (mut named, mut name) = (command, command.get_name().to_owned());
+    for argument in std::env::args_os().skip(1) {
+        if let Some(subcommand) = named.find_subcommand(&argument) {
+            named = subcommand;
+            let _ = write!(name, " {}", subcommand.get_name());
+        }
+    }
+    // The flags that need no command are those of serve.
+    if named.get_name() == command.get_name() && error.kind() != ErrorKind::InvalidSubcommand {
+        name.push_str(" serve");
+    }
+    // Usage follows the first empty line, and advice may stand between them.
+    let mut parts = text.split("\n\n").map(|part| part.replace("\n  ", " "));
+    let reason = parts.next().unwrap_or_default();
+    let mut advice: String =
+        parts.filter_map(|part| Some(format!("{}; ", part.trim().strip_prefix("tip: ")?))).collect();
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+        && Path::new(word).is_file()
+    {
+        advice = format!("did you mean `handbill publish {word}`? ");
+    }
+    let reason = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let choices: Vec<_> = named.get_subcommands().map(Command::get_name).collect();
+            format!("{name} needs a command: {}", choices.join(", "))
+        }
+        _ => reason.trim_start_matches("error: ").trim_end().to_owned(),
+    };
+    end(&format!("{reason} ({advice}see {name} --help)"), REFUSED, log)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
     use std::fs;
-    use std::path::PathBuf;
 
     use clap::Subcommand;
 
@@ -167,7 +230,7 @@ mod tests {
     #[test]
     fn the_document_of_settings_lists_every_one_as_help_does() {
         let document = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
-        let (_, after) = document.split_once("made from `handbill --help` by a test -->\n").unwrap();
+        let (_, after) = document.split_once("made from `handbill serve --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "docs/settings.md must show this table:\n\n{table}");

@@ -56,6 +56,7 @@ pub(super) struct ReadPage {
 
 #[derive(Deserialize)]
 pub(super) struct PageTexts {
+    pub(super) title: Option<String>,
     pub(super) content: String,
     pub(super) content_html: String,
 }
@@ -177,7 +178,12 @@ fn explain(answer: &Response<Bytes>, server: &Origin, retry_after: Option<Durati
     struct ErrorBody {
         message: String,
     }
-    let Ok(ErrorBody { message }) = serde_json::from_slice(answer.body()) else { return not_handbill(server) };
+    let message = match serde_json::from_slice(answer.body()) {
+        Ok(ErrorBody { message }) => message,
+        // A proxy in front of the server may have limits of its own.
+        Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit"),
+        Err(_) => return not_handbill(server),
+    };
     let message = message.replace(char::is_control, " ");
     let later = retry_after.map(|after| format!(" (try again in {})", humantime::format_duration(after)));
     let message = format!("{message}{}", later.unwrap_or_default());

@@ -1,33 +1,37 @@
-//! The command line of the client.
+//! The command line of the client, and the file that names its server.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use directories::ProjectDirs;
+use serde::Deserialize;
 
-use handbill_core::domain::origin::Origin;
+use super::error::ClientError;
+use handbill_core::domain::origin::{Origin, OriginError};
 
 /// The commands for people who write, in the order of a page's life.
 #[derive(Subcommand)]
 pub enum ClientCommand {
-    /// Publish a Markdown file and print the page's address; its edit key is kept in a file
+    /// Publish Markdown files, print their addresses and keep their keys
     Publish(PublishArgs),
     /// Replace the text of a page, its title, or both
     Update(UpdateArgs),
-    /// Edit a page's Markdown in $VISUAL or $EDITOR
+    /// Edit a page's title and Markdown in $VISUAL, $EDITOR or vi
     Edit(PageArgs),
     /// Print a page's Markdown
     Get(GetArgs),
     /// List the pages whose keys are kept
     List(ListArgs),
-    /// Delete a page for ever
+    /// Delete a page permanently
     Delete(DeleteArgs),
     /// Print the edit key of a page
     Key(PageArgs),
     /// Export, import or forget kept keys
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Serve the tools for agents on standard input and output, with the kept keys
+    /// Serve the tools for agents on standard input, with the kept keys
     Mcp(ConnectionArgs),
 }
 
@@ -37,14 +41,57 @@ const SHARED: usize = 100;
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Origin of the server, such as `https://pages.example`; a page's whole address takes precedence
-    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = Origin::parse, display_order = SHARED)]
-    pub(super) server: Origin,
+    /// Server, such as `https://pages.example` or `pages.example`; a page's whole address takes precedence [default: `server`
+    /// in the file handbill/config.toml of the user's configuration directory, else `http://127.0.0.1:8080`]
+    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", value_parser = server, display_order = SHARED)]
+    server: Option<Origin>,
     /// How long to wait for the server's limits (`Retry-After`) before giving up, for example 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
+}
+
+/// The server of a user who names none.
+const LOCAL_SERVER: &str = "http://127.0.0.1:8080";
+
+/// The user's configuration file.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Configuration {
+    server: Option<String>,
+}
+
+impl ConnectionArgs {
+    /// The server: that of the flag or the variable, else that of the configuration file, else the one of this machine.
+    pub(super) fn server(&self) -> Result<Origin, ClientError> {
+        if let Some(server) = &self.server {
+            return Ok(server.clone());
+        }
+        let path = ProjectDirs::from("", "", "handbill").map(|dirs| dirs.config_dir().join("config.toml"));
+        let text = path.as_ref().map_or(Ok(String::new()), fs::read_to_string);
+        let configured = match text {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Configuration::default()),
+            Err(error) => Err(error.to_string()),
+            Ok(text) => basic_toml::from_str(&text).map_err(|error| error.to_string()),
+        };
+        let parsed = configured.and_then(|Configuration { server: named }| {
+            server(named.as_deref().unwrap_or(LOCAL_SERVER)).map_err(|error| error.to_string())
+        });
+        parsed.map_err(|reason| {
+            let path = path.unwrap_or_default();
+            ClientError::Failed(format!("could not take the server from {} ({})", path.display(), reason.trim_end()))
+        })
+    }
+}
+
+/// The server that `text` names. A bare host means HTTPS, except on this machine.
+fn server(text: &str) -> Result<Origin, OriginError> {
+    if text.contains("://") {
+        return Origin::parse(text);
+    }
+    let local = Origin::parse(&format!("http://{text}"))?;
+    if local.is_local() { Ok(local) } else { Origin::parse(&format!("https://{text}")) }
 }
 
 /// The place of the keys.
@@ -58,11 +105,15 @@ pub struct KeysArgs {
 /// The arguments of `publish`.
 #[derive(Args)]
 pub struct PublishArgs {
-    /// The Markdown file; - or nothing reads standard input
-    pub(super) file: Option<PathBuf>,
-    /// The title [default: the first heading, else the file's name]
+    /// The Markdown files, each of which becomes a page; - or nothing reads standard input
+    #[arg(value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// The title of the one page [default: the first heading, else the file's name]
     #[arg(long)]
     pub(super) title: Option<String>,
+    /// Print one JSON object a line, with the page's address and edit key
+    #[arg(long)]
+    pub(super) json: bool,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
@@ -81,7 +132,8 @@ pub struct PageArgs {
 pub struct UpdateArgs {
     #[command(flatten)]
     pub(super) target: PageArgs,
-    /// The Markdown file; - reads standard input [default: the file that the page was published from]
+    /// The Markdown file; - reads standard input [default: the file that the page was published from, whose name stands for
+    /// the page too]
     pub(super) file: Option<PathBuf>,
     /// The new title; an empty one removes the title
     #[arg(long)]
@@ -107,6 +159,9 @@ pub struct ListArgs {
     /// Print one JSON object a line, without the keys
     #[arg(long)]
     pub(super) json: bool,
+    /// Ask each page's server whether the page is live or gone
+    #[arg(long)]
+    pub(super) check: bool,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
 }
@@ -140,4 +195,25 @@ pub enum KeysCommand {
     },
     /// Remove a page and its key from the key file; the page itself stays
     Forget(PageArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_host_is_reached_over_https_and_this_machine_over_http() {
+        for (text, origin) in [
+            ("pages.example", "https://pages.example"),
+            ("pages.example:8443/", "https://pages.example:8443"),
+            ("http://pages.example", "http://pages.example"),
+            ("localhost:8080", "http://localhost:8080"),
+            ("127.0.0.1", "http://127.0.0.1"),
+        ] {
+            assert_eq!(server(text).unwrap().to_string(), origin);
+        }
+        for text in ["", "a b", "pages.example/path", "ftp://pages.example"] {
+            assert!(server(text).is_err(), "{text}");
+        }
+    }
 }

@@ -48,7 +48,7 @@ struct Bridge {
 pub(super) async fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
     let mut bridge = Bridge {
         api: Api::new(connection.wait)?,
-        server: connection.server,
+        server: connection.server()?,
         keys: KeyFile::in_directory(connection.keys.keys_dir)?,
         agreed: None,
     };
@@ -174,7 +174,7 @@ impl Bridge {
         let Ok(created) = serde_json::from_value::<CreatedPage>(created.clone()) else { return Ok(()) };
         let created = created.checked(&self.server)?;
         let title = message["params"]["arguments"]["title"].as_str().map(str::to_owned);
-        keep(&self.keys, &created, title, None)
+        keep(&self.keys, &created, title, None, false)
     }
 
     /// Forgets the key of a page that was deleted.

@@ -3,21 +3,22 @@
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::api::Api;
+use super::api::{Api, CreatedPage};
 use super::args::{
     ClientCommand, DeleteArgs, GetArgs, KeysArgs, KeysCommand, ListArgs, PageArgs, PublishArgs, UpdateArgs,
 };
 use super::error::ClientError;
 use super::key_file::{self, KeptKey, KeyFile};
-use super::keys::{forget_page, keep, key_of};
+use super::keys::{OwnPage, forget_page, heading_title, keep};
+use super::output::{hint, print, print_line};
 use super::reference::PageReference;
 use super::{bridge, edit};
 use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::markdown::first_heading;
-use handbill_core::domain::title::{MAX_CHARS, Title};
+use handbill_core::domain::title::Title;
 
 /// The argument that means standard input or output.
 const STANDARD: &str = "-";
@@ -28,7 +29,7 @@ pub(super) async fn run(command: ClientCommand) -> Result<(), ClientError> {
         ClientCommand::Update(args) => update(args).await,
         ClientCommand::Edit(args) => edit::run(args).await,
         ClientCommand::Get(args) => get(args).await,
-        ClientCommand::List(args) => list(args),
+        ClientCommand::List(args) => list(args).await,
         ClientCommand::Delete(args) => delete(args).await,
         ClientCommand::Key(args) => key(&args),
         ClientCommand::Keys(KeysCommand::Export { file, keys }) => export(file, keys),
@@ -38,63 +39,89 @@ pub(super) async fn run(command: ClientCommand) -> Result<(), ClientError> {
     }
 }
 
-async fn publish(PublishArgs { file, title, connection }: PublishArgs) -> Result<(), ClientError> {
-    let content = read_text(file.as_deref())?;
-    let source = file.filter(|file| !is_standard(file)).map(|file| fs::canonicalize(&file).unwrap_or(file));
-    let title = match title {
-        Some(title) => title,
-        None => title_of(&content, source.as_deref())?,
-    };
+async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) -> Result<(), ClientError> {
+    if files.len() > 1 && title.is_some() {
+        return Err(ClientError::Usage("--title is the title of one page: publish one file with it".to_owned()));
+    }
+    let files = if files.is_empty() { vec![PathBuf::from(STANDARD)] } else { files };
+    // All files are read first, so that nothing is published if one of them cannot be.
+    let drafts: Vec<_> = files.into_iter().map(|file| Draft::read(file, title.as_deref())).collect::<Result<_, _>>()?;
+    let server = connection.server()?;
     let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
     // The key file is opened first, so that a file that cannot be written is noticed while nothing is published.
     drop(keys.lock()?);
-    let created = Api::new(connection.wait)?.create(&connection.server, &title, &content).await?;
-    keep(&keys, &created, Some(title), source)?;
-    print_line(&created.url)?;
+    let api = Api::new(connection.wait)?;
+    let count = drafts.len();
+    for (done, Draft { title, content, source, from_heading }) in drafts.into_iter().enumerate() {
+        let created = api.create(&server, &title, &content).await.inspect_err(|_| {
+            if count > 1 {
+                eprintln!("handbill: {done} of {count} files were published before this failure:");
+            }
+        })?;
+        keep(&keys, &created, Some(title), source, from_heading)?;
+        let CreatedPage { url, edit_key, .. } = created;
+        print_line(&if json { json!({"url": url, "edit_key": edit_key}).to_string() } else { url })?;
+    }
     hint(&format!("The edit key is kept in {}.", keys.path().display()));
     Ok(())
 }
 
-async fn update(
-    UpdateArgs { target: PageArgs { page, connection }, file, title }: UpdateArgs,
-) -> Result<(), ClientError> {
-    let (page, keys) =
-        (PageReference::parse(&page, &connection.server)?, KeyFile::in_directory(connection.keys.keys_dir)?);
-    let kept = keys.find(&page)?;
-    let key = key_of(&page, kept.as_ref())?;
-    let source = kept.and_then(|kept| kept.source);
+/// A text on its way to become a page.
+struct Draft {
+    title: String,
+    content: String,
+    source: Option<PathBuf>,
+    from_heading: bool,
+}
+
+impl Draft {
+    /// The text of a file. Without a title it has that of its first heading, else the name of the file.
+    fn read(file: PathBuf, title: Option<&str>) -> Result<Self, ClientError> {
+        let content = read_text(Some(&file))?;
+        let source = (!is_standard(&file)).then(|| fs::canonicalize(&file).unwrap_or(file));
+        let heading = heading_title(&content).filter(|_| title.is_none());
+        let from_heading = heading.is_some();
+        let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned());
+        let title = title.map(str::to_owned).or(heading);
+        let title = title.or_else(|| stem().filter(|stem| Title::parse(stem).is_ok())).ok_or_else(|| {
+            ClientError::Usage("the text has no heading that could be its title: give one with --title".to_owned())
+        })?;
+        Ok(Self { title, content, source, from_heading })
+    }
+}
+
+async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), ClientError> {
+    let own = OwnPage::find_by_file(&target)?;
+    let source = own.kept.as_ref().and_then(|kept| kept.source.clone());
     let mut change = json!({});
-    match (file, source) {
-        (Some(file), _) => change["content"] = read_text(Some(&file))?.into(),
-        (None, _) if title.is_some() => {}
-        (None, Some(source)) => change["content"] = read_text(Some(&source))?.into(),
+    let content = match (file, source) {
+        (Some(file), _) => Some(read_text(Some(&file))?),
+        (None, _) if title.is_some() => None,
+        (None, Some(source)) => Some(read_text(Some(&source))?),
         (None, None) => {
             return Err(ClientError::Usage(
                 "give the Markdown file or --title: it is not known which file the page was published from".to_owned(),
             ));
         }
+    };
+    let follows = own.kept.as_ref().is_some_and(|kept| kept.from_heading) && title.is_none();
+    let title = title.or_else(|| content.as_deref().filter(|_| follows).and_then(heading_title));
+    if let Some(content) = content {
+        change["content"] = content.into();
     }
     if let Some(title) = &title {
         change["title"] = title.as_str().into();
     }
-    Api::new(connection.wait)?.update(&page, &key, &change, None).await?;
-    if title.is_some() {
-        retitle(&keys, &page, title.filter(|title| !title.trim().is_empty()))?;
+    Api::new(target.connection.wait)?.update(&own.page, &own.key, &change, None).await?;
+    if let Some(title) = title {
+        own.retitle(&title, follows)?;
     }
-    print_line(&page.url())
-}
-
-/// Notes the new title of a page in the key file.
-fn retitle(keys: &KeyFile, page: &PageReference, title: Option<String>) -> Result<(), ClientError> {
-    let locked = keys.lock()?;
-    let mut pages = keys.pages()?;
-    let Some(kept) = pages.iter_mut().find(|kept| kept.is(page)) else { return Ok(()) };
-    kept.title = title;
-    locked.replace(&pages)
+    hint("Updated.");
+    Ok(())
 }
 
 async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(&page, &connection.server)?;
+    let page = PageReference::parse(&page, &connection.server()?)?;
     let read = Api::new(connection.wait)?.read(&page).await?;
     if json {
         return print_line(&String::from_utf8_lossy(&read.json));
@@ -110,43 +137,62 @@ fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
-fn list(ListArgs { json, keys }: ListArgs) -> Result<(), ClientError> {
+async fn list(ListArgs { json, check, keys }: ListArgs) -> Result<(), ClientError> {
     let keys = KeyFile::in_directory(keys.keys_dir)?;
-    let pages = keys.pages()?;
+    let mut pages = keys.pages()?;
     if pages.is_empty() {
         hint(&format!("No key is kept in {}.", keys.path().display()));
     }
-    let mut text = String::new();
-    for KeptKey { url, title, created_at, source, .. } in &pages {
-        let line = if json {
-            json!({"url": url, "title": title, "created_at": created_at, "source": source}).to_string()
+    pages.reverse();
+    // The newest is first, and pages without a date are last. All dates are in UTC and of one form.
+    pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
+    let api = Api::new(Duration::ZERO)?;
+    for kept in &pages {
+        let Some(page) = kept.reference() else { continue };
+        let state = if check { Some(state_of(&api, &page).await) } else { None };
+        let KeptKey { url, title, created_at, source, .. } = kept;
+        print_line(&if json {
+            let mut line = json!({"url": url, "slug": page.slug.as_str(), "title": title, "created_at": created_at, "source": source});
+            if let Some(state) = state {
+                line["state"] = state.into();
+            }
+            line.to_string()
         } else {
-            format!("{url}\t{}", title.as_deref().unwrap_or_default().replace(char::is_control, " "))
-        };
-        text.push_str(&line);
-        text.push('\n');
+            let day = created_at.as_deref().and_then(|time| time.split('T').next()).unwrap_or_default();
+            let line = format!("{url}\t{day}\t{}", title.as_deref().unwrap_or_default());
+            let line =
+                line.split('\t').map(|field| field.replace(char::is_control, " ")).collect::<Vec<_>>().join("\t");
+            line + &state.map_or(String::new(), |state| format!("\t{state}"))
+        })?;
     }
-    print(text.as_bytes())
+    Ok(())
 }
 
-async fn delete(DeleteArgs { target: PageArgs { page, connection }, yes }: DeleteArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(&page, &connection.server)?;
-    let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
-    let key = key_of(&page, keys.find(&page)?.as_ref())?;
-    if !yes && !confirmed(&format!("Delete {} for ever?", page.url()))? {
+/// The server's answer about a page: `live`, `gone`, or `unknown` if it does not answer.
+async fn state_of(api: &Api, page: &PageReference) -> &'static str {
+    match api.read(page).await {
+        Ok(_) => "live",
+        Err(ClientError::NoPage(_)) => "gone",
+        Err(_) => "unknown",
+    }
+}
+
+async fn delete(DeleteArgs { target, yes }: DeleteArgs) -> Result<(), ClientError> {
+    let OwnPage { keys, page, key, .. } = OwnPage::find(&target)?;
+    if !yes && !confirmed(&format!("Delete {} permanently?", page.url()))? {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
-    match Api::new(connection.wait)?.delete(&page, &key).await {
+    match Api::new(target.connection.wait)?.delete(&page, &key).await {
         // The page was deleted before, so its key is of no more use either.
-        Ok(()) | Err(ClientError::NoPage(_)) => forget_page(&keys, &page),
-        Err(error) => Err(error),
+        Ok(()) | Err(ClientError::NoPage(_)) => forget_page(&keys, &page)?,
+        Err(error) => return Err(error),
     }
+    hint("Deleted.");
+    Ok(())
 }
 
-fn key(PageArgs { page, connection }: &PageArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(page, &connection.server)?;
-    let keys = KeyFile::in_directory(connection.keys.keys_dir.clone())?;
-    print_line(key_of(&page, keys.find(&page)?.as_ref())?.reveal())
+fn key(page: &PageArgs) -> Result<(), ClientError> {
+    print_line(OwnPage::find(page)?.key.reveal())
 }
 
 fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
@@ -195,23 +241,12 @@ fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
 }
 
 fn forget(PageArgs { page, connection }: &PageArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(page, &connection.server)?;
+    let page = PageReference::parse(page, &connection.server()?)?;
     let keys = KeyFile::in_directory(connection.keys.keys_dir.clone())?;
     if keys.find(&page)?.is_none() {
         return Err(ClientError::Key(format!("no key of {} is kept", page.url())));
     }
     forget_page(&keys, &page)
-}
-
-/// The title of a text that was given none: its first heading, else the name of its file.
-fn title_of(content: &str, source: Option<&Path>) -> Result<String, ClientError> {
-    let stem = || source?.file_stem()?.to_str().map(str::to_owned);
-    let title = first_heading(content).or_else(stem);
-    // A heading may be longer than a title.
-    let title = title.map(|title| title.chars().take(MAX_CHARS).collect::<String>());
-    title.filter(|title| Title::parse(title).is_ok()).ok_or_else(|| {
-        ClientError::Usage("the text has no heading that could be its title: give one with --title".to_owned())
-    })
 }
 
 fn is_standard(path: &Path) -> bool {
@@ -232,7 +267,7 @@ fn read_text(file: Option<&Path>) -> Result<String, ClientError> {
         ("standard input".to_owned(), io::stdin().take(limit).read_to_end(&mut bytes))
     };
     read.map_err(|error| ClientError::Failed(format!("could not read {name} ({error})")))?;
-    String::from_utf8(bytes).map_err(|_| ClientError::Usage(format!("{name} is not UTF-8: convert it first")))
+    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} is not UTF-8: convert it first")))
 }
 
 /// Asks the user. Without a terminal nobody can answer.
@@ -244,24 +279,6 @@ fn confirmed(question: &str) -> Result<bool, ClientError> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(|error| ClientError::Failed(error.to_string()))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-/// Tells the user something that a script does not need.
-fn hint(text: &str) {
-    if io::stderr().is_terminal() {
-        eprintln!("{text}");
-    }
-}
-
-fn print_line(line: &str) -> Result<(), ClientError> {
-    print(format!("{line}\n").as_bytes())
-}
-
-fn print(bytes: &[u8]) -> Result<(), ClientError> {
-    let mut out = io::stdout();
-    out.write_all(bytes)
-        .and_then(|()| out.flush())
-        .map_err(|error| ClientError::Failed(format!("could not write to standard output ({error})")))
 }
 
 #[cfg(test)]

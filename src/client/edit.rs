@@ -1,6 +1,7 @@
-//! `handbill edit`: a page's Markdown in the user's editor.
+//! `handbill edit`: a page's title and Markdown in the user's editor.
 //!
-//! The text is in a file that only the user can read. If the page cannot be updated, the file stays, so no text is lost.
+//! They are in a file that only the user can read. If the page cannot be updated, a file that was changed stays, so no text
+//! is lost.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,39 +13,70 @@ use serde_json::json;
 
 use super::api::Api;
 use super::args::PageArgs;
-
 use super::error::ClientError;
 use super::key_file::private;
-use super::keys::with_key;
+use super::keys::{OwnPage, heading_title};
+use super::output::hint;
 use handbill_core::domain::slug::Slug;
 
-pub(super) async fn run(PageArgs { page, connection }: PageArgs) -> Result<(), ClientError> {
-    let (page, key) = with_key(&page, &connection)?;
-    let api = Api::new(connection.wait)?;
-    let read = api.read(&page).await?;
-    let before = &*read.texts.content;
-    let file = write_new(&page.slug, before)?;
-    open_editor(&file)?;
-    let kept = |error: ClientError| {
-        eprintln!("handbill: your text is kept in {}", file.display());
-        error
+/// The start of the first line, which has the title. An empty line follows it, then the text.
+const TITLE: &str = "Title:";
+
+pub(super) async fn run(page: PageArgs) -> Result<(), ClientError> {
+    let own = OwnPage::find(&page)?;
+    let api = Api::new(page.connection.wait)?;
+    let read = api.read(&own.page).await?;
+    let (title, content) = (read.texts.title.unwrap_or_default(), read.texts.content);
+    let before = format!("{TITLE} {title}\n\n{content}");
+    let file = write_new(&own.page.slug, &before)?;
+    let edited = open_editor(&file).and_then(|()| {
+        fs::read_to_string(&file)
+            .map_err(|error| ClientError::Failed(format!("could not read {} ({error})", file.display())))
+    });
+    let saved = match edited {
+        Ok(after) if after == before => {
+            eprintln!("handbill: nothing was changed");
+            Ok(())
+        }
+        Ok(after) => {
+            let was_heading = own.kept.as_ref().is_some_and(|kept| kept.from_heading)
+                || heading_title(&content).is_some_and(|heading| heading == title);
+            let (typed, after) = title_and_text(&after);
+            let typed = typed.filter(|typed| *typed != title);
+            let follows = was_heading && typed.is_none();
+            let new = typed.map(str::to_owned).or_else(|| heading_title(after).filter(|_| follows));
+            let mut change = json!({"content": after});
+            if let Some(new) = &new {
+                change["title"] = new.as_str().into();
+            }
+            let updated = api.update(&own.page, &own.key, &change, read.tag).await;
+            updated.and_then(|()| new.map_or(Ok(()), |new| own.retitle(&new, follows))).inspect(|()| hint("Updated."))
+        }
+        Err(error) => Err(error),
     };
-    let after = fs::read_to_string(&file)
-        .map_err(|error| kept(ClientError::Failed(format!("could not read {} ({error})", file.display()))))?;
-    if after == before {
-        eprintln!("handbill: nothing was changed");
-    } else {
-        api.update(&page, &key, &json!({"content": after}), read.tag).await.map_err(|error| match error {
-            ClientError::Changed(_) => kept(ClientError::Changed(
+    // The user's text stays until the server has it.
+    if saved.is_err() && !fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
+        eprintln!("handbill: your text is kept in {}", file.display());
+        return saved.map_err(|error| match error {
+            ClientError::Changed(_) => ClientError::Changed(
                 "somebody else changed the page meanwhile, so nothing was changed: edit the page again and copy your text into it"
                     .to_owned(),
-            )),
-            error => kept(error),
-        })?;
-        println!("{}", page.url());
+            ),
+            error => error,
+        });
     }
-    fs::remove_file(&file)
-        .map_err(|error| ClientError::Failed(format!("could not remove {} ({error})", file.display())))
+    let removed = fs::remove_file(&file);
+    saved?;
+    removed.map_err(|error| ClientError::Failed(format!("could not remove {} ({error})", file.display())))
+}
+
+/// The title and the text of an edited file. Without the line of the title, all of it is text.
+fn title_and_text(file: &str) -> (Option<&str>, &str) {
+    let parts = file.strip_prefix(TITLE).and_then(|rest| {
+        let (title, rest) = rest.split_once('\n')?;
+        Some((title.trim(), rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?))
+    });
+    parts.map_or((None, file), |(title, text)| (Some(title), text))
 }
 
 /// A new file with `text`, with a name that ends like Markdown's.
@@ -53,10 +85,11 @@ fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
         let path = std::env::temp_dir().join(format!("handbill-{}-{number}-{slug}.md", std::process::id()));
         match private().create_new(true).write(true).open(&path) {
             Ok(mut file) => {
-                return file
-                    .write_all(text.as_bytes())
-                    .map(|()| path.clone())
-                    .map_err(|error| ClientError::Failed(format!("could not write {} ({error})", path.display())));
+                return file.write_all(text.as_bytes()).map(|()| path.clone()).map_err(|error| {
+                    // Nobody has typed anything yet.
+                    let _ = fs::remove_file(&path);
+                    ClientError::Failed(format!("could not write {} ({error})", path.display()))
+                });
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(ClientError::Failed(format!("could not create {} ({error})", path.display()))),
@@ -70,21 +103,35 @@ fn open_editor(file: &Path) -> Result<(), ClientError> {
     let status = Command::new("sh")
         .args(["-c", "exec $HANDBILL_EDITOR_COMMAND \"$0\""])
         .arg(file)
-        .env("HANDBILL_EDITOR_COMMAND", editor()?)
+        .env("HANDBILL_EDITOR_COMMAND", editor())
         .status()
         .map_err(|error| ClientError::Failed(format!("could not start the editor ({error})")))?;
     if status.success() {
         return Ok(());
     }
-    eprintln!("handbill: your text is kept in {}", file.display());
     Err(ClientError::Failed(format!("the editor ended with {status}, so nothing was changed")))
 }
 
-fn editor() -> Result<OsString, ClientError> {
+fn editor() -> OsString {
     #[expect(clippy::disallowed_methods, reason = "the user's editor is no setting of ours")]
     let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
-    ["VISUAL", "EDITOR"]
-        .into_iter()
-        .find_map(variable)
-        .ok_or_else(|| ClientError::Usage("set VISUAL or EDITOR to your editor, for example EDITOR=nano".to_owned()))
+    ["VISUAL", "EDITOR"].into_iter().find_map(variable).unwrap_or_else(|| "vi".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_the_line_of_the_title_is_all_text() {
+        for (file, parts) in [
+            ("Title: A\n\nTitle: B\n\nc", (Some("A"), "Title: B\n\nc")),
+            ("Title:\r\n\r\nc\n", (Some(""), "c\n")),
+            ("Title: A\n\n", (Some("A"), "")),
+            ("Title: A\nc", (None, "Title: A\nc")),
+            ("# A\n", (None, "# A\n")),
+        ] {
+            assert_eq!(title_and_text(file), parts);
+        }
+    }
 }

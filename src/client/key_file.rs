@@ -1,14 +1,15 @@
 //! The file with the user's pages and their edit keys: one JSON object a line, readable by the user alone.
 //!
 //! A new page is appended and synced before its address is printed, so a crash at any later point loses no key. A line
-//! that a crash cut short is ignored and replaced. Other changes write a new file, sync it and put it in the old one's
-//! place. Commands that run at the same time take turns by a lock on a second file, which is never replaced.
+//! that a crash cut short is ignored and replaced. Any other line that is not a page is skipped and kept, because it may
+//! hold a key that its user can still repair. Other changes write a new file, sync it and put it in the old one's place. Commands that run at the same time take turns by a lock on a second file, which is never replaced.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use directories::ProjectDirs;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub(super) struct KeptKey {
     /// The file that the page was published from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<PathBuf>,
+    /// Whether the title was taken from the text's first heading, which it then follows. The editor's exports have it too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) from_heading: bool,
 }
 
 impl KeptKey {
@@ -84,18 +88,29 @@ impl KeyFile {
         self.directory.join(FILE)
     }
 
-    /// Every kept page, oldest first. If a page was kept twice, the newer entry counts.
+    /// Every kept page, oldest first. If a page was kept twice, the newer entry counts. The user is told of lines that are
+    /// not a page.
     pub(super) fn pages(&self) -> Result<Vec<KeptKey>, ClientError> {
-        match fs::read_to_string(self.path()) {
-            Ok(text) => parse(&text).map_err(|line| {
-                let path = self.path();
-                ClientError::Failed(format!(
-                    "line {line} of {} is not a kept page: correct or remove it",
-                    path.display()
-                ))
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(self.failed("read", &error)),
+        static TOLD: Once = Once::new();
+        let bytes = self.read()?;
+        let Parsed { pages, damaged } = parse(&bytes);
+        for (line, _) in damaged.iter().filter(|_| !TOLD.is_completed()) {
+            let path = self.path();
+            eprintln!("handbill: line {line} of {} is not a kept page: it is skipped, and stays there", path.display());
+        }
+        TOLD.call_once(|| {});
+        Ok(pages)
+    }
+
+    fn read(&self) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        let read = File::open(self.path()).and_then(|mut file| {
+            make_private(&file, &self.path())?;
+            file.read_to_end(&mut bytes)
+        });
+        match read {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed("read", &error)),
+            _ => Ok(bytes),
         }
     }
 
@@ -125,12 +140,13 @@ impl LockedKeyFile<'_> {
         let mut line = serde_json::to_string(page)?;
         line.push('\n');
         let mut file = private().create(true).truncate(false).read(true).write(true).open(self.file.path())?;
+        make_private(&file, &self.file.path())?;
         let length = file.metadata()?.len();
         let mut bytes = Vec::new();
         (&file).take(length).read_to_end(&mut bytes)?;
         // No new page has the address of an old one, so a server that says so would only take the old one's key away.
         let is_another = |kept: &KeptKey| kept.reference() == page.reference() && kept.edit_key != page.edit_key;
-        if parse(&String::from_utf8_lossy(&bytes)).is_ok_and(|pages| pages.iter().any(is_another)) {
+        if parse(&bytes).pages.iter().any(is_another) {
             return Err(io::Error::other("it has another key of that page"));
         }
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end as u64 + 1);
@@ -143,11 +159,16 @@ impl LockedKeyFile<'_> {
         sync_directory(&self.file.directory)
     }
 
+    /// Replaces all pages. Lines that are not a page stay, after them.
     pub(super) fn replace(&self, pages: &[KeptKey]) -> Result<(), ClientError> {
+        let before = self.file.read()?;
         let written = || -> io::Result<()> {
             let new = self.file.directory.join(NEW_FILE);
             let mut file = private().create(true).truncate(true).write(true).open(&new)?;
             file.write_all(lines(pages)?.as_bytes())?;
+            for (_, line) in parse(&before).damaged {
+                file.write_all(&[line, b"\n"].concat())?;
+            }
             file.sync_all()?;
             fs::rename(&new, self.file.path())?;
             sync_directory(&self.file.directory)
@@ -166,26 +187,34 @@ pub(super) fn lines(pages: &[KeptKey]) -> io::Result<String> {
     Ok(text)
 }
 
-/// The pages in `text`. An error is the number of the first line that is not a page with a key. A last line without its
-/// end was cut by a crash and is ignored.
-pub(super) fn parse(text: &str) -> Result<Vec<KeptKey>, usize> {
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let (mut pages, mut last) = (Vec::new(), HashMap::new());
-    for (number, line) in (1_usize..).zip(text[..whole].lines()) {
-        if line.trim().is_empty() {
+/// The pages in a key file, and the lines that are not a page with a key, each with its number.
+struct Parsed<'a> {
+    pages: Vec<KeptKey>,
+    damaged: Vec<(usize, &'a [u8])>,
+}
+
+/// The lines of a key file. A last line without its end was cut by a crash and is ignored.
+fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+    let (mut pages, mut last, mut damaged) = (Vec::new(), HashMap::new(), Vec::new());
+    for (number, line) in (1_usize..).zip(bytes[..whole].split(|&byte| byte == b'\n')) {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let page: KeptKey = serde_json::from_str(line).map_err(|_| number)?;
-        let reference = page.reference().filter(|_| page.key().is_some()).ok_or(number)?;
+        let page = serde_json::from_slice(line).ok().filter(|page: &KeptKey| page.key().is_some());
+        let Some((reference, page)) = page.and_then(|page| Some((page.reference()?, page))) else {
+            damaged.push((number, line));
+            continue;
+        };
         last.insert(reference.clone(), number);
         pages.push((number, reference, page));
     }
     pages.retain(|(number, reference, _)| last.get(reference) == Some(number));
-    Ok(pages.into_iter().map(|(.., page)| page).collect())
+    Parsed { pages: pages.into_iter().map(|(.., page)| page).collect(), damaged }
 }
 
 /// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key
-/// that it cannot keep, as a shell gets it, and as the editor's download has it. The error is that of [`parse`].
+/// that it cannot keep, as a shell gets it, and as the editor's download has it. An error is the number of the first line that is not a page with a key.
 pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
     let key_in = |line: &str| line.rfind("hbk_").and_then(|at| EditKey::parse(&line[at..]).ok());
     let mut entries = String::new();
@@ -201,7 +230,19 @@ pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
         }
         entries.push('\n');
     }
-    parse(&entries)
+    let Parsed { pages, damaged } = parse(entries.as_bytes());
+    damaged.first().map_or(Ok(pages), |(line, _)| Err(*line))
+}
+
+/// Takes from others the right to read an older file, and tells the user that they had it.
+fn make_private(file: &File, path: &Path) -> io::Result<()> {
+    let found = file.metadata()?;
+    // A device, such as a full one in a test, belongs to everybody.
+    if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+        eprintln!("handbill: others could read the keys in {}: only you can read it now", path.display());
+    }
+    Ok(())
 }
 
 /// Options that create a file which only the user can read.
@@ -231,6 +272,7 @@ mod tests {
             title: Some("A \"page\"\n".to_owned()),
             created_at: None,
             source: Some(PathBuf::from("/notes/a.md")),
+            from_heading: false,
         }
     }
 
@@ -268,14 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_somebody_damaged_is_named_and_nothing_is_lost() {
+    fn a_line_that_somebody_damaged_is_skipped_and_stays() {
         let directory = tempdir().unwrap();
         let file = KeyFile::in_directory(Some(directory.path().to_owned())).unwrap();
         let good = lines(&[page("a-page-22222222")]).unwrap();
-        for damaged in ["{}\n", "hbk_\n", r#"{"url": "https://pages.example/a-page-22222222", "edit_key": "x"}"#] {
-            fs::write(file.path(), format!("{good}{}\n{good}", damaged.trim_end())).unwrap();
-            let Err(error) = file.pages() else { panic!("{damaged} is accepted") };
-            assert!(error.to_string().contains("line 2 of"), "{error}");
+        for damaged in ["{}", "hbk_", r#"{"url": "https://pages.example/a-page-22222222", "edit_key": "x"}"#] {
+            fs::write(file.path(), format!("{damaged}\n{good}")).unwrap();
+            assert_eq!(parse(&file.read().unwrap()).damaged, [(1, damaged.as_bytes())]);
+            file.lock().unwrap().keep(&page("b-page-22222222")).unwrap();
+            assert_eq!(urls(&file).len(), 2);
+            file.lock().unwrap().replace(&[page("c-page-22222222")]).unwrap();
+            let left = fs::read_to_string(file.path()).unwrap();
+            assert_eq!(left, format!("{}{damaged}\n", lines(&[page("c-page-22222222")]).unwrap()));
         }
     }
 
@@ -308,6 +354,6 @@ mod tests {
     fn the_newer_of_two_entries_of_a_page_counts() {
         let newer = KeptKey { title: None, ..page("a-page-22222222") };
         let text = lines(&[page("a-page-22222222"), page("b-page-22222222"), newer.clone()]).unwrap();
-        assert!(parse(&text).unwrap() == [page("b-page-22222222"), newer]);
+        assert!(parse(text.as_bytes()).pages == [page("b-page-22222222"), newer]);
     }
 }

@@ -1,13 +1,16 @@
 //! Keeping, finding and forgetting the key of one page, as all commands do it.
 
+use std::fs;
 use std::path::PathBuf;
 
 use super::api::CreatedPage;
-use super::args::ConnectionArgs;
+use super::args::PageArgs;
 use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::reference::PageReference;
 use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::markdown::first_heading;
+use handbill_core::domain::title::{MAX_CHARS, Title};
 
 /// Keeps the key of a page that was just published. If that fails, the error shows the key.
 pub(super) fn keep(
@@ -15,6 +18,7 @@ pub(super) fn keep(
     created: &CreatedPage,
     title: Option<String>,
     source: Option<PathBuf>,
+    from_heading: bool,
 ) -> Result<(), ClientError> {
     let page = KeptKey {
         url: created.url.clone(),
@@ -22,6 +26,7 @@ pub(super) fn keep(
         title,
         created_at: Some(created.created_at.clone()),
         source,
+        from_heading,
     };
     let kept = keys.lock().map_err(|error| error.to_string()).and_then(|locked| {
         locked.keep(&page).map_err(|error| format!("could not write the key file {} ({error})", keys.path().display()))
@@ -42,7 +47,7 @@ pub(super) fn forget_page(keys: &KeyFile, page: &PageReference) -> Result<(), Cl
     if pages.len() == before { Ok(()) } else { locked.replace(&pages) }
 }
 
-pub(super) fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, ClientError> {
+fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, ClientError> {
     kept.and_then(KeptKey::key).ok_or_else(|| {
         ClientError::Key(format!(
             "no key of {} is kept: `handbill keys import` takes one from another machine",
@@ -51,12 +56,65 @@ pub(super) fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<Edi
     })
 }
 
-/// The connection's key file and the page that `text` names, with its key.
-pub(super) fn with_key(text: &str, connection: &ConnectionArgs) -> Result<(PageReference, EditKey), ClientError> {
-    let page = PageReference::parse(text, &connection.server)?;
-    let keys = KeyFile::in_directory(connection.keys.keys_dir.clone())?;
-    let key = key_of(&page, keys.find(&page)?.as_ref())?;
-    Ok((page, key))
+/// The page that `text` names, and what is kept of it.
+pub(super) struct OwnPage {
+    pub(super) keys: KeyFile,
+    pub(super) page: PageReference,
+    pub(super) key: EditKey,
+    pub(super) kept: Option<KeptKey>,
+}
+
+impl OwnPage {
+    pub(super) fn find(PageArgs { page, connection }: &PageArgs) -> Result<Self, ClientError> {
+        let page = PageReference::parse(page, &connection.server()?)?;
+        Self::of(page, KeyFile::in_directory(connection.keys.keys_dir.clone())?)
+    }
+
+    /// The same, or the page that was published from the file that `text` names.
+    pub(super) fn find_by_file(args: &PageArgs) -> Result<Self, ClientError> {
+        let (Err(ClientError::Usage(_)), Ok(file)) =
+            (PageReference::parse(&args.page, &args.connection.server()?), fs::canonicalize(&args.page))
+        else {
+            return Self::find(args);
+        };
+        let keys = KeyFile::in_directory(args.connection.keys.keys_dir.clone())?;
+        let from_file = keys.pages()?.into_iter().filter(|kept| kept.source.as_ref() == Some(&file));
+        let pages: Vec<PageReference> = from_file.filter_map(|kept| kept.reference()).collect();
+        match &pages[..] {
+            [page] => Self::of(page.clone(), keys),
+            [] => Err(ClientError::Usage(format!(
+                "no kept page was published from {}: give the page's address, then the file",
+                args.page
+            ))),
+            several => Err(ClientError::Usage(format!(
+                "several pages were published from {}: give one of {}",
+                args.page,
+                several.iter().map(PageReference::url).collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+
+    fn of(page: PageReference, keys: KeyFile) -> Result<Self, ClientError> {
+        let kept = keys.find(&page)?;
+        let key = key_of(&page, kept.as_ref())?;
+        Ok(Self { keys, page, key, kept })
+    }
+
+    /// Notes the new title of the page in the key file.
+    pub(super) fn retitle(&self, title: &str, from_heading: bool) -> Result<(), ClientError> {
+        let locked = self.keys.lock()?;
+        let mut pages = self.keys.pages()?;
+        let Some(kept) = pages.iter_mut().find(|kept| kept.is(&self.page)) else { return Ok(()) };
+        kept.title = Some(title.to_owned()).filter(|title| !title.trim().is_empty());
+        kept.from_heading = from_heading;
+        locked.replace(&pages)
+    }
+}
+
+/// The title that the first heading of a text gives. A heading may be longer than a title.
+pub(super) fn heading_title(content: &str) -> Option<String> {
+    let title: String = first_heading(content)?.chars().take(MAX_CHARS).collect();
+    Title::parse(&title).is_ok().then_some(title)
 }
 
 #[cfg(test)]
@@ -72,8 +130,8 @@ mod tests {
             edit_key: format!("hbk_{}", letter.repeat(43)),
             created_at: "2026-11-21T04:30:00.123Z".to_owned(),
         };
-        keep(&keys, &created("a"), None, None).unwrap();
-        let refused = keep(&keys, &created("b"), None, None).unwrap_err().to_string();
+        keep(&keys, &created("a"), None, None, false).unwrap();
+        let refused = keep(&keys, &created("b"), None, None, false).unwrap_err().to_string();
         assert!(refused.contains("it has another key of that page"), "{refused}");
         let kept: Vec<_> = keys.pages().unwrap().into_iter().map(|kept| kept.edit_key).collect();
         assert_eq!(kept, [created("a").edit_key]);

@@ -12,6 +12,7 @@ mod edit;
 mod error;
 mod key_file;
 mod keys;
+mod output;
 mod reference;
 
 use std::process::ExitCode;

@@ -31,35 +31,35 @@ use crate::config::{AdminSettings, FailoverSettings, MigrateSettings, SweepSetti
 pub enum OperatorsCommand {
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
-    /// Delete texts that a crash has left in the cluster and that no page shows any more
+    /// Delete texts in the cluster that no page shows any more
     Sweep(Box<SweepSettings>),
     /// Move the writing of pages to another datacentre of the cluster
     Failover(Box<FailoverSettings>),
-    /// Ask the operators' listener whether the process is live; for container health checks
+    /// Ask whether the process is live, for container health checks
     Healthcheck(AdminSettings),
-    /// Take pages down, through the running process or in the cluster itself
+    /// Take pages down, through the process or in the cluster itself
     Takedown(takedown::Takedown),
     /// Show what is known of pages, without their text
     Inspect(inspect::Inspect),
     /// Print what operators did, as one JSON object a line
     Audit(audit::Audit),
-    /// Write every page and deletion to a file, also while the service runs
+    /// Write all pages and deletions to a file, also while serving
     Export(archive::Export),
-    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    /// Store such files, never over a newer page or a deletion
     Import(archive::Import),
     /// Export into a folder, under a name with the time
     Backup(archive::Backup),
-    /// Make a new embedded store from a backup, without the pages that were deleted since
+    /// Make an embedded store from a backup, without pages deleted since
     Restore(archive::Restore),
     /// Read everything in the embedded store, and say what is damaged
     Check(upkeep::Check),
-    /// Write the embedded store into a new file, without what was deleted
+    /// Rewrite the embedded store without what was deleted
     Compact(upkeep::Compact),
     /// Refuse every create, until handbill resume
     Pause(creates::Switch),
     /// Allow creates again
     Resume(creates::Switch),
-    /// Limit how many pages all clients together may create within any hour
+    /// Limit the pages that all clients together may create in an hour
     Budget(creates::Budget),
     /// Print the fingerprints of Markdown, for --blocklist-file
     Fingerprint {

@@ -154,7 +154,7 @@ fn a_value_that_begins_with_a_hyphen_is_named_with_its_option() {
 #[test]
 fn an_empty_variable_counts_as_not_set() {
     let directory = tempdir().unwrap();
-    let help = run(handbill(["--help"]), b"");
+    let help = run(handbill(["serve", "--help"]), b"");
     let variables = text(&help.stdout).split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
     let mut command = handbill(["--create-limit", "0"]);
     let mut count = 0;
@@ -241,13 +241,11 @@ fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others(
 #[test]
 fn help_is_grouped_and_the_same_whatever_the_environment_holds() {
     let help = |command: Command| text(&run(command, b"").stdout).to_owned();
-    let plain = help(handbill(["--help"]));
+    let plain = help(handbill(["serve", "--help"]));
     for heading in ["Public listener:", "Store:", "Limits:", "Redis:", "Traces:", "Operators' listener:", "Logs:"] {
         assert!(plain.contains(&format!("\n\n{heading}\n      --")), "{heading} in {plain}");
     }
-    let options = |help: &str| help.split_once("\n\nPublic listener:").expect(help).1.to_owned();
-    assert_eq!(options(&help(handbill(["serve", "--help"]))), options(&plain));
-    let mut command = handbill(["--help"]);
+    let mut command = handbill(["serve", "--help"]);
     command.env("HANDBILL_SCYLLA_KEYSPACE", "").env("HANDBILL_REDIS_MODE", "").env("HANDBILL_LISTEN", "");
     assert_eq!(help(command), plain);
 }
@@ -269,8 +267,76 @@ fn an_unknown_option_or_command_is_refused_with_one_line() {
 
 #[test]
 fn a_missing_argument_is_named_in_the_line() {
-    let line = refusal(handbill(["update"]));
-    assert!(line.contains("not provided: <PAGE> (see handbill --help)"), "{line}");
+    for (args, told) in [
+        (&["update"][..], "not provided: <PAGE> (see handbill update --help)"),
+        (&["keys", "forget"], "not provided: <PAGE> (see handbill keys forget --help)"),
+        (&["serve", "--nonsense"], "(see handbill serve --help)"),
+        (&["keys"], "needs a command: export, import, forget (see handbill keys --help)"),
+    ] {
+        let line = refusal(handbill(args));
+        assert!(line.contains(told), "{line}");
+    }
+}
+
+#[test]
+fn a_misspelt_word_is_answered_with_the_right_one() {
+    let folder = tempdir().unwrap();
+    let note = folder.path().join("note.md");
+    fs::write(&note, "# A note").unwrap();
+    let note = note.to_str().unwrap();
+    for (args, told) in [
+        (&["publissh"][..], "'publish'; see handbill --help"),
+        (&["publish", "--titel", "T"], "a similar argument exists: '--title'"),
+        (&["--listne=127.0.0.1:0"], "a similar argument exists: '--listen'"),
+        (&[note], &format!("did you mean `handbill publish {note}`?")),
+    ] {
+        let line = refusal(handbill(args));
+        assert!(line.contains(told), "{line}");
+    }
+}
+
+#[test]
+fn the_first_help_is_four_groups_on_one_screen_with_every_command() {
+    let output = run(handbill(["--help"]), b"");
+    let help = text(&output.stdout);
+    assert!(help.lines().count() <= 50, "{help}");
+    let (mut rest, mut listed) = (help, 0);
+    for (heading, first) in [("Pages", "publish"), ("Server", "serve"), ("Operators", "migrate"), ("More", "openapi")] {
+        rest = rest.split_once(&format!("\n{heading}:\n")).unwrap_or_else(|| panic!("no {heading} in {help}")).1;
+        let group = rest.split("\n\n").next().unwrap();
+        assert!(group.trim_start().starts_with(first), "{heading}: {group}");
+        listed += group.lines().count();
+    }
+    assert_eq!(listed, 31, "a command that this test does not know:\n{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 80) && !help.contains("--listen"), "{help}");
+}
+
+#[test]
+fn without_a_command_a_terminal_is_told_first_that_a_server_starts_and_how_to_publish() {
+    let mut script = Command::new("/usr/bin/script");
+    let binary = env!("CARGO_BIN_EXE_handbill");
+    // It ends at once, because nobody can create a directory there.
+    script.args(["-qec", &format!("{binary} --data-dir /proc/handbill"), "/dev/null"]).env_clear();
+    script.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = run(script, b"");
+    let first = text(&output.stdout).lines().next().unwrap_or_default();
+    assert!(first.contains("server") && first.contains("`handbill publish "), "{first}");
+}
+
+#[test]
+fn every_page_of_the_manual_that_a_page_names_is_made() {
+    let folder = tempdir().unwrap();
+    let output = run(handbill(["manpage", "--all", folder.path().to_str().unwrap()]), b"");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let exists = |name: &str| folder.path().join(format!("{name}.1")).exists();
+    assert!(exists("handbill") && exists("handbill-publish") && exists("handbill-keys-import"));
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let page = fs::read_to_string(entry.unwrap().path()).unwrap().replace('\\', "");
+        let named = page.split_whitespace().filter_map(|word| word.split_once("(1)")).map(|(name, _)| name);
+        for name in named.filter(|name| name.starts_with("handbill")) {
+            assert!(exists(name), "{name}");
+        }
+    }
 }
 
 #[test]
@@ -351,7 +417,7 @@ fn an_unknown_variable_is_warned_about_and_ignored_and_a_flag_beats_the_environm
 
 #[test]
 fn help_lists_every_option_with_its_variable_and_its_default() {
-    let output = run(handbill(["--help"]), b"");
+    let output = run(handbill(["serve", "--help"]), b"");
     assert!(output.status.success());
     let help = text(&output.stdout);
     for (option, default) in [
@@ -587,7 +653,7 @@ fn settings_that_cannot_work_are_refused_by_the_check_with_the_line_of_the_start
 
 #[test]
 fn completions_and_the_man_page_have_every_option() {
-    let help = run(handbill(["--help"]), b"");
+    let help = run(handbill(["serve", "--help"]), b"");
     let words = text(&help.stdout).split_whitespace();
     let options: Vec<_> = words.filter_map(|word| word.strip_prefix("--")).filter(|name| !name.is_empty()).collect();
     assert!(options.len() > 30 && options.contains(&"scylla-client-key-file"), "{options:?}");

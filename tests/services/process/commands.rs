@@ -84,6 +84,12 @@ impl User {
         url.trim_end().rsplit('/').next().unwrap().to_owned()
     }
 
+    /// The title that the server has for `page`.
+    fn title(&self, page: &str) -> Value {
+        let page: Value = serde_json::from_str(&self.done(&["get", page, "--json"], "")).unwrap();
+        page["title"].clone()
+    }
+
     fn key_file(&self) -> std::path::PathBuf {
         self.home.path().join(".local/share/handbill/keys.jsonl")
     }
@@ -105,16 +111,21 @@ fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
     assert_eq!(mode & 0o777, 0o600);
     let key = user.done(&["key", slug], "");
     assert!(key.starts_with("hbk_") && key.len() == 48);
-    assert_eq!(user.done(&["list"], ""), format!("{}\tA note\n", url.trim_end()));
-    let listed = user.done(&["list", "--json"], "");
-    assert!(!listed.contains("hbk_") && listed.contains("note.md"), "{listed}");
+    let day = page["created_at"].as_str().unwrap().split('T').next().unwrap();
+    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tA note\n", url.trim_end()));
+    let listed: Value = serde_json::from_str(&user.done(&["list", "--json"], "")).unwrap();
+    assert_eq!((listed["slug"].as_str(), listed.get("edit_key")), (Some(slug), None), "{listed}");
+    assert!(listed["source"].as_str().unwrap().ends_with("/note.md"), "{listed}");
 
     fs::write(&file, "Changed.").unwrap();
-    assert_eq!(user.done(&["update", slug], ""), url, "the file that it was published from is read again");
+    assert_eq!(user.done(&["update", slug], ""), "", "the file that it was published from is read again");
     assert_eq!(user.done(&["get", slug], ""), "Changed.");
+    fs::write(&file, "Changed again.").unwrap();
+    assert_eq!(user.done(&["update", &file], ""), "", "the file names its page");
+    assert_eq!(user.done(&["get", slug], ""), "Changed again.");
     user.done(&["update", url.trim_end(), "-", "--title", "New"], "From a pipe.");
     assert_eq!(user.done(&["get", &format!("{slug}.md")], ""), "From a pipe.");
-    assert_eq!(user.done(&["list"], ""), format!("{}\tNew\n", url.trim_end()));
+    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tNew\n", url.trim_end()));
 
     let refused = user.fails(&["delete", slug], "", 2);
     assert!(refused.contains("--yes"), "{refused}");
@@ -126,10 +137,7 @@ fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
 #[test]
 fn a_title_is_taken_from_the_first_heading_else_from_the_file_s_name() {
     let user = User::new();
-    let title = |url: String| {
-        let page: Value = serde_json::from_str(&user.done(&["get", url.trim_end(), "--json"], "")).unwrap();
-        page["title"].clone()
-    };
+    let title = |url: String| user.title(url.trim_end());
     assert_eq!(title(user.done(&["publish"], "## Second\n\n# *First*\n")), "First");
     assert_eq!(title(user.done(&["publish", "-", "--title=-x"], "# Heading\n")), "-x");
     let file = user.file("Shopping list.md", "no heading");
@@ -337,8 +345,165 @@ fn a_page_is_edited_in_the_user_s_editor() {
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine\n");
     assert_eq!(user.done(&["get", &slug], ""), "theirs");
 
-    let output = run(user.command(&["edit", &slug]), b"");
-    assert_eq!(output.status.code(), Some(2), "there is no editor: {}", text(&output.stderr));
+    // Neither a failed editor nor a missing one leaves a file of text that nobody typed.
+    fs::remove_file(kept).unwrap();
+    for (editor, path) in [("false", "/usr/bin:/bin"), ("", "/nowhere")] {
+        let mut command = user.command(&["edit", &slug]);
+        command.env("EDITOR", editor).env("TMPDIR", user.home.path()).env("PATH", path);
+        let output = run(command, b"");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("your text is kept"), "{}", text(&output.stderr));
+    }
+    assert_eq!(left(&user), 0, "no file is left");
+}
+
+#[test]
+fn the_title_can_be_edited_above_the_text_and_a_missing_line_leaves_it() {
+    let user = User::new();
+    let slug = user.published("one\n");
+    let edit = |editor: &str| {
+        let mut command = user.command(&["edit", &slug]);
+        command.env("EDITOR", editor).env("TMPDIR", user.home.path());
+        let output = run(command, b"");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (user.title(&slug), user.done(&["get", &slug], ""))
+    };
+    let page = |title: &str, content: &str| (json!(title), content.to_owned());
+    assert_eq!(edit("sed -i 1s/T$/New/"), page("New", "one\n"));
+    assert_eq!(edit("sed -i 1,2d;s/one/two/"), page("New", "two\n"));
+    assert_eq!(edit("sed -i 1s/New//"), (Value::Null, "two\n".to_owned()));
+}
+
+#[test]
+fn a_title_that_came_from_the_heading_follows_it_until_another_is_given() {
+    let user = User::new();
+    let file = user.file("note.md", "# One\n");
+    let url = user.done(&["publish", &file], "").trim_end().to_owned();
+    user.file("note.md", "# Two\n");
+    user.done(&["update", &file], "");
+    assert_eq!(user.title(&url), "Two");
+    assert!(user.done(&["list"], "").ends_with("\tTwo\n"));
+    let mut command = user.command(&["edit", &url]);
+    command.env("EDITOR", "sed -i 3s/Two/Three/").env("TMPDIR", user.home.path());
+    assert!(run(command, b"").status.success());
+    assert_eq!(user.title(&url), "Three");
+    user.file("note.md", "no heading");
+    user.done(&["update", &file], "");
+    assert_eq!(user.title(&url), "Three");
+    user.file("note.md", "# Four\n");
+    user.done(&["update", &file, "--title", "Mine"], "");
+    user.done(&["update", &file, &file], "");
+    assert_eq!(user.title(&url), "Mine");
+}
+
+#[test]
+fn several_files_are_published_in_their_order_or_none_if_one_cannot_be_read() {
+    let user = User::new();
+    let (one, two) = (user.file("one.md", "# One\n"), user.file("two.md", "# Two\n"));
+    let missing = user.home.path().join("missing.md").to_str().unwrap().to_owned();
+    user.fails(&["publish", &one, &missing], "", 1);
+    user.fails(&["publish", &one, &two, "--title", "T"], "", 2);
+    assert_eq!(user.done(&["list"], ""), "");
+    let printed = user.done(&["publish", "--json", &one, &two], "");
+    let pages: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((user.title(pages[0]["url"].as_str().unwrap()), pages.len()), (json!("One"), 2));
+    assert_eq!(user.done(&["key", pages[1]["url"].as_str().unwrap()], "").trim_end(), pages[1]["edit_key"]);
+    // The newest is first.
+    let listed = user.done(&["list"], "");
+    assert!(listed.starts_with(pages[1]["url"].as_str().unwrap()), "{listed}");
+}
+
+#[test]
+fn a_file_that_several_pages_came_from_names_none_of_them() {
+    let user = User::new();
+    let file = user.file("note.md", "# One\n");
+    let message = user.fails(&["update", &file], "", 2);
+    assert!(message.contains("no kept page was published from"), "{message}");
+    let urls = [user.done(&["publish", &file], ""), user.done(&["publish", &file], "")];
+    let message = user.fails(&["update", &file], "", 2);
+    assert!(urls.iter().all(|url| message.contains(url.trim_end())), "{message}");
+}
+
+#[test]
+fn list_marks_what_the_server_no_longer_has_when_it_is_asked_to_check() {
+    let user = User::new();
+    let slugs = [user.published("one"), user.published("two")];
+    let other = user.home.path().join("other").to_str().unwrap().to_owned();
+    let export = user.done(&["keys", "export"], "");
+    user.done(&["keys", "import", "--keys-dir", &other], &export);
+    user.done(&["delete", &slugs[0], "--yes", "--keys-dir", &other], "");
+    let listed = user.done(&["list", "--check"], "");
+    let states: Vec<_> = listed.lines().map(|line| line.rsplit('\t').next().unwrap()).collect();
+    assert_eq!(states, ["live", "gone"]);
+    user.server.stop_now();
+    let listed = user.done(&["list", "--check", "--json"], "");
+    assert_eq!(listed.matches("\"state\":\"unknown\"").count(), 2, "{listed}");
+}
+
+#[test]
+fn a_damaged_line_of_the_key_file_is_skipped_named_and_kept() {
+    let user = User::new();
+    let slug = user.published("text");
+    let kept = fs::read(user.key_file()).unwrap();
+    fs::write(user.key_file(), [b"{\"damaged\xff\n", &kept[..]].concat()).unwrap();
+    let output = user.run(&["update", &slug, "--title", "New"], "");
+    let message = text(&output.stderr);
+    assert!(output.status.success() && message.contains("line 1 of"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let after = fs::read(user.key_file()).unwrap();
+    assert!(after.windows(9).any(|part| part == b"damaged\xff\n"), "{}", String::from_utf8_lossy(&after));
+}
+
+#[test]
+fn a_key_file_that_others_can_read_is_made_private_and_the_user_is_told() {
+    let user = User::new();
+    let slug = user.published("text");
+    for args in [&["key", &slug][..], &["publish", "--title", "T"]] {
+        fs::set_permissions(user.key_file(), fs::Permissions::from_mode(0o644)).unwrap();
+        let output = user.run(args, "text");
+        assert!(output.status.success() && text(&output.stderr).contains("only you can read it now"), "{output:?}");
+        assert_eq!(fs::metadata(user.key_file()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_reader_that_ends_early_is_no_error() {
+    let user = User::new();
+    let slug = user.published(&"a line\n".repeat(10_000));
+    for args in [&["get", &slug][..], &["list"], &["--help"], &["manpage"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = user.command(args);
+        command.stdout(writer);
+        let output = run(command, b"");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_names_the_server_and_flags_and_variables_win_over_it() {
+    let user = User::new();
+    let config = user.home.path().join(".config/handbill/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let run_with = |content: String, args: &[&str]| {
+        fs::write(&config, content).unwrap();
+        let mut command = user.command(&[&["publish", "--title", "T"], args].concat());
+        command.env_remove("HANDBILL_SERVER");
+        run(command, b"text")
+    };
+    let nowhere = Port::hold();
+    let named = |address: SocketAddr| format!("server = \"http://{address}\"\n");
+    let output = run_with(named(user.server.address), &[]);
+    assert!(text(&output.stdout).starts_with(&user.origin()), "{}", text(&output.stderr));
+    assert_eq!(run_with(named(nowhere.address), &[]).status.code(), Some(7));
+    assert!(run_with(named(nowhere.address), &["--server", &user.origin()]).status.success());
+    fs::write(&config, named(nowhere.address)).unwrap();
+    user.done(&["publish", "--title", "T"], "text");
+    for content in ["server = 1\n", "sever = \"a.example\"\n", "server = \"a b\"\n"] {
+        let output = run_with(content.to_owned(), &[]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("config.toml"), "{}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -380,9 +545,11 @@ fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
     let shown = in_terminal(&format!("publish {file}"), "");
     assert!(shown.contains("The edit key is kept in") && !shown.contains("hbk_"), "{shown}");
     let url = user.done(&["list"], "").split('\t').next().unwrap().to_owned();
+    assert!(in_terminal(&format!("update {file}"), "").contains("Updated."));
     assert!(in_terminal(&format!("delete {url}"), "n\n").contains("nothing was deleted"));
     user.done(&["get", &url], "");
-    assert!(in_terminal(&format!("delete {url}"), "y\n").contains("for ever?"));
+    let shown = in_terminal(&format!("delete {url}"), "y\n");
+    assert!(shown.contains("permanently?") && shown.contains("Deleted."), "{shown}");
     user.fails(&["get", &url], "", 3);
 }
 
