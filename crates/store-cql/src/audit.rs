@@ -173,6 +173,7 @@ impl CqlStore {
     }
 
     async fn remove_note(&self, permit: &Permit<'_>, id: &Nonce) -> Result<(), StoreError> {
+        self.fence.check()?;
         let request = async || {
             self.session.execute_unpaged(&self.operated.end_takedown, (id.as_slice(),)).await?;
             Ok(())

@@ -84,7 +84,7 @@ impl CqlStore {
         entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
     }
 
-    /// Ends a deletion that may not be in the ledger yet. If it is, nothing is written.
+    /// Ends a deletion that may not be in the ledger yet. If it is, nothing is written, so a standby answers too.
     pub(super) async fn complete_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.operated.read_deletion, (tombstone.slug.as_str(),)).await?;
@@ -94,6 +94,7 @@ impl CqlStore {
         if self.repeat(permit, request).await? {
             return Ok(());
         }
+        self.fence.check()?;
         self.delete_texts(permit, &tombstone.slug, tombstone.deleted_at).await;
         self.enter_deletion(permit, tombstone).await
     }

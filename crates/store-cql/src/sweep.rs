@@ -189,6 +189,8 @@ impl CqlStore {
     ) -> Result<(), SweepError> {
         // A name that is no slug was written by hand. Nobody can read it, and nothing here knows what it is for.
         let Ok(parsed) = Slug::parse(slug) else { return Ok(()) };
+        // The serial read completes interrupted writes, which only the side that writes may do.
+        self.fence.check()?;
         let answer =
             self.session.execute_unpaged(&self.statements.read_head_serially, (slug,)).await.map_err(failed)?;
         let row = answer.into_rows_result().map_err(failed)?.maybe_first_row::<HeadRow>().map_err(failed)?;

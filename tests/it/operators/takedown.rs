@@ -120,6 +120,22 @@ async fn of_takedowns_at_the_same_time_one_takes_the_page_down_and_is_audited() 
     assert_eq!(operated.audit().await.len(), 1);
 }
 
+/// The takedown's outcome is unknown, and the page's owner deletes it before anybody looks again.
+#[tokio::test]
+async fn a_page_that_its_owner_deleted_meanwhile_is_not_called_taken_down() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let (app, owner) = (operated.app.clone(), page.clone());
+    let delete = async move {
+        app.delete(&owner).await.expect_status(204);
+    };
+    operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(async {})));
+    operated.app.store.next(Operation::Swap, Fault::NotDoneAndUnknown);
+    operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(delete)));
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["already_deleted"]);
+    assert!(operated.audit().await.is_empty());
+}
+
 #[tokio::test]
 async fn a_store_that_does_not_answer_fails_that_page_alone_and_says_so() {
     let operated = Operated::start();

@@ -19,7 +19,7 @@ use handbill_store_cql::{CqlLedger, CqlStore};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
-use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, store_in};
+use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, move_fence, store_in};
 use crate::support::pages::{CREATED, page};
 use crate::support::scans::{all, of};
 
@@ -234,5 +234,24 @@ async fn a_deletion_is_confirmed_only_once_it_is_in_the_ledger() {
     change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
     assert_eq!(all(&CqlLedger::of(store), ScanLimit::DEFAULT).await, expected.into());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+/// Anybody can send a delete of a deleted page, also to a side that may not write.
+#[tokio::test]
+async fn a_deletion_is_completed_only_where_pages_are_written() {
+    let (_, session, keyspace) = fresh_store().await;
+    let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
+    let tombstones =
+        [inserted(&store).await, inserted(&store).await].map(|page| page.head.tombstone(page.head.updated_at));
+    let [entered, missing] = &tombstones;
+    store.ensure_in_ledger(entered).await.unwrap();
+    move_fence(&session, &keyspace, &store).await;
+    store.ensure_in_ledger(entered).await.unwrap();
+    let refused = store.ensure_in_ledger(missing).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    let cql = format!("SELECT slug FROM {keyspace}.deletions WHERE slug = ?");
+    let answer = session.query_unpaged(cql, (missing.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+    assert_eq!(answer.rows_num(), 0);
     drop_keyspace(&session, &keyspace).await;
 }

@@ -140,6 +140,14 @@ pub(crate) async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
     fence
 }
 
+/// Gives the fence of `keyspace` to another datacentre, and returns when `store` knows it.
+pub(crate) async fn move_fence(session: &Session, keyspace: &str, store: &CqlStore) {
+    let mut fenced = store.fenced();
+    let moved = format!("UPDATE {keyspace}.fence SET datacenter = 'elsewhere', epoch = 2 WHERE component = 'handbill'");
+    session.query_unpaged(moved, ()).await.unwrap();
+    fenced.wait_for(Option::is_some).await.unwrap();
+}
+
 /// A store that sends every request through a proxy.
 pub(crate) struct Proxied {
     pub(crate) store: Arc<CqlStore>,

@@ -109,7 +109,9 @@ impl Operators {
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
-                        return Ok(self.in_ledger(tombstone, Some(page), deadline).await);
+                        // Its owner may have been faster.
+                        let page = (tombstone.takedown.as_ref() == Some(takedown)).then_some(page);
+                        return Ok(self.in_ledger(tombstone, page, deadline).await);
                     }
                     Err(error) => return Err(error),
                 }
