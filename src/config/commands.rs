@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use clap::Args;
+use handbill_store_cql::SHORTEST_AGE;
 
 use super::{
     CqlSettings, EmbeddedSettings, KeyspaceSettings, LogSettings, OperatorAccess, StoreKind, StoreSettings,
@@ -132,9 +133,6 @@ pub struct SweepOptions {
     #[arg(long, value_name = "KEYS", default_value = "2000")]
     pub rows_per_second: NonZero<u32>,
 }
-
-/// Shortest `--min-age`: far longer than a write takes.
-const SHORTEST_AGE: Duration = Duration::from_mins(10);
 
 fn min_age(text: &str) -> Result<Duration, String> {
     let age = humantime::parse_duration(text).map_err(|error| error.to_string())?;

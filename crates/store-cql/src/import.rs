@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::lwt::{Verdict, Write};
 use super::nonces::Nonces;
-use super::rows::{HeadImage, NonceRow};
+use super::rows::{HeadImage, NonceRow, Over};
 use super::store::CqlStore;
 use crate::domain::page::{PageState, Tombstone};
 use crate::domain::timestamp::UnixMillis;
@@ -30,7 +30,8 @@ impl PageImport for CqlStore {
         let write = Write {
             slug: &tombstone.slug,
             statement: &self.statements.create_head,
-            values: HeadImage::of_tombstone(&tombstone, &Nonces::first(nonce)),
+            values: HeadImage::of_tombstone(&tombstone, &Nonces::first(nonce), Over::Nothing),
+            text_inserted_at: None,
             classify: &classify,
         };
         let is_done = self.run(&permit, write).await?;

@@ -26,7 +26,8 @@
 //! answers a 304, a 404, a 410, a key or a precondition, and the key of the page's text. Its rows are **texts**: content
 //! and HTML.
 //!
-//! * A head is written only by lightweight transactions, and each of them writes every static column. So whatever the
+//! * A head is written only by lightweight transactions, and each of them writes every static column that is or
+//!   was set, none as null. So whatever the
 //!   replicas of a partition have missed, merging them by timestamp yields a head that one write has made.
 //! * A text is inserted once under a key of its own, at `LOCAL_QUORUM`, *before* the head that points to it is written, and
 //!   never changes. So a reader that has a head finds its text, or the text was replaced meanwhile and the reader reads
@@ -125,3 +126,4 @@ pub use settings::{CqlSettings, FenceConsistency};
 pub use settings_error::SettingsError;
 pub use store::CqlStore;
 pub use sweep::{SweepError, SweepPlan, SweepReport, sweep};
+pub use write_times::SHORTEST_AGE;

@@ -33,8 +33,11 @@ use super::retry_budget::RetryBudget;
 use super::rows::{NonceRow, applied};
 use super::session::{CqlTimeouts, is_overload};
 use super::write_outcome::{self, Outcome};
+use super::write_times;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::ports::random::Random;
 
@@ -56,6 +59,8 @@ pub(super) struct Write<'a, V> {
     pub(super) slug: &'a Slug,
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
+    /// When the text that it points to was inserted, if that was for this write.
+    pub(super) text_inserted_at: Option<UnixMillis>,
     /// Derives the outcome of this write from the row or its absence. The row was read at `LOCAL_SERIAL`.
     pub(super) classify: &'a (dyn Fn(Option<&NonceRow>) -> Verdict + Send + Sync),
 }
@@ -109,6 +114,11 @@ impl Verdict {
 #[error("no answer within {0:?}")]
 struct NoAnswerError(Duration);
 
+/// The process was stopped between the two writes of a page, and a sweep may have deleted the text.
+#[derive(Debug, Error)]
+#[error("the text was inserted too long ago to point to it")]
+struct OldTextError;
+
 /// Because of many later writes, the row no longer shows whether this write was done.
 #[derive(Debug, Error)]
 #[error("too many other writes followed this one to know whether it was done")]
@@ -122,6 +132,7 @@ pub(super) struct LwtRunner<'a> {
     pub(super) timeouts: CqlTimeouts,
     pub(super) retries: &'a RetryBudget,
     pub(super) random: &'a Random,
+    pub(super) clock: &'a SharedClock,
     pub(super) deadline: Instant,
 }
 
@@ -185,6 +196,11 @@ impl LwtRunner<'_> {
         let limit = self.timeouts.attempt.min(self.left());
         if limit < SHORTEST_ATTEMPT {
             return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswerError(self.timeouts.operation)), false);
+        }
+        // A monotonic clock may stand still with the machine, so the deadline alone does not show such a stop. Inserting the
+        // text again would not help: the deletion of the sweep is above it. The next attempt of the caller has another key.
+        if write.text_inserted_at.is_some_and(|at| write_times::is_old(at, self.clock.now())) {
+            return Attempt::Failed(Outcome::NotDone, Box::new(OldTextError), true);
         }
         // The model in `tests/model` shows that a check at the beginning of the whole write would not do.
         if let Err(fenced) = self.fence.check() {

@@ -6,7 +6,7 @@ use super::lwt::{Verdict, Write};
 use super::nonces::{Nonce, Nonces, TextId};
 use super::permit::Permit;
 use super::recent::Base;
-use super::rows::{HeadImage, NonceRow};
+use super::rows::{HeadImage, NonceRow, Over};
 use super::store::CqlStore;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -59,6 +59,7 @@ impl CqlStore {
         image: HeadImage,
         made: PageVersion,
         nonce: &Nonce,
+        text_inserted_at: Option<UnixMillis>,
     ) -> Result<bool, StoreError> {
         let expected = base.head.version;
         let classify = |row: Option<&NonceRow>| Verdict::of_replacement(row, expected, made, nonce);
@@ -66,6 +67,7 @@ impl CqlStore {
             slug: &base.head.slug,
             statement: &self.statements.replace_head,
             values: image.replacing(&base.head),
+            text_inserted_at,
             classify: &classify,
         };
         let done = self.run(permit, write).await;
@@ -80,13 +82,11 @@ impl CqlStore {
         let digest = Some(self.recent.digest(page));
         let keeps_text = base.digest == digest;
         let text = if keeps_text { base.text } else { TextId { version: page.head.version, nonce } };
-        if !keeps_text {
-            self.insert_text(permit, page, &text).await?;
-        }
+        let inserted_at = if keeps_text { None } else { Some(self.insert_text(permit, page, &text).await?) };
         let nonces = nonces_after(&base, page.head.version, nonce);
         let head = page.head.clone();
-        let image = HeadImage::of_page(&head, text, &nonces);
-        let done = self.replace_head(permit, &base, image, page.head.version, &nonce).await?;
+        let image = HeadImage::of_page(&head, text, &nonces, Over::AHead);
+        let done = self.replace_head(permit, &base, image, page.head.version, &nonce, inserted_at).await?;
         let slug = &page.head.slug;
         if done {
             self.recent.keep(Base { head, text, digest, nonces });
@@ -108,8 +108,9 @@ impl CqlStore {
     ) -> Result<bool, StoreError> {
         let note = self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
-        let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
-        let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
+        let nonces = nonces_after(&base, tombstone.version, nonce);
+        let image = HeadImage::of_tombstone(tombstone, &nonces, Over::AHead);
+        let done = self.replace_head(permit, &base, image, tombstone.version, &nonce, None).await?;
         if done {
             self.recent.forget(&tombstone.slug);
         }

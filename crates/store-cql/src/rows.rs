@@ -2,12 +2,10 @@
 //!
 //! A partition's static columns are the head of a page, or its tombstone. Each of its rows is a text.
 
-#![expect(clippy::ref_option_ref, reason = "the code that `SerializeRow` derives has it")]
-
 use std::sync::Arc;
 
 use scylla::response::query_result::QueryResult;
-use scylla::value::{CqlTimestamp, Row};
+use scylla::value::{CqlTimestamp, MaybeUnset, Row};
 use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
@@ -113,7 +111,7 @@ impl HeadRow {
         let renderer_version = self.renderer_version.and_then(|version| u16::try_from(version).ok());
         let head = PageHead {
             slug: slug.clone(),
-            title: self.title.map(Title::from_stored),
+            title: self.title.filter(|title| !title.is_empty()).map(Title::from_stored),
             key_hash: EditKeyHash::from_bytes(key_hash),
             version: version(self.version, "version")?,
             created_at: time(self.created_at, "created_at")?,
@@ -186,22 +184,42 @@ impl NonceRow {
     }
 }
 
-/// Every static column and the slug: the head as it is after a write, whatever it was before.
+/// The head that a write replaces.
+///
+/// A null is a tombstone of the database, which drops it after `gc_grace`. A copy that has missed it until then would show the
+/// earlier value under the later version. So what a head no longer has is empty, and what it never had is not written.
+#[derive(Clone, Copy)]
+pub(super) enum Over {
+    Nothing,
+    AHead,
+}
+
+impl Over {
+    /// The value of a column that the head does not have.
+    fn emptied<T: Default>(self) -> MaybeUnset<T> {
+        match self {
+            Self::Nothing => MaybeUnset::Unset,
+            Self::AHead => MaybeUnset::Set(T::default()),
+        }
+    }
+}
+
+/// Every static column that is set in this head or may have been before, and the slug: the head as it is after a write.
 #[derive(SerializeRow)]
 pub(super) struct HeadImage {
     state: &'static str,
     version: i64,
     created_at: CqlTimestamp,
-    updated_at: Option<CqlTimestamp>,
-    deleted_at: Option<CqlTimestamp>,
-    title: Option<String>,
-    key_hash: Option<Vec<u8>>,
-    current_text_version: Option<i64>,
-    current_text_nonce: Option<Vec<u8>>,
-    link_origins: Option<Vec<String>>,
-    renderer_version: Option<i32>,
-    takedown_reason: Option<&'static str>,
-    takedown_by: Option<String>,
+    updated_at: CqlTimestamp,
+    deleted_at: MaybeUnset<CqlTimestamp>,
+    title: MaybeUnset<String>,
+    key_hash: MaybeUnset<Vec<u8>>,
+    current_text_version: MaybeUnset<i64>,
+    current_text_nonce: MaybeUnset<Vec<u8>>,
+    link_origins: MaybeUnset<Vec<String>>,
+    renderer_version: MaybeUnset<i32>,
+    takedown_reason: MaybeUnset<&'static str>,
+    takedown_by: MaybeUnset<String>,
     nonces: Vec<u8>,
     slug: String,
 }
@@ -216,42 +234,45 @@ pub(super) struct Replacement {
 }
 
 impl HeadImage {
-    pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces) -> Self {
+    pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces, over: Over) -> Self {
+        let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+        let link_origins = Some(&head.link_origins).filter(|origins| !origins.is_empty());
         Self {
             state: ACTIVE,
             version: head.version.get().cast_signed(),
             created_at: CqlTimestamp(head.created_at.get()),
-            updated_at: Some(CqlTimestamp(head.updated_at.get())),
-            deleted_at: None,
-            title: head.title.as_ref().map(|title| title.as_str().to_owned()),
-            key_hash: Some(head.key_hash.as_bytes().to_vec()),
-            current_text_version: Some(text.version.get().cast_signed()),
-            current_text_nonce: Some(text.nonce.to_vec()),
-            link_origins: (!head.link_origins.is_empty()).then(|| head.link_origins.clone()),
-            renderer_version: Some(i32::from(head.renderer_version)),
-            takedown_reason: None,
-            takedown_by: None,
+            updated_at: CqlTimestamp(head.updated_at.get()),
+            // No page follows a tombstone.
+            deleted_at: MaybeUnset::Unset,
+            title: title.map_or_else(|| over.emptied(), MaybeUnset::Set),
+            key_hash: MaybeUnset::Set(head.key_hash.as_bytes().to_vec()),
+            current_text_version: MaybeUnset::Set(text.version.get().cast_signed()),
+            current_text_nonce: MaybeUnset::Set(text.nonce.to_vec()),
+            link_origins: link_origins.cloned().map_or_else(|| over.emptied(), MaybeUnset::Set),
+            renderer_version: MaybeUnset::Set(i32::from(head.renderer_version)),
+            takedown_reason: MaybeUnset::Unset,
+            takedown_by: MaybeUnset::Unset,
             nonces: nonces.as_bytes().to_vec(),
             slug: head.slug.as_str().to_owned(),
         }
     }
 
-    pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces) -> Self {
+    pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces, over: Over) -> Self {
         let takedown = tombstone.takedown.as_ref();
         Self {
             state: DELETED,
             version: tombstone.version.get().cast_signed(),
             created_at: CqlTimestamp(tombstone.created_at.get()),
-            updated_at: None,
-            deleted_at: Some(CqlTimestamp(tombstone.deleted_at.get())),
-            title: None,
-            key_hash: None,
-            current_text_version: None,
-            current_text_nonce: None,
-            link_origins: None,
-            renderer_version: None,
-            takedown_reason: takedown.map(|takedown| takedown.reason.code()),
-            takedown_by: takedown.map(|takedown| takedown.by.clone()),
+            updated_at: CqlTimestamp(tombstone.deleted_at.get()),
+            deleted_at: MaybeUnset::Set(CqlTimestamp(tombstone.deleted_at.get())),
+            title: over.emptied(),
+            key_hash: over.emptied(),
+            current_text_version: over.emptied(),
+            current_text_nonce: over.emptied(),
+            link_origins: over.emptied(),
+            renderer_version: over.emptied(),
+            takedown_reason: MaybeUnset::from_option(takedown.map(|takedown| takedown.reason.code())),
+            takedown_by: MaybeUnset::from_option(takedown.map(|takedown| takedown.by.clone())),
             nonces: nonces.as_bytes().to_vec(),
             slug: tombstone.slug.as_str().to_owned(),
         }
@@ -274,8 +295,8 @@ pub(super) struct TextInsert<'a> {
     content: &'a str,
     html: &'a str,
     excerpt: &'a str,
-    code_blocks: Option<Vec<i32>>,
-    language: Option<&'a str>,
+    code_blocks: MaybeUnset<Vec<i32>>,
+    language: MaybeUnset<&'a str>,
     inserted_at: CqlTimestamp,
     written_at: i64,
 }
@@ -292,8 +313,10 @@ impl<'a> TextInsert<'a> {
             html,
             excerpt,
             // The positions are below 4 MB.
-            code_blocks: (!code_blocks.is_empty()).then(|| code_blocks.iter().map(|at| at.cast_signed()).collect()),
-            language: language.map(Language::code),
+            code_blocks: MaybeUnset::from_option(
+                (!code_blocks.is_empty()).then(|| code_blocks.iter().map(|at| at.cast_signed()).collect()),
+            ),
+            language: MaybeUnset::from_option(language.map(Language::code)),
             inserted_at: CqlTimestamp(now.get()),
             written_at,
         }

@@ -31,7 +31,7 @@ use super::session::{CqlTimeouts, Nodes, ReadRetries, SecondReads, load_balancin
 use crate::domain::slug::Slug;
 
 /// The columns of a head. A [`super::rows::HeadRow`] also has the database's timestamp of the last write, which is that of
-/// every column, because each write writes all of them.
+/// every column, because each write writes all that are set.
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
@@ -121,7 +121,7 @@ impl Statements {
         let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
         let conditional = async |cql| preparing.conditional(cql).await;
         let pages = format!("{keyspace}.pages");
-        // A write sets every column, so that nothing of the earlier head stays.
+        // A write sets every column that the head has or had, so that nothing of the earlier head stays.
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
         let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";

@@ -20,7 +20,7 @@ use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
-use super::rows::{HeadImage, HeadRow, NonceRow, UnreadableRow};
+use super::rows::{HeadImage, HeadRow, NonceRow, Over, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
@@ -167,6 +167,7 @@ impl CqlStore {
             timeouts: self.timeouts,
             retries: &self.retries,
             random: &self.random,
+            clock: &self.clock,
             deadline: permit.deadline,
         };
         runner.run(&write).await
@@ -270,14 +271,15 @@ impl PageStore for CqlStore {
         let permit = self.permit(&self.writes, &page.head.slug, needed_by).await?;
         let nonce = self.random_nonce();
         let text = TextId { version: page.head.version, nonce };
-        self.insert_text(&permit, &page, &text).await?;
+        let inserted_at = self.insert_text(&permit, &page, &text).await?;
         let nonces = Nonces::first(nonce);
         let head = page.head.clone();
         let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.head.slug,
             statement: &self.statements.create_head,
-            values: HeadImage::of_page(&head, text, &nonces),
+            values: HeadImage::of_page(&head, text, &nonces, Over::Nothing),
+            text_inserted_at: Some(inserted_at),
             classify: &classify,
         };
         if self.run(&permit, write).await? {

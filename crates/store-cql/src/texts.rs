@@ -33,13 +33,19 @@ impl CqlStore {
         Ok(page)
     }
 
-    /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
-    pub(super) async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
+    /// Stores the text of `page` under `text`, where nobody sees it before a head points to it. Returns when it was inserted.
+    pub(super) async fn insert_text(
+        &self,
+        permit: &Permit<'_>,
+        page: &Page,
+        text: &TextId,
+    ) -> Result<UnixMillis, StoreError> {
         self.fence.check()?;
+        let now = self.clock.now();
         let request = async || {
-            let values = TextInsert::of(page, text, self.clock.now(), write_times::of_text(page.head.updated_at));
+            let values = TextInsert::of(page, text, now, write_times::of_text(page.head.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;
-            Ok(())
+            Ok(now)
         };
         self.repeat(permit, request).await
     }

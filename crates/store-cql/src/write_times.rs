@@ -3,7 +3,18 @@
 //! Plain writes of one row are ordered by their timestamps alone, so these are made from the page's own times, which
 //! grow with each version, and never from a server's clock. A deletion is just above what it deletes.
 
+use std::time::Duration;
+
 use crate::domain::timestamp::UnixMillis;
+
+/// The least age at which a sweep deletes a text: far longer than a write takes.
+pub const SHORTEST_AGE: Duration = Duration::from_mins(10);
+
+/// Whether a text that was inserted at `inserted_at` is too old at `now` for a new head: a sweep may have deleted it.
+pub(super) fn is_old(inserted_at: UnixMillis, now: UnixMillis) -> bool {
+    let age = now.get().saturating_sub(inserted_at.get()).max(0).cast_unsigned();
+    Duration::from_millis(age) > SHORTEST_AGE / 2
+}
 
 /// The timestamp of the text of a page that was changed at `updated_at`.
 pub(super) fn of_text(updated_at: UnixMillis) -> i64 {

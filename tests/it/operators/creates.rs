@@ -180,6 +180,18 @@ async fn while_creates_are_paused_nothing_is_published_and_all_else_works() {
     assert_eq!((&audit[0]["action"], &audit[0]["by"]), (&json!("creates"), &json!("desk")));
 }
 
+/// Operators may have paused creates, and a process that starts does not know yet.
+#[tokio::test]
+async fn nothing_is_created_until_the_switch_was_read_once() {
+    let policy = PublishingPolicy::observed(|_| {});
+    let app = Setup::new().policy(policy.clone()).start();
+    let refused = app.create(body("text")).await;
+    refused.expect_error(503, "unavailable");
+    assert!(refused.field("message").contains("Nothing was changed"), "{refused:?}");
+    policy.set_creates(Creates::default());
+    app.create(body("text")).await.expect_status(201);
+}
+
 #[tokio::test]
 async fn all_clients_together_create_no_more_than_the_budget_in_any_hour() {
     let policy = PublishingPolicy::default();

@@ -16,9 +16,6 @@ pub(crate) type WriteId = u8;
 /// A time in a page's columns, and a timestamp of a plain write.
 pub(crate) type Time = u8;
 
-/// How far above its own time a page's deletion stands. It is more than any clock is ahead.
-pub(crate) const DAY: Time = 100;
-
 /// The columns of a head.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Head {

@@ -22,8 +22,9 @@ impl LedgerModel {
                     Step::NoteDeletion(version)
                 }
                 Head::Active(version, _) => Step::Bury(version),
-                Head::Deleted(..) if is_takedown => Step::Ensure,
-                Head::Deleted(..) => Step::End,
+                // The owner is told that the page is gone, and believes it.
+                Head::Deleted(..) if self.is_weakened(LedgerWeakening::GoneWithoutLedger) => Step::Answer(true),
+                Head::Deleted(..) => Step::Ensure,
             },
             Step::NoteDeletion(version) => {
                 if self.is_weakened(LedgerWeakening::EnteredBeforeHead) {

@@ -34,6 +34,8 @@ pub(crate) enum Store {
 pub(crate) enum LedgerWeakening {
     /// A deletion is confirmed before the ledger has it.
     ConfirmedBeforeLedger,
+    /// A repeated delete is answered that the page is gone, and does not look into the ledger.
+    GoneWithoutLedger,
     /// A deletion is entered in the ledger before the page's head is written.
     EnteredBeforeHead,
     /// The database does not know which deletions the ledger lacks.
@@ -103,7 +105,7 @@ pub(crate) enum Step {
     Append(usize),
     /// The takedown makes sure that the ledger has the page's tombstone.
     Ensure,
-    /// The caller is answered. `true` means that the ledger has the deletion.
+    /// The caller is answered: 204, or 410 to a repeated delete, if `true`, and then the ledger has the deletion; else 503.
     Answer(bool),
     End,
 }
@@ -163,7 +165,7 @@ pub(crate) struct State {
     pub(crate) faults_left: u8,
     /// The run that deleted the page, before the disaster.
     pub(crate) deleted_by: Option<usize>,
-    /// Somebody was told that the page is deleted for good.
+    /// Somebody was answered 204, or 410 to a repeated delete.
     pub(crate) is_confirmed: bool,
     pub(crate) broken: Option<&'static str>,
 }
@@ -210,6 +212,7 @@ impl LedgerModel {
         let model = |store| move |(weakening, rule)| (Self { store, weakening: Some(weakening) }, rule);
         let cluster = [
             (W::ConfirmedBeforeLedger, RETURNED),
+            (W::GoneWithoutLedger, RETURNED),
             (W::EnteredBeforeHead, NOT_DELETED),
             (W::BegunPassedOver, INCOMPLETE),
             (W::BegunMeansDone, NOT_DELETED),

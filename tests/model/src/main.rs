@@ -36,10 +36,10 @@ use crate::state::{
     State,
 };
 
-/// How far a fast clock is ahead, far less than the distance of a deletion.
+/// How far a fast clock is ahead.
 const FAST: u8 = 20;
 
-/// A time that is later than a tombstone's by more than the distance of a deletion.
+/// A time that is much later than a tombstone's.
 const MUCH_LATER: u8 = 120;
 
 /// The import of a page of an archive.
@@ -162,7 +162,7 @@ const WEAKENINGS: &[(Weakening, &str, &str)] = &[
     (Weakening::ForgottenMeansNotDone, ONE_NONCE, FALSE_DENIAL),
     (Weakening::MixedImage, TITLE_AND_TEXT, MIXTURE),
     (Weakening::NoComparison, TITLE_AND_TEXT, LOST_UPDATE),
-    (Weakening::DeletionWithoutDistance, DELETION, READABLE_TEXT),
+    (Weakening::DeletionByItsClock, DELETION, READABLE_TEXT),
     (Weakening::StaleCache, READERS, OLD_READ),
     (Weakening::NoReadRepair, READERS, OLD_READ),
     (Weakening::CommitAtOne, READERS, OLD_READ),

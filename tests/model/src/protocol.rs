@@ -3,7 +3,7 @@
 //! `crates/store-cql/src/store.rs`, `lwt.rs` and `import.rs`, and `src/operators/archive/import.rs`, are the program that this describes.
 //! A client that crashes is one that takes no further step, which every run of the model includes.
 
-use crate::database::{Columns, DAY, Effect, Entry, Head, Shown, Time, Transaction, WriteId};
+use crate::database::{Columns, Effect, Entry, Head, Shown, Time, Transaction, WriteId};
 
 /// The effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,8 +59,8 @@ pub(crate) enum Weakening {
     MixedImage,
     /// A transaction does not compare versions.
     NoComparison,
-    /// A page's deletion has the page's own time.
-    DeletionWithoutDistance,
+    /// A page's deletion has the time of its own clock, and the page that it replaces may be later.
+    DeletionByItsClock,
     /// A second read of a replica answers with the head of its first.
     StaleCache,
     /// A read does not repair the copies that it found different.
@@ -270,15 +270,15 @@ impl Work {
         let replaced = self.base.as_ref().and_then(|(_, head)| Some((head.page?.text, head.updated_at)));
         match (self.kind, done) {
             (Kind::Delete, true) => {
-                let distance = if weakening == Some(Weakening::DeletionWithoutDistance) { 0 } else { DAY };
-                Some(Effect::DeleteAll(self.head.updated_at + distance))
+                let is_weakened = weakening == Some(Weakening::DeletionByItsClock);
+                Some(Effect::DeleteAll(if is_weakened { self.clock } else { self.head.updated_at } + 1))
             }
             (Kind::Import(Record { is_tombstone: true, time, .. }), true) => {
                 // Texts are there that were written after the deletion in the archive.
                 let replaced_at = self.base.as_ref().map_or(0, |(_, head)| head.updated_at);
                 let is_weakened = weakening == Some(Weakening::ImportedDeletionAtItsTime);
                 let until = if is_weakened { time } else { time.max(self.clock).max(replaced_at) };
-                Some(Effect::DeleteAll(until + DAY))
+                Some(Effect::DeleteAll(until + 1))
             }
             (Kind::NewText | Kind::Import(_), true) => replaced.map(|(text, time)| Effect::Delete(text, time + 1)),
             (_, false) if self.has_text() => Some(Effect::Delete(self.id, self.head.updated_at + 1)),

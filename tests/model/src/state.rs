@@ -176,6 +176,12 @@ impl State {
         }
     }
 
+    /// The texts that a head has named, one bit each.
+    pub(crate) fn named_texts(&self) -> u16 {
+        let texts = self.chain.iter().filter_map(|entry| entry.head.page).map(|page| 1 << page.text);
+        texts.fold(0, std::ops::BitOr::bitor)
+    }
+
     pub(crate) fn check_texts(&mut self) {
         for text in (0..WRITES).filter(|text| self.deleted & (1 << text) != 0) {
             let text = WriteId::try_from(text).expect("there are few");

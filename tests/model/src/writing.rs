@@ -73,7 +73,8 @@ impl PageModel {
                     state.send_to(pair, effect);
                     state.deleted |= match effect {
                         Effect::Delete(text, _) => 1 << text,
-                        Effect::DeleteAll(_) => u16::MAX,
+                        // A text that no head has named is an orphan, which no request reads, and is swept.
+                        Effect::DeleteAll(_) => state.named_texts(),
                         Effect::Insert(..) | Effect::Commit(_) => 0,
                     };
                 }

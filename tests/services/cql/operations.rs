@@ -7,8 +7,9 @@ use futures_util::future::join_all;
 use handbill_core::domain::language::Language;
 use handbill_core::domain::page::PageVersion;
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use scylla::value::Row;
 
-use super::server::store;
+use super::server::{migrated_keyspace, session, store};
 use crate::support::pages::{edited, page};
 
 #[tokio::test]
@@ -23,6 +24,48 @@ async fn a_title_that_is_cleared_and_links_that_are_gone_leave_nothing() {
     store.insert_if_absent(first.clone(), None).await.unwrap();
     store.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
     assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next));
+}
+
+/// A null is a tombstone, which the database drops after `gc_grace`: a copy that missed it would then show the title again.
+#[tokio::test]
+async fn what_a_head_no_longer_has_is_empty_and_never_null() {
+    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
+    let mut first = page("first");
+    first.head.link_origins = vec!["https://a.example".to_owned()];
+    let mut next = (*edited(&first, "next")).clone();
+    next.head.title = None;
+    next.head.link_origins = Vec::new();
+    let tombstone = next.head.tombstone(next.head.updated_at);
+    let slug = first.head.slug.clone();
+    let nulls = async || {
+        let columns = [
+            "state",
+            "version",
+            "created_at",
+            "updated_at",
+            "deleted_at",
+            "title",
+            "key_hash",
+            "current_text_version",
+            "current_text_nonce",
+            "link_origins",
+            "renderer_version",
+            "nonces",
+        ];
+        let cql = format!("SELECT DISTINCT {} FROM {keyspace}.pages WHERE slug = ?", columns.join(", "));
+        let answer = session.query_unpaged(cql, (slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+        let row = answer.single_row::<Row>().unwrap();
+        let nulls = columns.iter().zip(row.columns).filter(|(_, value)| value.is_none());
+        nulls.map(|(column, _)| *column).collect::<Vec<_>>()
+    };
+    store.insert_if_absent(Arc::new(first.clone()), None).await.unwrap();
+    assert_eq!(nulls().await, ["deleted_at"]);
+    let version = next.head.version;
+    store.compare_and_set(first.head.version, Record::Active(Arc::new(next)), None).await.unwrap();
+    assert_eq!(nulls().await, ["deleted_at"]);
+    store.compare_and_set(version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    assert!(nulls().await.is_empty());
+    assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use handbill_core::domain::page::{HeadChanges, Page};
@@ -255,6 +256,38 @@ async fn a_text_says_when_it_was_inserted() {
     let answer = session.query_unpaged(cql, (page.head.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
     let (CqlTimestamp(inserted_at),) = answer.single_row::<(CqlTimestamp,)>().unwrap();
     assert_eq!(inserted_at, STOPPED_AT);
+}
+
+/// The time of a clock that is six minutes on at each look.
+struct LeapingClock(AtomicI64);
+
+impl Clock for LeapingClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis::new(CREATED + self.0.fetch_add(360_000, Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A machine may stand still between the two writes, and its monotonic clock with it.
+#[tokio::test]
+async fn a_writer_that_stood_still_for_half_of_the_shortest_age_points_to_no_text_that_a_sweep_may_have_deleted() {
+    let (session, keyspace) = (session().await, migrated_keyspace().await);
+    let Ok(store) = Arc::try_unwrap(store_in(session, keyspace, PATIENT).await) else { panic!("nobody else has it") };
+    let leaping = store.with_clock(Arc::new(LeapingClock(AtomicI64::new(0))));
+    let page = Arc::new(page("the text"));
+    let created = leaping.insert_if_absent(Arc::clone(&page), None).await;
+    assert!(matches!(created, Err(StoreError::Unavailable(_))), "{created:?}");
+    assert_eq!(leaping.lookup(&page.head.slug).await.unwrap(), Lookup::Absent);
+    let steady = leaping.with_clock(Arc::new(StoppedClock));
+    assert_eq!(steady.insert_if_absent(Arc::clone(&page), None).await.unwrap(), InsertResult::Inserted);
+    let leaping = steady.with_clock(Arc::new(LeapingClock(AtomicI64::new(0))));
+    let next = Record::Active(edited(&page, "next"));
+    let edited = leaping.compare_and_set(page.head.version, next, None).await;
+    assert!(matches!(edited, Err(StoreError::Unavailable(_))), "{edited:?}");
+    assert_eq!(leaping.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }
 
 /// A sweep takes days, and the fence may move meanwhile: then the newest heads are elsewhere.

@@ -9,6 +9,7 @@ use crate::domain::blocklist::Blocklist;
 use crate::domain::client::Client;
 use crate::domain::creates::Creates;
 use crate::domain::quota::Quota;
+use crate::ports::page_store::{NotReachedError, StoreError};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use crate::ports::renderer::Made;
 
@@ -22,16 +23,24 @@ pub struct PublishingPolicy {
     observe: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
 }
 
-#[derive(Default)]
 struct Allowed {
     blocklist: Arc<Blocklist>,
-    creates: Creates,
+    /// `None` until it is known.
+    creates: Option<Creates>,
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self { blocklist: Arc::default(), creates: Some(Creates::default()) }
+    }
 }
 
 impl PublishingPolicy {
-    /// A policy that allows everything at first. Each refusal calls `observe` with `content`, `paused` or `budget`.
+    /// A policy that allows no create until it knows what operators allow, and any content at first. Each refusal calls
+    /// `observe` with `content`, `paused` or `budget`.
     pub fn observed(observe: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
-        Self { observe: Some(Arc::new(observe)), ..Self::default() }
+        let allowed = Allowed { creates: None, ..Allowed::default() };
+        Self { allowed: Arc::new(RwLock::new(allowed)), observe: Some(Arc::new(observe)) }
     }
 
     pub fn set_blocklist(&self, blocklist: Blocklist) {
@@ -41,10 +50,14 @@ impl PublishingPolicy {
     /// Allows from now on what `creates` allows. Returns whether that is a change.
     pub fn set_creates(&self, creates: Creates) -> bool {
         let mut allowed = self.allowed.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut allowed.creates, creates) != creates
+        allowed.creates.replace(creates).unwrap_or_default() != creates
     }
 
     pub fn creates(&self) -> Creates {
+        self.known_creates().unwrap_or_default()
+    }
+
+    fn known_creates(&self) -> Option<Creates> {
         self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
     }
 
@@ -60,7 +73,11 @@ impl PublishingPolicy {
     }
 
     pub(super) fn check_pause(&self) -> Result<(), ServiceError> {
-        if self.creates().paused { Err(self.refuse("paused", ServiceError::CreatesPaused)) } else { Ok(()) }
+        match self.known_creates() {
+            Some(Creates { paused: false, .. }) => Ok(()),
+            Some(_) => Err(self.refuse("paused", ServiceError::CreatesPaused)),
+            None => Err(self.refuse("paused", StoreError::Unavailable(Box::new(NotReachedError)).into())),
+        }
     }
 
     fn refuse(&self, reason: &'static str, error: ServiceError) -> ServiceError {

@@ -4,6 +4,9 @@
 //! the same number for the whole lease. A holder that cannot raise the number stops. If a holder is suspended in the
 //! middle of a statement, that statement may finish after another process has taken over. This is harmless: every
 //! statement can be repeated, and all go through one node.
+//!
+//! The row is agreed on by all datacentres (`SERIAL`): a lock that each has for itself excludes nobody in another. So while one
+//! of two datacentres is away, nobody can take it; whoever has lost a datacentre takes it out of the keyspace first.
 
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::{Consistency, Statement};
+use scylla::statement::{Consistency, SerialConsistency, Statement};
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -156,7 +159,7 @@ impl Lock<'_> {
     async fn read(&self) -> Result<LockRow, Cause> {
         let cql = format!("SELECT holder, heartbeat FROM schema_lock WHERE component = '{COMPONENT}'");
         let mut statement = Statement::new(cql);
-        statement.set_consistency(Consistency::LocalSerial);
+        statement.set_consistency(Consistency::Serial);
         let rows = repeated(self.session, statement, ()).await?.into_rows_result()?;
         Ok(rows.maybe_first_row()?.unwrap_or_default())
     }
@@ -164,6 +167,8 @@ impl Lock<'_> {
     /// A conditional write. A condition `= null` also holds if there is no row; the write then creates the row.
     async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
         let cql = format!("UPDATE schema_lock SET {set} WHERE component = '{COMPONENT}' IF {condition}");
-        applied(self.session.query_unpaged(cql, values).await?)
+        let mut statement = Statement::new(cql);
+        statement.set_serial_consistency(Some(SerialConsistency::Serial));
+        applied(self.session.query_unpaged(statement, values).await?)
     }
 }

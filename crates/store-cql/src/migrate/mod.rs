@@ -116,6 +116,10 @@ pub async fn migrate_with(
     for statement in OWN_TABLES {
         change_schema(session, statement).await?;
     }
+    // An upgrade that changes no schema then needs no datacentre but its own.
+    if !made_keyspace && is_current(session, keyspace, migrations).await? {
+        return Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied: Vec::new() });
+    }
     let work = async {
         let applied = apply(session, keyspace, migrations).await?;
         make_fence(session, datacenter).await?;
@@ -177,13 +181,22 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
     }
 }
 
-/// Makes the row of the fence, if there is none: pages are written in `datacenter` from then on.
-async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateError> {
-    // A plain read suffices if there is a row, and a datacentre that is down then does no harm.
+/// Whether there is nothing to do.
+async fn is_current(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<bool, MigrateError> {
+    let state = schema::check(session, keyspace, migrations).await?;
+    Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_fence(session).await?)
+}
+
+/// A plain read suffices if there is a row, and a datacentre that is down then does no harm.
+async fn has_fence(session: &Session) -> Result<bool, MigrateError> {
     let present = Statement::new(format!("SELECT epoch FROM fence WHERE component = '{COMPONENT}'"));
     let rows = lease::repeated(session, present, ()).await?.into_rows_result();
-    let rows = rows.map_err(|error| SchemaError::Unreadable(error.into()))?;
-    if rows.rows_num() == 0 {
+    Ok(rows.map_err(|error| SchemaError::Unreadable(error.into()))?.rows_num() > 0)
+}
+
+/// Makes the row of the fence, if there is none: pages are written in `datacenter` from then on.
+async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateError> {
+    if !has_fence(session).await? {
         lease::repeated(session, fence::creation(), (datacenter,)).await?;
     }
     Ok(())
