@@ -115,7 +115,10 @@ mod tests {
             [("commitlog_sync", "periodic"), ("commitlog_sync", "\"periodic\""), ("paxos_variant", "v1")]
         {
             let found = of_setting(node, name, value).unwrap();
-            assert!(found.contains("192.0.2.1") && found.contains(name) && found.contains(value), "{found}");
+            assert!(
+                found.contains("192.0.2.1") && found.contains(name) && found.contains(value.trim_matches('"')),
+                "{found}"
+            );
         }
         for (name, value) in [("commitlog_sync", "batch"), ("commitlog_sync", "group"), ("paxos_variant", "v2")] {
             assert_eq!(of_setting(node, name, value), None);
