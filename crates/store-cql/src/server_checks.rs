@@ -64,7 +64,7 @@ async fn of_nodes(session: &Session, cql: &str) -> Result<Vec<String>, Cause> {
 }
 
 fn of_setting(node: IpAddr, name: &str, value: &str) -> Option<String> {
-    // ScyllaDB's table has values in quotes (by its source).
+    // The table of ScyllaDB may have values in quotes; it was not tried.
     let value = value.trim_matches('"');
     match name {
         "commitlog_sync" if value == "periodic" => Some(format!(
