@@ -96,7 +96,7 @@ class Chart(unittest.TestCase):
 
     def test_every_setting_that_the_chart_gives_is_one_of_the_program(self):
         # A keyspace is made by the command that migrates it.
-        help_texts = succeed(BINARY, "--help") + succeed(BINARY, "migrate", "--help")
+        help_texts = succeed(BINARY, "serve", "--help") + succeed(BINARY, "migrate", "--help")
         known = set(re.findall(r"\[env: (HANDBILL_[A-Z_]+)", help_texts))
         self.assertGreater(len(known), 20)
         given = set()
