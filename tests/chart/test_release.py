@@ -78,7 +78,7 @@ class Package(unittest.TestCase):
             with self.subTest(source):
                 if source.startswith("target/package/"):
                     kind = source.rsplit(".", 1)[1]
-                    self.assertRegex(script, rf"manpage > \S+handbill\.{kind}" if kind == "1" else rf"for shell in [a-z ]*\b{kind}\b")
+                    self.assertRegex(script, r"manpage .*\$made/man1" if kind == "1" else rf"for shell in [a-z ]*\b{kind}\b")
                 elif not source.startswith("target/release/"):
                     self.assertTrue((ROOT / source).exists())
         targets = {target for _, target, _ in package["assets"]}
@@ -86,6 +86,11 @@ class Package(unittest.TestCase):
         unit = (ROOT / package["systemd-units"]["unit-scripts"] / "handbill.service").read_text()
         self.assertIn(f"EnvironmentFile=-{package['conf-files'][0]}", unit)
         self.assertIn("ExecStart=/usr/bin/handbill serve", unit)
+
+    def test_the_image_and_the_downloads_have_a_bill_of_materials_by_the_same_version(self):
+        image, script = ((ROOT / "deploy" / name).read_text() for name in ("Dockerfile", "package"))
+        version = re.search(r"cargo-cyclonedx@(\S+)", image)[1]
+        self.assertIn(f"CARGO_CYCLONEDX_VERSION={version}\n", script)
 
     def test_the_settings_that_are_shown_are_settings(self):
         shown = set(re.findall(r"^#(HANDBILL_[A-Z_]+)=", (ROOT / "deploy/handbill.env").read_text(), re.MULTILINE))
