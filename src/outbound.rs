@@ -6,12 +6,14 @@
 
 use std::error::Error;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response, StatusCode};
+use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
@@ -114,16 +116,24 @@ impl Outbound {
         Ok(answer.map_err(|error| OutboundError::Unreachable(innermost(&error)))?.into_parts())
     }
 
-    async fn read(&self, body: Incoming) -> Result<Bytes, OutboundError> {
+    async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<Bytes, OutboundError>
+    where
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let most = self.limits.answer_bytes;
-        let read = Limited::new(body, most).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                OutboundError::TooLarge(most)
-            } else {
-                OutboundError::CutShort(innermost(&*error))
-            }
-        });
-        Ok(read?.to_bytes())
+        let (mut body, mut bytes) = (pin!(Limited::new(body, most)), Vec::new());
+        // Pieces are not collected: one of a single byte would take fifty times as much.
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    OutboundError::TooLarge(most)
+                } else {
+                    OutboundError::CutShort(innermost(&*error))
+                }
+            })?;
+            bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+        }
+        Ok(bytes.into())
     }
 }
 
@@ -144,6 +154,11 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 /// Servers that answer as no honest server does.
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -194,6 +209,28 @@ pub(crate) mod tests {
         let refused = client(2 * MIB).send(request(&origin)).await.unwrap_err().to_string();
         assert_eq!(refused, "gave an answer of more than 2 MiB, which was not read to its end");
         assert_eq!(client(2 * MIB).status(request(&origin)).await.unwrap(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn of_an_answer_in_tiny_pieces_no_piece_is_kept() {
+        struct Piece {
+            _kept: Arc<()>,
+        }
+
+        impl AsRef<[u8]> for Piece {
+            fn as_ref(&self) -> &[u8] {
+                b"x"
+            }
+        }
+
+        let kept = Arc::new(());
+        let most = Arc::new(AtomicUsize::new(0));
+        let pieces = (0..1000).map(|_| {
+            most.fetch_max(Arc::strong_count(&kept) - 1, Ordering::Relaxed);
+            Ok::<_, io::Error>(Frame::data(Bytes::from_owner(Piece { _kept: Arc::clone(&kept) })))
+        });
+        let answer = client(1000).read(StreamBody::new(stream::iter(pieces))).await.unwrap();
+        assert_eq!((answer.len(), most.load(Ordering::Relaxed)), (1000, 0));
     }
 
     #[tokio::test]

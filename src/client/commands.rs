@@ -14,7 +14,7 @@ use super::args::{
 use super::error::ClientError;
 use super::key_file::{self, KeptKey, KeyFile};
 use super::keys::{OwnPage, forget_page, heading_title, keep};
-use super::output::{hint, print, print_line};
+use super::output::{hint, print, print_line, print_text};
 use super::reference::PageReference;
 use super::{bridge, edit};
 use handbill_core::domain::content::MAX_BYTES;
@@ -127,14 +127,7 @@ async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetA
         return print_line(&String::from_utf8_lossy(&read.json));
     }
     let texts = read.texts;
-    let text = if html { texts.content_html } else { texts.content };
-    // A stranger wrote the text, and a terminal would obey its escape sequences.
-    print(if io::stdout().is_terminal() { harmless(&text) } else { text }.as_bytes())
-}
-
-/// `text`, with each control character but line breaks and tabs as U+FFFD.
-fn harmless(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
+    print_text(if html { &texts.content_html } else { &texts.content })
 }
 
 async fn list(ListArgs { json, check, keys }: ListArgs) -> Result<(), ClientError> {
@@ -279,14 +272,4 @@ fn confirmed(question: &str) -> Result<bool, ClientError> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(|error| ClientError::Failed(error.to_string()))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_terminal_gets_no_escape_sequence_of_a_page() {
-        assert_eq!(harmless("a\u{1b}]0;x\u{7}\tb\r\n\u{9b}2J"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\n\u{fffd}2J");
-    }
 }

@@ -11,8 +11,19 @@ pub(super) fn hint(text: &str) {
     }
 }
 
+/// Prints `line`, as [`print_text`] does.
 pub(super) fn print_line(line: &str) -> Result<(), ClientError> {
-    print(format!("{line}\n").as_bytes())
+    print_text(&format!("{line}\n"))
+}
+
+/// Prints `text`, in which strangers may have written. A terminal would obey their escape sequences.
+pub(super) fn print_text(text: &str) -> Result<(), ClientError> {
+    if io::stdout().is_terminal() { print(harmless(text).as_bytes()) } else { print(text.as_bytes()) }
+}
+
+/// `text`, with each control character but line breaks and tabs as U+FFFD.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
 /// Prints. A reader that ends early, as `head` does, has all that it wanted.
@@ -23,5 +34,15 @@ pub(super) fn print(bytes: &[u8]) -> Result<(), ClientError> {
             Err(ClientError::Failed(format!("could not write to standard output ({error})")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_escape_sequence_of_a_page() {
+        assert_eq!(harmless("a\u{1b}]0;x\u{7}\tb\r\n\u{9b}2J"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\n\u{fffd}2J");
     }
 }

@@ -42,6 +42,16 @@ impl User {
         format!("http://{}", self.server.address)
     }
 
+    /// The output of a terminal in which this user runs `command` and types `input`.
+    fn in_terminal(&self, command: &str, input: &str) -> String {
+        let mut script = Command::new("/usr/bin/script");
+        let binary = env!("CARGO_BIN_EXE_handbill");
+        script.args(["-qec", &format!("{binary} {command}"), "/dev/null"]).env_clear();
+        script.env("HOME", self.home.path()).env("HANDBILL_SERVER", self.origin());
+        script.stdout(Stdio::piped()).stderr(Stdio::piped());
+        text(&run(script, input.as_bytes()).stdout).to_owned()
+    }
+
     /// A command of this user.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = handbill(args);
@@ -533,14 +543,7 @@ fn keys_move_to_another_machine_and_are_forgotten_one_by_one() {
 #[test]
 fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
     let user = User::new();
-    let in_terminal = |command: &str, input: &str| {
-        let mut script = Command::new("/usr/bin/script");
-        let binary = env!("CARGO_BIN_EXE_handbill");
-        script.args(["-qec", &format!("{binary} {command}"), "/dev/null"]).env_clear();
-        script.env("HOME", user.home.path()).env("HANDBILL_SERVER", user.origin());
-        script.stdout(Stdio::piped()).stderr(Stdio::piped());
-        text(&run(script, input.as_bytes()).stdout).to_owned()
-    };
+    let in_terminal = |command: &str, input: &str| user.in_terminal(command, input);
     let file = user.file("note.md", "text");
     let shown = in_terminal(&format!("publish {file}"), "");
     assert!(shown.contains("The edit key is kept in") && !shown.contains("hbk_"), "{shown}");
@@ -551,6 +554,18 @@ fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
     let shown = in_terminal(&format!("delete {url}"), "y\n");
     assert!(shown.contains("permanently?") && shown.contains("Deleted."), "{shown}");
     user.fails(&["get", &url], "", 3);
+}
+
+#[test]
+fn a_terminal_gets_no_escape_sequence_of_a_page_in_any_form_and_a_file_gets_the_bytes() {
+    let user = User::new();
+    let slug = user.published("a\u{9b}2J\u{7f}b");
+    for options in ["", "--json", "--html"] {
+        let shown = user.in_terminal(&format!("get {slug} {options}"), "");
+        assert!(shown.contains("a\u{fffd}2J\u{fffd}b"), "{options}: {shown:?}");
+    }
+    let json = user.done(&["get", &slug, "--json"], "");
+    assert!(json.contains("a\u{9b}2J\u{7f}b"), "{json:?}");
 }
 
 /// `handbill mcp` as an agent's client runs it.
