@@ -189,7 +189,14 @@ impl Connection {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut space = [0; 16 * 1024];
-        match self.stream.read(&mut space)? {
+        // A read with a timeout ends early at a signal, such as that of a child that ended.
+        let read = loop {
+            match self.stream.read(&mut space) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        match read {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             bytes => {
                 self.received.extend_from_slice(&space[..bytes]);
