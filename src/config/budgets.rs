@@ -93,7 +93,7 @@ pub struct Budgets {
     pub store_queue: u64,
     /// Windows of clients that are counted in this process, for five limits together: 8000 clients each.
     pub windows: u64,
-    /// Connections, beside the budgets of bytes: see [`CONNECTION_BYTES`].
+    /// The number of connections, each with some memory that no budget of bytes counts.
     pub connections: usize,
 }
 
