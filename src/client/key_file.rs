@@ -214,7 +214,8 @@ fn parse(bytes: &[u8]) -> Parsed<'_> {
 }
 
 /// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key
-/// that it cannot keep, as a shell gets it, and as the editor's download has it. An error is the number of the first line that is not a page with a key.
+/// that it cannot keep, as a shell gets it, and as the editor's download has it. An error is the number of the
+/// first line that is not a page with a key.
 pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
     let key_in = |line: &str| line.rfind("hbk_").and_then(|at| EditKey::parse(&line[at..]).ok());
     let mut entries = String::new();

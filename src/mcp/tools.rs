@@ -90,12 +90,9 @@ fn tidied(mut tool: Tool) -> Tool {
     let input = Arc::make_mut(&mut tool.input_schema);
     input.remove("unevaluatedProperties");
     input.insert("additionalProperties".to_owned(), false.into());
-    let mut output = tool.output_schema.as_mut().map(Arc::make_mut);
-    for member in output.iter_mut().flat_map(|schema| schema.values_mut()) {
-        // The list is in every conversation, and the results say the same by their names.
-        drop_descriptions(member);
-    }
-    for schema in [Some(input), output].into_iter().flatten() {
+    let output = tool.output_schema.as_mut().map(Arc::make_mut);
+    for (schema, is_output) in [(Some(input), false), (output, true)] {
+        let Some(schema) = schema else { continue };
         // The protocol says which dialect it is if no member does.
         schema.remove("$schema");
         let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -105,21 +102,14 @@ fn tidied(mut tool: Tool) -> Tool {
                 property.retain(|name, value| match &**name {
                     "format" => !value.as_str().is_some_and(|format| format.starts_with("uint")),
                     "default" => !value.is_null(),
+                    // The list is in every conversation, and the results say the same by their names.
+                    "description" | "examples" => !is_output,
                     _ => true,
                 });
             }
         }
     }
     tool
-}
-
-/// Removes the descriptions and examples in a member of a schema.
-fn drop_descriptions(member: &mut Value) {
-    for property in member.as_object_mut().into_iter().flat_map(|properties| properties.values_mut()) {
-        if let Some(property) = property.as_object_mut() {
-            property.retain(|name, _| !["description", "examples"].contains(&name.as_str()));
-        }
-    }
 }
 
 /// `schema`, whose descriptions do not have the line breaks of the source.

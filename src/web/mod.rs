@@ -71,16 +71,11 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
     let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
     let (api, _) = routes::api(openapi::description()).split_for_parts();
     api.merge(discovery)
+        .merge(site::files())
         .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route().post(site::form::post))
         .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
-        .route(metadata::path::ROBOTS, get(site::robots_txt))
-        .route(metadata::path::ICON, get(site::favicon))
-        .route(metadata::path::ICON_PHONE, get(site::icon_phone))
-        .route(metadata::ICONS[1].0, get(site::icon_small))
-        .route(metadata::ICONS[2].0, get(site::icon_large))
-        .route("/card.png", get(site::card))
         .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(reads::absent))
         .route("/{slug}/edit", get(site::editor::edit))

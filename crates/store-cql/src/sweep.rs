@@ -4,11 +4,14 @@
 //! old text was not deleted. No request can read it, but its bytes stay.
 //!
 //! The sweep reads the keys of all texts, one range of the ring after another, and never a text itself. It suspects each
-//! text that its head does not name and that was inserted longer ago than a minimum age. Then it reads the head again at `LOCAL_SERIAL`,
-//! which completes an interrupted write, and deletes the text by its full key if the head still does not name it. A text
-//! that is younger may belong to a write that is under way: of an import too, whose pages are years old. A writer that was stopped
-//! for longer than its deadline, or than half of [`SHORTEST_AGE`](super::write_times::SHORTEST_AGE) if its machine stood still, writes no head any more. The time
-//! of insertion is of the writer's clock, so the minimum age must be far above the difference of clocks; the default is a day.
+//! text that its head does not name and that was inserted longer ago than a minimum age. Then it reads the head again at
+//! `LOCAL_SERIAL`, which completes an interrupted write, and deletes the text by its full key if the head still does not
+//! name it.
+//!
+//! A text that is younger may belong to a write that is under way: of an import too, whose pages are years old. A writer
+//! that was stopped for longer than its deadline writes no head any more, and none whose machine stood still for longer
+//! than half of [`SHORTEST_AGE`](super::write_times::SHORTEST_AGE). The time of insertion is of the writer's clock, so the
+//! minimum age must be far above the difference of clocks; the default is a day.
 
 use std::fmt;
 use std::num::NonZero;

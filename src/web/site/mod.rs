@@ -8,6 +8,7 @@ pub mod templates;
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -27,6 +28,7 @@ use super::robots::mark_noindex;
 use super::state::Http;
 
 use crate::api::error::ApiError;
+use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
 use handbill_core::domain::page::{Page, PageHead};
@@ -45,41 +47,21 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 /// How long `robots.txt` and the default picture may be cached.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// `GET /robots.txt`.
-pub(in crate::web) async fn robots_txt(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
-    ANSWER.respond_compressed_to(&headers)
-}
-
-/// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
-pub(in crate::web) async fn favicon(headers: HeaderMap) -> Response {
-    // The address stays the same when the icon changes, so the icon is cached for one hour only.
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
-    ANSWER.respond_compressed_to(&headers)
-}
-
-/// `GET /apple-touch-icon.png`: the icon for phones.
-pub(in crate::web) async fn icon_phone(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_PHONE, CACHE_ONE_HOUR));
-    ANSWER.respond_compressed_to(&headers)
-}
-
-/// `GET /icon-48.png`: an icon for lists of tools.
-pub(in crate::web) async fn icon_small(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_SMALL, CACHE_ONE_HOUR));
-    ANSWER.respond_compressed_to(&headers)
-}
-
-/// `GET /icon-512.png`: the same, large.
-pub(in crate::web) async fn icon_large(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::ICON_LARGE, CACHE_ONE_HOUR));
-    ANSWER.respond_compressed_to(&headers)
-}
-
-/// `GET /card.png`: the picture of a page that has none.
-pub(in crate::web) async fn card(headers: HeaderMap) -> Response {
-    static ANSWER: LazyLock<Representation> = LazyLock::new(|| asset_response(&assets::CARD, CACHE_ONE_DAY));
-    ANSWER.respond_compressed_to(&headers)
+/// The files at addresses of their own: the rules for crawlers, the icons, and the picture of a page that has none.
+pub(in crate::web) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let [(favicon, ..), (small, ..), (large, ..)] = metadata::ICONS;
+    // The address stays the same when an icon changes, so icons are cached for one hour only.
+    let files: [(_, &'static LazyLock<Asset>, _); 6] = [
+        (metadata::path::ROBOTS, &assets::ROBOTS_TXT, CACHE_ONE_DAY),
+        (favicon, &assets::FAVICON, CACHE_ONE_HOUR),
+        (small, &assets::ICON_SMALL, CACHE_ONE_HOUR),
+        (large, &assets::ICON_LARGE, CACHE_ONE_HOUR),
+        (metadata::path::ICON_PHONE, &assets::ICON_PHONE, CACHE_ONE_HOUR),
+        ("/card.png", &assets::CARD, CACHE_ONE_DAY),
+    ];
+    files.into_iter().fold(Router::new(), |router, (path, asset, caching)| {
+        router.route(path, asset_response(asset, caching).route())
+    })
 }
 
 pub(in crate::web) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {

@@ -86,13 +86,11 @@ async fn each_tool_tells_what_it_does_to_whom() {
         assert_eq!(tool["annotations"], hints, "{name}");
         assert!(!tool["title"].as_str().unwrap().is_empty(), "{name}");
         assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
-        for schema in ["inputSchema"] {
-            assert_eq!(tool[schema]["type"], "object", "{name}");
-            for (field, described) in tool[schema]["properties"].as_object().unwrap() {
-                assert!(described["description"].as_str().unwrap().ends_with('.'), "{name} {field}");
-                assert!(!described.to_string().contains("\\n"), "{name} {field} has the line breaks of the source");
-                assert!(described.get("x-mcp-header").is_none(), "{name} {field}");
-            }
+        assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
+        for (field, described) in tool["inputSchema"]["properties"].as_object().unwrap() {
+            assert!(described["description"].as_str().unwrap().ends_with('.'), "{name} {field}");
+            assert!(!described.to_string().contains("\\n"), "{name} {field} has the line breaks of the source");
+            assert!(described.get("x-mcp-header").is_none(), "{name} {field}");
         }
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{name}");
         check_shape(&json!({"$ref": "https://json-schema.org/draft/2020-12/schema"}), &tool["inputSchema"]);
