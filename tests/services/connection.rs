@@ -43,6 +43,8 @@ pub(crate) async fn exchange(
     mut request: Request<impl Into<Body>>,
 ) -> io::Result<Response<Bytes>> {
     request.headers_mut().entry(HOST).or_insert(http::HeaderValue::from_static("pages.example"));
+    // A connection takes a request only once its task has seen the end of the last one.
+    connection.ready().await.map_err(io::Error::other)?;
     let response = connection.send_request(request.map(Into::into)).await.map_err(io::Error::other)?;
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();

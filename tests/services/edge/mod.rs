@@ -91,12 +91,14 @@ async fn behind_varnish_that_keeps_pages_and_asks_each_time_nothing_is_ever_stal
     let addresses = Addresses::draw();
     let origin = Origin::start(addresses, &[]).await;
     let cache = Cache::varnish(addresses).await;
-    let seen = interleave(cache.address, 10_000).await;
-    assert_eq!(seen.stale, None);
-    // A history with both. How many of each is a matter of the machine.
-    assert!(seen.reads > 2_000 && seen.writes > 50, "{seen:?}");
+    let seen = interleave(cache.address, 100).await;
+    assert!(seen.stale.is_none() && seen.refused < seen.reads / 10, "{seen:?}");
+    let page = published(cache.address, "Kept").await;
+    for _ in 0..10 {
+        assert_eq!(read(cache.address, &page, "").await, 0);
+    }
     let unchanged = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{slug}\",http_response_status_code=\"304\",url_scheme=\"http\"}";
-    assert!(origin.metric(unchanged).await > 100, "the cache keeps pages and asks whether they have changed");
+    assert!(origin.metric(unchanged).await >= 9, "the cache keeps pages and asks whether they have changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,9 +106,8 @@ async fn behind_nginx_nothing_is_ever_stale() {
     let addresses = Addresses::draw();
     let _origin = Origin::start(addresses, &[]).await;
     let cache = Cache::nginx(addresses).await;
-    let seen = interleave(cache.address, 4_000).await;
-    assert_eq!(seen.stale, None);
-    assert!(seen.reads > 1_000 && seen.writes > 20, "{seen:?}");
+    let seen = interleave(cache.address, 50).await;
+    assert!(seen.stale.is_none() && seen.refused < seen.reads / 10, "{seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,7 +115,7 @@ async fn a_cache_that_keeps_pages_unasked_and_is_not_purged_is_found_to_be_stale
     let addresses = Addresses::draw();
     let _origin = Origin::start(addresses, &["--edge-max-age", "1h"]).await;
     let cache = Cache::varnish(addresses).await;
-    let seen = interleave(cache.address, 400).await;
+    let seen = interleave(cache.address, 50).await;
     assert!(seen.stale.is_some(), "{seen:?}");
 }
 
