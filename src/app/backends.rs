@@ -1,22 +1,21 @@
-//! Chooses a backend for each trait, and what a command works on, by the settings. This is the only module outside
-//! `config` that knows which stores there are. Every choice is an exhaustive `match`, so that another store does not
-//! compile before each of them is decided.
+//! Chooses a backend for each trait by the settings. This is the only module outside `config` that knows which stores
+//! there are. Every choice is an exhaustive `match`, so that another store does not compile before each of them is
+//! decided.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::deps::{Deps, in_memory};
 use super::error::StartError;
-use super::store_size::StoreSize;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{ClusterSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind};
+use crate::config::{EmbeddedSettings, Settings, StoreKind};
 use crate::server::drain::Readiness;
+use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
+use crate::telemetry::store_size::StoreSize;
 use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::creates_switch::CreatesSwitch;
@@ -60,13 +59,6 @@ pub(super) struct OperatedStore {
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
-/// The place of the records that commands move.
-pub(super) enum Moved<'a> {
-    /// The files of a store that only one process uses.
-    Files(&'a EmbeddedSettings),
-    Cluster(Box<CqlSettings>),
-}
-
 /// Checks the settings of the chosen store.
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
@@ -75,46 +67,6 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
             handbill_store_cql::builder(&settings.cql.store()).map_err(handbill_store_cql::ConnectError::from)?;
             Ok(())
         }
-    }
-}
-
-/// The cluster whose schema `migrate` updates; `None` if the store needs no migration.
-pub(super) fn migrated(settings: &MigrateSettings) -> Option<CqlSettings> {
-    match settings.cluster.store.store {
-        StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(settings.cql()),
-    }
-}
-
-/// The cluster that `sweep` reads.
-pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
-    match settings.store.store {
-        StoreKind::Embedded => Err("the embedded store leaves nothing to sweep: use it with --store scylla"),
-        StoreKind::Scylla => Ok(settings.cql()),
-    }
-}
-
-/// The cluster whose writing `failover` moves.
-pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
-    match settings.store.store {
-        StoreKind::Embedded => Err("the embedded store has no datacentres: use it with --store scylla"),
-        StoreKind::Scylla => Ok(settings.cql()),
-    }
-}
-
-/// The cluster that operators' commands work on by themselves; `None` if they ask the process that has the store.
-pub(super) fn operated(settings: &ClusterSettings) -> Option<CqlSettings> {
-    match settings.store.store {
-        StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(settings.cql()),
-    }
-}
-
-/// The place of the records that `export`, `import` and `backup` move.
-pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
-    match settings.store.store {
-        StoreKind::Embedded => Moved::Files(&settings.embedded),
-        StoreKind::Scylla => Moved::Cluster(Box::new(settings.cql())),
     }
 }
 
@@ -200,7 +152,8 @@ impl StoreHandle {
     pub(super) async fn location(&self, settings: &Settings) -> String {
         match self {
             Self::Embedded(store) => {
-                let place = absolute(&settings.embedded.data_dir);
+                let data_dir = &settings.embedded.data_dir;
+                let place = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
                 // Whoever expected more sees at once that this is another store.
                 let held = store.count().await.map_or_else(
                     |error| error.to_string(),
@@ -266,10 +219,6 @@ pub(super) fn begin_anew(settings: &Settings) -> Result<(), StartError> {
     }
 }
 
-fn absolute(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
 async fn open_embedded(settings: &EmbeddedSettings, deps: &Deps) -> Result<RedbStore, StartError> {
     let data_dir = settings.data_dir.clone();
     let Deps { budgets, metrics, .. } = deps;
@@ -306,7 +255,7 @@ fn connect_cluster(
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 let reached = reached.with_clock(clock).observed_by(&metrics);
-                tokio::spawn(report_fence(reached.fenced(), writable));
+                tokio::spawn(follow_fence(reached.fenced(), writable));
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {
                     Ok(creates) => {
@@ -323,22 +272,6 @@ fn connect_cluster(
         }
     });
     (pending, failed)
-}
-
-/// Reports in the log and in the metrics whether this replica may write, until the store is gone.
-async fn report_fence(mut fenced: watch::Receiver<Option<handbill_store_cql::Fenced>>, writable: Gauge) {
-    loop {
-        let reason = fenced.borrow_and_update().clone();
-        writable.set(i64::from(reason.is_none()));
-        if let Some(reason) = reason {
-            tracing::warn!(%reason, "this replica writes no pages");
-        } else {
-            tracing::info!("this replica writes pages");
-        }
-        if fenced.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.

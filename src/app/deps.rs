@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backends::rendering::{RenderMemory, RenderThreads};
+use crate::backends::rendering::RenderThreads;
 use crate::config::Budgets;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::ports::clock::{SharedClock, SystemClock};
@@ -36,13 +36,11 @@ impl Deps {
     /// The same with these budgets and metrics.
     pub fn within(budgets: Budgets, metrics: Metrics) -> Self {
         let too_many_hung = CancellationToken::new();
-        let memory =
-            RenderMemory { short_bytes: in_memory(budgets.short_texts), long_bytes: in_memory(budgets.long_texts) };
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
+            renderer: Arc::new(RenderThreads::new(&budgets, metrics.renders_hung.clone(), too_many_hung.clone())),
             budgets,
-            renderer: Arc::new(RenderThreads::new(memory, metrics.renders_hung.clone(), too_many_hung.clone())),
             metrics: Arc::new(metrics),
             too_many_hung,
         }

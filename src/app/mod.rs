@@ -2,11 +2,8 @@
 
 mod backends;
 mod deps;
-mod edge;
 mod error;
 mod startup;
-mod store_size;
-mod stores;
 
 use std::num::NonZero;
 use std::process::{self, ExitCode};
@@ -22,10 +19,10 @@ use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 use self::deps::in_memory;
 pub use self::error::StartError;
-use self::startup::{announce, listen, server_limits, server_metrics};
-pub use self::stores::ChosenStores;
+use self::startup::{announce, listen};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
+use crate::backends::purging::{Caches, Purging};
 use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
 use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
@@ -47,7 +44,6 @@ use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::service::{
     LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
 };
-use handbill_limiter;
 
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -164,7 +160,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
-    edge::check(&settings.edge)?;
+    Caches::of(&settings.edge, &Origin::parse("http://localhost").expect("it is an origin"))?;
     Ok(())
 }
 
@@ -220,15 +216,15 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let own = [&base_url].into_iter().chain(mcp_base_url);
     let hosts = HostCheck::new(own, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
-    let backends = edge::purging(backends, &settings.edge, &base_url, metrics)?;
-    let store = Arc::clone(&backends.store);
+    let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
+    let backends = Backends { store: Arc::clone(&store), ..backends };
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
     let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server_limits(&settings.http, &deps.budgets, server::room_for_connections());
+    let limits = server::limits(&settings.http, &deps.budgets, server::room_for_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -246,7 +242,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     listener::start(admin_listener, routes, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings).await, &memory);
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(&metrics), phases);
+    let serving = server::serve(listener, public, limits, proxies, server::instruments(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
         readiness.set_missing("rendering", StartError::RenderingHangs.to_string());

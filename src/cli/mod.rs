@@ -13,10 +13,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::app::{self, ChosenStores, LOG_FLUSH_TIME};
+use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
-use crate::operators::commands::{self, CommandError, OperatorsCommand};
+use crate::operators::commands::{self, CommandError, OperatorsCommand, Stores};
 use crate::telemetry::logs::LogQueue;
 use crate::web::openapi_document;
 
@@ -110,7 +110,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
             exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
             reason: error.to_string(),
         }),
-        Subcommands::Operators(command) => commands::run(*command, &ChosenStores(log)),
+        Subcommands::Operators(command) => commands::run(*command, &Stores(log)),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }

@@ -15,7 +15,7 @@ use super::{
 #[derive(Args, Debug)]
 pub struct ClusterSettings {
     #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
+    store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     cql: CqlSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
@@ -25,9 +25,12 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// The cluster, and how long the command waits for it.
-    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
-        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
+    /// The cluster, and how long the command waits for it; `None` if the store is not a cluster.
+    pub fn cluster(&self) -> Option<handbill_store_cql::CqlSettings> {
+        match self.store.store {
+            StoreKind::Embedded => None,
+            StoreKind::Scylla => Some(self.cql.waiting(self.wait)),
+        }
     }
 }
 
@@ -50,14 +53,11 @@ pub struct MigrateSettings {
 }
 
 impl MigrateSettings {
-    /// The cluster, and the keyspace that is made in it.
-    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
-        let KeyspaceSettings { scylla_replication_factor, scylla_tablets } = self.keyspace;
-        handbill_store_cql::CqlSettings {
-            replication_factor: scylla_replication_factor,
-            tablets: scylla_tablets,
-            ..self.cluster.cql()
-        }
+    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration.
+    pub fn cluster(&self) -> Option<handbill_store_cql::CqlSettings> {
+        let KeyspaceSettings { scylla_replication_factor: replication_factor, scylla_tablets: tablets } = self.keyspace;
+        let cluster = self.cluster.cluster()?;
+        Some(handbill_store_cql::CqlSettings { replication_factor, tablets, ..cluster })
     }
 }
 
@@ -65,9 +65,9 @@ impl MigrateSettings {
 #[derive(Args, Debug)]
 pub struct MovingSettings {
     #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
+    store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    pub embedded: EmbeddedSettings,
+    embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     cql: CqlSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
@@ -76,10 +76,20 @@ pub struct MovingSettings {
     pub access: OperatorAccess,
 }
 
+/// The place of the records that `export`, `import` and `backup` move.
+pub enum Moved<'a> {
+    /// The files of a store that only one process uses.
+    Files(&'a EmbeddedSettings),
+    /// A cluster, and how long the command waits for it.
+    Cluster(Box<handbill_store_cql::CqlSettings>),
+}
+
 impl MovingSettings {
-    /// The cluster, and how long the command waits for it.
-    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
-        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
+    pub fn place(&self) -> Moved<'_> {
+        match self.store.store {
+            StoreKind::Embedded => Moved::Files(&self.embedded),
+            StoreKind::Scylla => Moved::Cluster(Box::new(self.cql.waiting(self.wait))),
+        }
     }
 }
 

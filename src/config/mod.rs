@@ -20,7 +20,7 @@ use thiserror::Error;
 
 pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::commands::{
-    ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, MovingSettings, OperatedSettings,
+    ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings,
     SweepOptions, SweepSettings,
 };
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings, PurgeMethod};

@@ -124,7 +124,7 @@ pub struct KeyspaceSettings {
 }
 
 /// How long a command waits.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct WaitSettings {
     /// How long to wait for the cluster to answer, and for migrate to update its schema
     #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
@@ -132,6 +132,11 @@ pub struct WaitSettings {
 }
 
 impl CqlSettings {
+    /// The settings as the store of a command takes them.
+    pub(super) fn waiting(&self, WaitSettings { schema_wait }: WaitSettings) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait, ..self.store() }
+    }
+
     /// The settings as the store of `serve` takes them.
     pub fn store(&self) -> handbill_store_cql::CqlSettings {
         handbill_store_cql::CqlSettings {

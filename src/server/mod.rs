@@ -1,8 +1,9 @@
-//! Connections, with what Handbill adds to them: its clients and its errors.
+//! Connections, with what Handbill adds to them: its clients, its settings, its metrics and its errors.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -17,6 +18,9 @@ pub use handbill_front::*;
 use crate::api::error::{ApiError, Code};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::types::ErrorBody;
+use crate::config::{Budgets, HttpSettings};
+use crate::telemetry::labels::{BudgetLabels, CutLabels};
+use crate::telemetry::metrics::Metrics;
 use handbill_core::domain;
 use handbill_core::domain::client::Peer;
 
@@ -49,7 +53,52 @@ fn charged(client: domain::client::Client) -> Client {
     })
 }
 
-/// The error that a client is told.
+/// The part of the connections that one client may have: one of four, since an address may be that of many people.
+const SHARE_OF_A_CLIENT: usize = 4;
+
+/// Longest that a stop waits for a client that makes no progress.
+const MAX_STALL: Duration = Duration::from_hours(24);
+
+/// The limits of the public listener within `budgets`, if there are file descriptors for `room` connections. One client may
+/// have a quarter of the connections that there are.
+pub fn limits(http: &HttpSettings, budgets: &Budgets, room: usize) -> ServerLimits {
+    let connections = room.min(http.max_connections as usize).min(budgets.connections);
+    ServerLimits {
+        connections,
+        connections_per_client: connections.div_ceil(SHARE_OF_A_CLIENT),
+        receiving: budgets.requests,
+        sending: budgets.answers,
+        // An idle client must not decide how long a stop takes. The upper bound keeps sums of times in range.
+        stalled_at_stop: (http.drain_timeout / 3).min(MAX_STALL),
+        ..ServerLimits::PUBLIC
+    }
+}
+
+/// The instruments of the public listener.
+pub fn instruments(metrics: &Metrics) -> ServerMetrics {
+    let cut = |reason| metrics.connections_cut.get_or_create(&CutLabels { reason }).clone();
+    let budget = |budget, reason| {
+        let labels = BudgetLabels { budget };
+        BudgetMetrics {
+            held: metrics.budget_held.get_or_create(&labels).clone(),
+            limit: metrics.budget_limit.get_or_create(&labels).clone(),
+            refused: metrics.budget_refusals.get_or_create(&labels).clone(),
+            evicted: cut(reason),
+        }
+    };
+    ServerMetrics {
+        open: metrics.connections.clone(),
+        connections: ConnectionMetrics {
+            over_client_limit: cut("client_limit"),
+            full: cut("full"),
+            resting: cut("resting"),
+            slow: cut("slow"),
+        },
+        receiving: budget("receive", "receive_budget"),
+        sending: budget("send", "send_budget"),
+    }
+}
+
 pub(crate) fn error_of(refusal: Refusal) -> ApiError {
     match refusal {
         Refusal::HeadTooLarge => ApiError::headers_too_large(),
@@ -87,6 +136,8 @@ impl App for Routes {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
     use handbill_core::domain::client::ForwardedHeader;
 
@@ -106,5 +157,39 @@ mod tests {
         let is_exempt = |address: &str| proxies.is_exempt(address.parse().unwrap());
         assert!(["127.0.0.1", "127.1.2.3", "::1", "10.1.2.3", "fd00::1"].into_iter().all(is_exempt));
         assert!(!["192.0.2.1", "11.0.0.1", "2001:db8::1", "fe80::1"].into_iter().any(is_exempt));
+    }
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        http: HttpSettings,
+    }
+
+    /// The connections with these options, in all and of one client.
+    fn connections(options: &[&str], memory: u64, room: usize) -> (usize, usize) {
+        let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
+        let limits = super::limits(&line.http, &Budgets::of(memory), room);
+        (limits.connections, limits.connections_per_client)
+    }
+
+    #[test]
+    fn a_client_has_a_quarter_of_the_connections_that_there_are() {
+        for (options, room, limits) in [
+            (&[][..], usize::MAX, (10_000, 2500)),
+            (&[], 4000, (4000, 1000)),
+            (&[], 1, (1, 1)),
+            (&["--max-connections=50"], 4000, (50, 13)),
+        ] {
+            assert_eq!(connections(options, 1 << 30, room), limits, "{options:?} {room}");
+        }
+    }
+
+    #[test]
+    fn memory_bounds_the_number_of_connections_whatever_the_setting() {
+        for options in [&[][..], &["--max-connections=1000000"]] {
+            assert_eq!(connections(options, 256 << 20, usize::MAX), (4096, 1024), "{options:?}");
+            assert_eq!(connections(options, 128 << 20, usize::MAX), (2048, 512), "{options:?}");
+        }
+        assert_eq!(connections(&["--max-connections=1000000"], 64 << 30, usize::MAX), (1_000_000, 250_000));
     }
 }

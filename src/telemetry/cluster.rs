@@ -1,13 +1,15 @@
 //! The instruments of a replica's part in the cluster, which stay at zero with the embedded store, and of writers who
 //! wait for each other.
 
+use handbill_store_cql::Fenced;
 use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 
-/// Label of a writer's turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TurnLabels {
     /// `at_once`, `waited`, or `skipped` if the turn did not come in time and the writer went on without it.
@@ -60,4 +62,20 @@ pub(super) fn turns(registry: &mut Registry) -> Family<TurnLabels, Counter> {
         let _ = turns.get_or_create(&TurnLabels { outcome });
     }
     turns
+}
+
+/// Reports in the log and in the metrics whether this replica may write, until the store is gone.
+pub async fn follow_fence(mut fenced: watch::Receiver<Option<Fenced>>, writable: Gauge) {
+    loop {
+        let reason = fenced.borrow_and_update().clone();
+        writable.set(i64::from(reason.is_none()));
+        if let Some(reason) = reason {
+            tracing::warn!(%reason, "this replica writes no pages");
+        } else {
+            tracing::info!("this replica writes pages");
+        }
+        if fenced.changed().await.is_err() {
+            return;
+        }
+    }
 }

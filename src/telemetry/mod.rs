@@ -11,3 +11,4 @@ mod process;
 mod propagation;
 mod runtime;
 pub mod spans;
+pub mod store_size;

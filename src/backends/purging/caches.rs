@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-use crate::config::PurgeMethod;
+use crate::config::{EdgeSettings, PurgeMethod};
 use crate::outbound::{Limits, Outbound, OutboundError};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::purge_url::PurgeUrl;
@@ -48,6 +48,13 @@ pub struct Caches {
 }
 
 impl Caches {
+    /// The caches of `settings`, if there are any, for pages at `base_url`.
+    pub fn of(settings: &EdgeSettings, base_url: &Origin) -> Result<Option<Self>, PurgeError> {
+        let EdgeSettings { purge_url, purge_method, purge_token_file, .. } = settings;
+        let caches = || Self::new(purge_url.clone(), *purge_method, purge_token_file.clone(), base_url.clone());
+        (!purge_url.is_empty()).then(caches).transpose()
+    }
+
     /// Caches of the pages at `base_url`. The token of `token_file` must be readable.
     pub fn new(
         urls: Vec<PurgeUrl>,

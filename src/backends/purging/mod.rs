@@ -11,7 +11,11 @@ use tokio::time::Instant;
 
 pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
+use crate::config::EdgeSettings;
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
+use handbill_core::domain::edge_caching::EdgeCaching;
+use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -33,6 +37,22 @@ impl Purging {
     /// `inner`, whose changes are made known to `purges`.
     pub fn new(inner: Arc<dyn PageStore>, purges: Purges) -> Self {
         Self { inner, purges }
+    }
+
+    /// `store`, whose changes are purged from the caches of `settings`, if there are any.
+    pub fn around(
+        store: Arc<dyn PageStore>,
+        settings: &EdgeSettings,
+        base_url: &Origin,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn PageStore>, PurgeError> {
+        let bound = settings.caching().map(EdgeCaching::bound);
+        if let Some(bound) = bound {
+            let bound = humantime::format_duration(bound).to_string();
+            tracing::info!(bound, "shared caches may show a page for this long after it was changed or deleted");
+        }
+        let Some(caches) = Caches::of(settings, base_url)? else { return Ok(store) };
+        Ok(Arc::new(Self::new(store, Purges::start(caches, bound.unwrap_or_default(), metrics))))
     }
 }
 

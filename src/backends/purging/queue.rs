@@ -34,7 +34,6 @@ pub struct Purges(Arc<Shared>);
 
 struct Shared {
     caches: Caches,
-    /// How long a purge is repeated.
     repeat_for: Duration,
     queue: Mutex<Queue>,
     added: Notify,

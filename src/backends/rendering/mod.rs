@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::queue::{Limits, Queue, Ticket};
+use crate::config::Budgets;
 use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::markdown::{Rendered, first_heading, render};
@@ -29,7 +30,8 @@ use handbill_core::ports::renderer::{Made, Memory, Purpose, RenderError, Rendere
 /// 30 ms if it is hostile. Each has a queue of its own, so that short content does not wait for long content.
 const SHORT_BYTES: usize = 4 * 1024;
 
-/// Memory that a rendering is charged for each byte of its source. At most 148 were measured: 14.8 MB more resident memory
+/// Memory that a rendering is charged for each byte of its source, until its HTML is stored. HTML of short content may
+/// become 22 times its source (4038 bytes of references became 87 957). At most 148 were measured: 14.8 MB more resident memory
 /// of `handbill render` with 100 KB of `~~a ` than with one letter, the most of 137 hostile texts, among them those of
 /// `benches/rendering.rs` (0.3.0, x86-64).
 const BYTES_PER_SOURCE_BYTE: usize = 150;
@@ -39,16 +41,6 @@ const MAX_LONG_AT_ONCE: usize = 4;
 
 /// Most renderings of short content at once. They take at most 5 MB together.
 const MAX_SHORT_AT_ONCE: usize = 8;
-
-/// Memory for content while it is rendered, and for its HTML until that is stored. HTML of short content may become 22 times
-/// its source (4038 bytes of references became 87 957).
-#[derive(Clone, Copy, Debug)]
-pub struct RenderMemory {
-    /// For all short content together.
-    pub short_bytes: usize,
-    /// For all other content together.
-    pub long_bytes: usize,
-}
 
 /// Longest wait for a turn. A caller that would wait longer does better to come again. Beside a busy database the threads,
 /// which give way, may take more than a second for short texts.
@@ -83,11 +75,12 @@ impl Drop for RenderThreads {
 }
 
 impl RenderThreads {
-    /// Threads that work within `memory`, add to `hung` each time one of them hangs, and cancel `too_many_hung` at the last
+    /// Threads that work within `budgets`, add to `hung` each time one of them hangs, and cancel `too_many_hung` at the last
     /// that is replaced.
-    pub fn new(memory: RenderMemory, hung: Counter, too_many_hung: CancellationToken) -> Self {
+    pub fn new(budgets: &Budgets, hung: Counter, too_many_hung: CancellationToken) -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        let turns = |at_once, budget_bytes, waiting| {
+        let turns = |at_once, budget: u64, waiting| {
+            let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
             Arc::new(TurnQueue(Mutex::new(Queue::new(Limits { at_once: cores.min(at_once), budget_bytes, waiting }))))
         };
         let runtime = Builder::new_current_thread()
@@ -100,8 +93,8 @@ impl RenderThreads {
             .build();
         Self {
             runtime: Some(runtime.expect("a runtime without a driver needs nothing of the system")),
-            short: turns(MAX_SHORT_AT_ONCE, memory.short_bytes, 2048),
-            long: turns(MAX_LONG_AT_ONCE, memory.long_bytes, 128),
+            short: turns(MAX_SHORT_AT_ONCE, budgets.short_texts, 2048),
+            long: turns(MAX_LONG_AT_ONCE, budgets.long_texts, 128),
             hung,
             too_many_hung,
         }
@@ -267,14 +260,16 @@ mod tests {
     const MAX_WAIT: Duration = Duration::from_mins(1);
 
     /// For four of the longest texts at once.
-    const MEMORY: RenderMemory = RenderMemory { short_bytes: 8 << 20, long_bytes: 64 << 20 };
+    fn budgets() -> Budgets {
+        Budgets { short_texts: 8 << 20, long_texts: 64 << 20, ..Budgets::default() }
+    }
 
     fn content(bytes: usize) -> Content {
         Content::parse("a".repeat(bytes)).unwrap()
     }
 
     fn threads() -> RenderThreads {
-        RenderThreads::new(MEMORY, Counter::default(), CancellationToken::new())
+        RenderThreads::new(&budgets(), Counter::default(), CancellationToken::new())
     }
 
     fn cores() -> usize {
@@ -369,7 +364,8 @@ mod tests {
     #[tokio::test]
     async fn html_that_is_not_stored_yet_counts_towards_the_budget() {
         let short = format!("[a]: /{}\n\n{}", "x".repeat(60), "[a]".repeat(1300));
-        for (text, budget) in [("<a@b.c>".repeat(14_000), MEMORY.long_bytes), (short, MEMORY.short_bytes)] {
+        let Budgets { long_texts, short_texts, .. } = budgets();
+        for (text, budget) in [("<a@b.c>".repeat(14_000), long_texts), (short, short_texts)] {
             let (threads, content) = (threads(), Content::parse(text).unwrap());
             let mut held = Vec::new();
             let refused = loop {
@@ -379,7 +375,7 @@ mod tests {
                 }
             };
             assert_eq!(refused, RenderError::Overloaded);
-            let bytes: usize = held.iter().map(|made| 2 * made.rendered.html.len()).sum();
+            let bytes: u64 = held.iter().map(|made| 2 * made.rendered.html.len() as u64).sum();
             assert!((budget / 2..=budget).contains(&bytes), "{bytes}");
             held.truncate(1);
             assert!(threads.render(&content, write(1), None).await.is_ok());
@@ -389,7 +385,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_was_paused_with_its_process_does_not_hang() {
         let counter = Counter::default();
-        let threads = RenderThreads::new(MEMORY, counter.clone(), CancellationToken::new());
+        let threads = RenderThreads::new(&budgets(), counter.clone(), CancellationToken::new());
         let (open, works) = gates(1);
         let content = content(1);
         let mut running = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
@@ -444,7 +440,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_hangs_is_given_up_and_its_thread_is_replaced_four_times() {
         let (counter, too_many) = (Counter::default(), CancellationToken::new());
-        let threads = RenderThreads::new(MEMORY, counter.clone(), too_many.clone());
+        let threads = RenderThreads::new(&budgets(), counter.clone(), too_many.clone());
         let (open, works) = gates(usize::try_from(MAX_HUNG).unwrap());
         for (before, work) in works.into_iter().enumerate() {
             assert!(!too_many.is_cancelled(), "{before}");
@@ -470,7 +466,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_hangs_is_noticed_even_if_its_caller_has_disconnected() {
         let (counter, too_many) = (Counter::default(), CancellationToken::new());
-        let threads = RenderThreads::new(MEMORY, counter.clone(), too_many);
+        let threads = RenderThreads::new(&budgets(), counter.clone(), too_many);
         let (_open, works) = gates(1);
         for work in works {
             assert!(run(&threads, &content(1), write(1), work).now_or_never().is_none());

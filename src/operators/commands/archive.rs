@@ -6,13 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use indicatif::ProgressBar;
 
 use super::client::Client;
-use super::lines::{print_line, progress};
+use super::lines::{print_line, progress, shown_on};
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
-use crate::config::{EmbeddedSettings, MovingSettings};
+use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{Destination, MoveError, new_backup_in, newest_backup, write};
@@ -67,7 +66,7 @@ pub struct Restore {
 
 impl Export {
     /// Exit code 1 if a record cannot be read.
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let selection = if self.deletions { Selection::Deletions } else { Selection::All };
         let to = match self.file.to_str() {
             Some("-") => Destination::Stdout,
@@ -83,8 +82,15 @@ impl Export {
 
 impl Backup {
     /// Exit code 1 if a record cannot be read.
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
-        stores.check_backup(&self.settings)?;
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+        match self.settings.place() {
+            Moved::Files(_) => {}
+            Moved::Cluster(_) => {
+                return Err(
+                    "backup works on the embedded store: use export, or the snapshots of the cluster".to_owned()
+                );
+            }
+        }
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
         let path = new_backup_in(&self.to, SystemClock::new().now());
@@ -99,7 +105,7 @@ async fn export(
     settings: &MovingSettings,
     to: &Destination,
     selection: Selection,
-    stores: &impl Stores,
+    stores: &Stores<'_>,
 ) -> Result<Summary, String> {
     let bar = progress(None);
     let written = match stores.export(settings, to, selection, &shown_on(&bar)).await {
@@ -126,7 +132,7 @@ fn report_unreadable(summary: &Summary) -> ExitCode {
 }
 
 impl Import {
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let bar = progress(None);
         let counts = stores.import(&self.settings, &self.files, &shown_on(&bar)).await;
         bar.finish_and_clear();
@@ -135,7 +141,7 @@ impl Import {
 }
 
 impl Restore {
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let bar = progress(None);
         let counts = match newest_backup(&self.from) {
             Ok(backup) => stores.restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)).await,
@@ -153,13 +159,4 @@ fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
          page in the store, {deleted} deleted in the store"
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn shown_on(bar: &ProgressBar) -> impl Fn(u64, Option<u64>) {
-    |done, all| {
-        if let Some(all) = all {
-            bar.set_length(all);
-        }
-        bar.set_position(done);
-    }
 }

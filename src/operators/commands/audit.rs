@@ -21,7 +21,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let client = Client::new(&self.settings, stores).await?;
         let mut after = self.after;
         loop {

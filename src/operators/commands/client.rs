@@ -42,7 +42,7 @@ pub(super) struct Process {
 
 impl Client {
     /// A client of what `settings` name.
-    pub(super) async fn new(settings: &OperatedSettings, stores: &impl Stores) -> Result<Self, String> {
+    pub(super) async fn new(settings: &OperatedSettings, stores: &Stores<'_>) -> Result<Self, String> {
         match stores.routes(&settings.cluster).await? {
             None => Self::of_process(&settings.access),
             Some(routes) => Ok(Self::InProcess(routes)),

@@ -38,20 +38,20 @@ pub struct Budget {
 struct Limit(Option<u32>);
 
 impl Switch {
-    pub(super) async fn run(self, paused: bool, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(self, paused: bool, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let change = CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by };
         send(&change, &self.settings, stores).await
     }
 }
 
 impl Budget {
-    pub(super) async fn run(self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let Self { budget: Limit(budget), switch: Switch { by, settings } } = self;
         send(&CreatesChange { paused: None, hourly_budget: Some(budget), by }, &settings, stores).await
     }
 }
 
-async fn send(change: &CreatesChange, settings: &OperatedSettings, stores: &impl Stores) -> Result<ExitCode, String> {
+async fn send(change: &CreatesChange, settings: &OperatedSettings, stores: &Stores<'_>) -> Result<ExitCode, String> {
     let client = Client::new(settings, stores).await?;
     let creates: CreatesBody = client.send(Method::PATCH, "/creates", change).await?;
     let state = if creates.paused { "paused" } else { "open" };

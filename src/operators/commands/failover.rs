@@ -10,7 +10,7 @@ use crate::config::FailoverSettings;
 const NOT_CONFIRMED: u8 = 1;
 
 /// Moves the fence, and prints each step.
-pub(super) async fn run(settings: &FailoverSettings, stores: &impl Stores) -> Result<ExitCode, String> {
+pub(super) async fn run(settings: &FailoverSettings, stores: &Stores<'_>) -> Result<ExitCode, String> {
     let options = &settings.options;
     if options.force {
         eprintln!(

@@ -26,7 +26,7 @@ pub struct Inspect {
 
 impl Inspect {
     /// Exit code 1 if no page ever had one of the slugs.
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let slugs = given_or_read(&self.slugs)?;
         let client = Client::new(&self.settings, stores).await?;
         let mut all_found = true;

@@ -58,3 +58,13 @@ pub(super) fn progress(total: Option<u64>) -> ProgressBar {
     }
     bar
 }
+
+/// Shows on `bar` how many things are done, and about how many there are.
+pub(super) fn shown_on(bar: &ProgressBar) -> impl Fn(u64, Option<u64>) {
+    |done, all| {
+        if let Some(all) = all {
+            bar.set_length(all);
+        }
+        bar.set_position(done);
+    }
+}

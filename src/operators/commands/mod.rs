@@ -23,7 +23,7 @@ use clap::Subcommand;
 use tokio::runtime::Builder;
 
 use self::lines::print_line;
-pub use self::stores::{CheckedStore, CommandError, Stores};
+pub use self::stores::{CommandError, Stores};
 use crate::config::{AdminSettings, FailoverSettings, MigrateSettings, SweepSettings};
 
 /// The operators' commands, in the order of `--help`.
@@ -69,13 +69,13 @@ pub enum OperatorsCommand {
 }
 
 /// Runs one command to its end.
-pub fn run(command: OperatorsCommand, stores: &impl Stores) -> Result<ExitCode, CommandError> {
+pub fn run(command: OperatorsCommand, stores: &Stores<'_>) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
     runtime.block_on(run_async(command, stores))
 }
 
-async fn run_async(command: OperatorsCommand, stores: &impl Stores) -> Result<ExitCode, CommandError> {
+async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<ExitCode, CommandError> {
     let done = match command {
         OperatorsCommand::Migrate(settings) => {
             print_line(&stores.migrate(&settings).await?).map(|()| ExitCode::SUCCESS)
@@ -92,8 +92,8 @@ async fn run_async(command: OperatorsCommand, stores: &impl Stores) -> Result<Ex
         OperatorsCommand::Import(import) => import.run(stores).await,
         OperatorsCommand::Backup(backup) => backup.run(stores).await,
         OperatorsCommand::Restore(restore) => restore.run(stores).await,
-        OperatorsCommand::Check(check) => check.run(stores),
-        OperatorsCommand::Compact(compact) => compact.run(stores),
+        OperatorsCommand::Check(check) => check.run(),
+        OperatorsCommand::Compact(compact) => compact.run(),
         OperatorsCommand::Pause(switch) => switch.run(true, stores).await,
         OperatorsCommand::Resume(switch) => switch.run(false, stores).await,
         OperatorsCommand::Budget(budget) => budget.run(stores).await,

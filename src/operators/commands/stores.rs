@@ -1,102 +1,205 @@
-//! The stores as the operators' commands need them. The composition root has them, since it alone knows which stores
-//! there are.
+//! The work of commands on the store itself, with a line for the operator as its error.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::Router;
+use prometheus_client::metrics::counter::Counter;
+use tokio_util::sync::CancellationToken;
 
+use crate::backends::rendering::RenderThreads;
 use crate::config::{
-    ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, MovingSettings, SweepOptions,
+    Budgets, ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, Moved, MovingSettings, SweepOptions,
 };
+use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::import::Counts;
-use crate::operators::archive::moving::{Destination, MoveError, Progress};
+use crate::operators::archive::import::{Counts, Importer};
+use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
+use crate::telemetry::logs::{self, LogQueue};
+use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::archive::Summary;
+use handbill_core::ports::clock::{Clock, SystemClock};
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::random::Random;
+use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_store_cql::{self, CqlLedger, CqlStore};
+use handbill_store_redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
 
 /// Why a command failed: one line for the operator, and the exit code.
 #[derive(Debug)]
 pub struct CommandError {
-    /// The line.
     pub reason: String,
     /// 2 for a command that was refused, 1 for one that failed on its way.
     pub exit_code: u8,
 }
 
-/// The contents of an embedded store, as a check found them.
-pub struct CheckedStore {
-    /// Pages that can be read.
-    pub pages: u64,
-    /// Tombstones that can be read.
-    pub tombstones: u64,
-    /// Deletions in the ledger.
-    pub ledger: u64,
-    /// The first faults, each in one line.
-    pub faults: Vec<String>,
-    /// The number of all faults.
-    pub fault_count: u64,
+impl<T: Into<String>> From<T> for CommandError {
+    fn from(reason: T) -> Self {
+        Self { reason: reason.into(), exit_code: 2 }
+    }
 }
 
-/// Work on the store that settings choose. Errors are one line for the operator.
-#[expect(async_fn_in_trait, reason = "a command runs on one thread, so its futures need not be `Send`")]
-pub trait Stores {
+/// The stores that settings choose. Work on a cluster is logged to the queue.
+pub struct Stores<'a>(pub &'a LogQueue);
+
+impl Stores<'_> {
     /// The routes of the operators' API over the store itself, for whoever may change it without a token; `None` if only
     /// the process that serves can use the store.
-    async fn routes(&self, settings: &ClusterSettings) -> Result<Option<Router>, String>;
+    pub(super) async fn routes(&self, settings: &ClusterSettings) -> Result<Option<Router>, String> {
+        let Some(cluster) = settings.cluster() else { return Ok(None) };
+        let log = logs::install(&settings.logs, self.0, None);
+        let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
+        let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
+        let (records, audit, scan) = (Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _);
+        let operators = Operators::new(records, audit, Arc::clone(&scan), clock, Random::System);
+        let policy = PublishingPolicy::default();
+        Ok(Some(api::routes(OperatorsApi { operators, records: scan, switch: store, policy, log, metrics })))
+    }
 
     /// Updates the schema. Returns a summary.
-    async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String>;
+    pub(super) async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String> {
+        logs::install(&settings.cluster.logs, self.0, None);
+        let Some(cluster) = settings.cluster() else {
+            return Ok("The embedded store needs no migration.".to_owned());
+        };
+        let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
+        report.map(|report| report.to_string()).map_err(|error| error.to_string())
+    }
 
     /// Deletes texts that no page shows any more. Returns a summary.
-    async fn sweep(&self, settings: &ClusterSettings, options: SweepOptions) -> Result<String, CommandError>;
+    pub(super) async fn sweep(
+        &self,
+        settings: &ClusterSettings,
+        options: SweepOptions,
+    ) -> Result<String, CommandError> {
+        logs::install(&settings.logs, self.0, None);
+        let cluster = settings.cluster();
+        let cluster = cluster.ok_or("the embedded store leaves nothing to sweep: use it with --store scylla")?;
+        let SweepOptions { dry_run, min_age, rows_per_second } = options;
+        let plan = handbill_store_cql::SweepPlan { dry_run, min_age, rows_per_second, now: SystemClock::new().now() };
+        let logged = AtomicU8::new(0);
+        // Each tenth that is done is logged.
+        let progress = |percent: u8, found: &handbill_store_cql::SweepReport| {
+            if percent / 10 > logged.swap(percent / 10, Ordering::Relaxed) {
+                let handbill_store_cql::SweepReport { read, unnamed, headless, .. } = found;
+                tracing::info!(percent, read, unnamed, headless, "sweeping");
+            }
+        };
+        let swept = handbill_store_cql::sweep(&cluster, plan, progress).await;
+        swept.map(|report| report.to_string()).map_err(|error| CommandError {
+            exit_code: if matches!(error, handbill_store_cql::SweepError::Database(_)) { 1 } else { 2 },
+            reason: error.to_string(),
+        })
+    }
 
     /// Moves the writing of pages to another datacentre. Each step but the last, which is returned, goes to `say`.
-    async fn failover(
+    pub(super) async fn failover(
         &self,
         settings: &ClusterSettings,
         options: &FailoverOptions,
         say: fn(&str),
-    ) -> Result<String, String>;
+    ) -> Result<String, String> {
+        logs::install(&settings.logs, self.0, None);
+        let cluster = settings.cluster();
+        let cluster = cluster.ok_or("the embedded store has no datacentres: use it with --store scylla")?;
+        let FailoverOptions { to, force, skip_copy, .. } = options;
+        let plan = handbill_store_cql::FailoverPlan { to: to.clone(), is_forced: *force, copies_pages: !skip_copy };
+        handbill_store_cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
+    }
 
     /// Writes the records of a cluster, or of an embedded store that no process uses.
-    async fn export(
+    pub(super) async fn export(
         &self,
         settings: &MovingSettings,
         to: &Destination,
         selection: Selection,
         progress: Progress<'_>,
-    ) -> Result<Summary, MoveError>;
-
-    /// Refuses `backup` for a store that it does not work on.
-    fn check_backup(&self, settings: &MovingSettings) -> Result<(), &'static str>;
+    ) -> Result<Summary, MoveError> {
+        let now = SystemClock::new().now();
+        match settings.place() {
+            Moved::Files(embedded) => {
+                let store = Arc::new(RedbStore::open_existing(&embedded.data_dir)?);
+                let written = write(Arc::clone(&store) as _, to, selection, now, progress).await;
+                store.close().await;
+                written
+            }
+            Moved::Cluster(cluster) => {
+                let store = Arc::new(CqlStore::reach(&cluster).await?);
+                let records: Arc<dyn PageScan> = match selection {
+                    Selection::All => store,
+                    Selection::Deletions => Arc::new(CqlLedger::of(store)),
+                };
+                write(records, to, selection, now, progress).await
+            }
+        }
+    }
 
     /// Stores the records of `files`, in order. All files are read before the first record is stored.
-    async fn import(
+    pub(super) async fn import(
         &self,
         settings: &MovingSettings,
         files: &[PathBuf],
         progress: Progress<'_>,
-    ) -> Result<Counts, MoveError>;
+    ) -> Result<Counts, MoveError> {
+        let expected = verify_all(files, progress)?;
+        match settings.place() {
+            Moved::Files(embedded) => import_into(&embedded.data_dir, files, expected, progress).await,
+            Moved::Cluster(cluster) => {
+                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, expected, progress).await
+            }
+        }
+    }
 
     /// Makes a new embedded store from the backup `from` and the deletions in `ledgers`. A ledger that is in the data
     /// directory already counts too.
-    async fn restore(
+    pub(super) async fn restore(
         &self,
         settings: &EmbeddedSettings,
         from: &Path,
         ledgers: &[PathBuf],
         progress: Progress<'_>,
-    ) -> Result<Counts, MoveError>;
-
-    /// Reads everything in an embedded store that no process uses.
-    fn check(&self, settings: &EmbeddedSettings, progress: Progress<'_>) -> Result<CheckedStore, String>;
-
-    /// Writes an embedded store that no process uses into a new file. Returns the bytes before and after.
-    fn compact(&self, settings: &EmbeddedSettings, progress: Progress<'_>) -> Result<(u64, u64), String>;
+    ) -> Result<Counts, MoveError> {
+        let restoring = Restoring::begin(&settings.data_dir)?;
+        let beside = settings.data_dir.join(LEDGER_FILE);
+        // Deletions come first: so no deleted page is in the store at any moment, even if the restore is interrupted.
+        let mut files: Vec<_> = ledgers.to_vec();
+        let is_begun = beside.metadata().is_ok_and(|ledger| ledger.len() > 0);
+        files.extend(is_begun.then_some(beside));
+        files.push(from.to_owned());
+        let expected = verify_all(&files, progress)?;
+        let counts = import_into(&restoring.directory(), &files, expected, progress).await?;
+        restoring.finish()?;
+        Ok(counts)
+    }
 }
 
-impl<T: Into<String>> From<T> for CommandError {
-    /// A command that was refused.
-    fn from(reason: T) -> Self {
-        Self { reason: reason.into(), exit_code: 2 }
+impl From<OpenError> for MoveError {
+    fn from(error: OpenError) -> Self {
+        if error.is_in_use() { Self::InUse(error.to_string()) } else { Self::Open(error.to_string()) }
     }
+}
+
+impl From<handbill_store_cql::ReachError> for MoveError {
+    fn from(error: handbill_store_cql::ReachError) -> Self {
+        Self::Open(error.to_string())
+    }
+}
+
+async fn import_into(
+    data_dir: &Path,
+    files: &[PathBuf],
+    expected: u64,
+    progress: Progress<'_>,
+) -> Result<Counts, MoveError> {
+    let store = Arc::new(RedbStore::open(data_dir)?);
+    let counts = store_all(&importer(Arc::clone(&store) as _), files, expected, progress).await?;
+    store.close().await;
+    Ok(counts)
+}
+
+fn importer(store: Arc<dyn PageImport>) -> Importer {
+    let renderer = RenderThreads::new(&Budgets::default(), Counter::default(), CancellationToken::new());
+    Importer { store, renderer: Arc::new(renderer), clock: Arc::new(SystemClock::new()) }
 }

@@ -52,7 +52,7 @@ pub struct Takedown {
 
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
-    pub(super) async fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         if self.criteria.is_empty() {
             let slugs = given_or_read(&self.slugs)?;
             return self.take_down(&Client::new(&self.settings, stores).await?, &slugs).await;

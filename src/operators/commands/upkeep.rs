@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::lines::{print_line, progress, shown};
-use super::stores::Stores;
+use super::lines::{print_line, progress, shown, shown_on};
 use crate::config::EmbeddedSettings;
 
 /// The arguments of `handbill check`.
@@ -24,14 +23,11 @@ pub struct Compact {
 
 impl Check {
     /// Exit code 1 if something is wrong.
-    pub(super) fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) fn run(&self) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let checked = stores.check(&self.embedded, &|done, all| {
-            bar.set_length(all.unwrap_or(done));
-            bar.set_position(done);
-        });
+        let checked = handbill_store_redb::check(&self.embedded.data_dir, &shown_on(&bar));
         bar.finish_and_clear();
-        let checked = checked?;
+        let checked = checked.map_err(|error| error.to_string())?;
         for fault in &checked.faults {
             print_line(&format!("fault: {}", shown(fault)))?;
         }
@@ -51,15 +47,12 @@ impl Check {
 }
 
 impl Compact {
-    pub(super) fn run(&self, stores: &impl Stores) -> Result<ExitCode, String> {
+    pub(super) fn run(&self) -> Result<ExitCode, String> {
         let bar = progress(None);
-        let compacted = stores.compact(&self.embedded, &|done, all| {
-            bar.set_length(all.unwrap_or(done));
-            bar.set_position(done);
-        });
+        let compacted = handbill_store_redb::compact(&self.embedded.data_dir, &shown_on(&bar));
         bar.finish_and_clear();
-        let (before, after) = compacted?;
-        print_line(&format!("{before} bytes before, {after} bytes after"))?;
+        let compacted = compacted.map_err(|error| error.to_string())?;
+        print_line(&format!("{} bytes before, {} bytes after", compacted.before, compacted.after))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -15,8 +15,7 @@ use handbill_store_redb::{RecordCount, RedbStore, Room};
 /// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A store, and where its size is shown.
-pub(super) struct StoreSize {
+pub struct StoreSize {
     store: Arc<RedbStore>,
     data_dir: PathBuf,
     metrics: Arc<Metrics>,
@@ -26,14 +25,13 @@ pub(super) struct StoreSize {
 
 impl StoreSize {
     /// Measures the store in `data_dir` for the first time.
-    pub(super) async fn measured(store: Arc<RedbStore>, data_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
+    pub async fn measured(store: Arc<RedbStore>, data_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
         let mut size = Self { store, data_dir, metrics, is_failing: false };
         size.measure().await;
         size
     }
 
-    /// Measures the store again and again.
-    pub(super) async fn follow(mut self) {
+    pub async fn follow(mut self) {
         let mut looks = interval_at(Instant::now() + MEASURE_INTERVAL, MEASURE_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
