@@ -53,10 +53,8 @@ pub enum OutboundError {
     /// The request was not answered. The server may or may not have got it.
     #[error("cannot be reached ({0})")]
     Unreachable(String),
-    /// The time was up.
     #[error("did not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// The connection ended within the answer.
     #[error("cut its answer short ({0})")]
     CutShort(String),
     /// The answer is larger than the limit.

@@ -5,7 +5,6 @@ use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::rate_limiter::LimitKind;
 
-/// The name for people.
 pub const TITLE: &str = "Handbill";
 
 /// The name of an MCP server whose host is no domain, such as one on this machine.
@@ -57,7 +56,6 @@ pub struct Operation {
     pub title: &'static str,
     /// The operation's effect, and the facts that every caller must know.
     pub summary: &'static str,
-    /// Further notes for callers of the REST API.
     rest_notes: &'static str,
     /// Further notes for callers of the MCP tool.
     tool_notes: &'static str,
@@ -143,7 +141,6 @@ pub const OPERATIONS: [Operation; 4] = [CREATE_PAGE, GET_PAGE, UPDATE_PAGE, DELE
 
 /// Paths of the interface and of its descriptions, below the base address.
 pub mod path {
-    /// The OpenAPI document.
     pub const OPENAPI: &str = "/openapi.json";
     pub const MCP: &str = "/mcp";
     pub const TOKEN: &str = "/oauth/token";
@@ -168,7 +165,6 @@ pub mod path {
     pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
-    /// The icon for phones.
     pub const ICON_PHONE: &str = "/apple-touch-icon.png";
 
     /// The address of a text of the operators.

@@ -22,7 +22,6 @@ use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, 
 
 type Answer<T> = Result<T, StoreError>;
 
-/// Shared reads of whole pages in one state.
 type SharedPages = Arc<SingleFlight<(Slug, PageState), Option<Arc<Page>>>>;
 
 /// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
@@ -136,7 +135,6 @@ mod tests {
             store
         }
 
-        /// A store whose reads wait at the gate.
         fn behind_a_gate(turns: usize) -> Arc<Self> {
             let (committed, reads) = (AtomicU64::new(0), AtomicU64::new(0));
             let (fails, panics) = (AtomicBool::new(false), AtomicBool::new(false));

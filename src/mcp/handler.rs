@@ -62,7 +62,6 @@ pub(super) struct Server {
     config: ServerConfig,
     /// The result of `server/discover`.
     discovery: Box<RawValue>,
-    /// The results of `tools/list`.
     tools: Box<RawValue>,
     handshake_tools: Box<RawValue>,
     /// The `_meta` of every other result in revisions without a handshake. Earlier revisions name the server in
@@ -72,9 +71,7 @@ pub(super) struct Server {
 
 /// The next step after the checks of a message.
 enum Step {
-    /// The message is answered.
     Done(Response),
-    /// It calls a tool.
     Call(Call),
 }
 
@@ -117,7 +114,6 @@ impl Server {
         }
     }
 
-    /// Answers the message in `body`.
     pub(super) fn answer(self: &Arc<Self>, head: &Parts, body: Result<Vec<u8>, BodyReadError>) -> Answer {
         let parsed = match body {
             Ok(bytes) => Message::parse(&bytes, &READ_OF_META),
@@ -253,7 +249,6 @@ fn panicked() -> ApiError {
     ApiError::internal()
 }
 
-/// The parameters of a call of a tool.
 fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, ProtocolRefusal> {
     let message =
         "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.";

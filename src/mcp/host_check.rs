@@ -11,7 +11,6 @@ use super::error::ProtocolRefusal;
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::origin::Origin;
 
-/// The allowed hosts and origins.
 #[derive(Clone, Debug)]
 pub struct HostCheck {
     hosts: Vec<Authority>,

@@ -46,7 +46,6 @@ const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 /// The header fields of answers that pages of the allowed origins may read.
 const EXPOSED: &str = "allow,retry-after,x-request-id";
 
-/// The address of the tools.
 #[derive(Clone)]
 pub struct Tools {
     server: Arc<Server>,
@@ -54,7 +53,6 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The tools, for the hosts and origins in `allowed`.
     pub fn new(mcp: Mcp, allowed: HostCheck) -> Self {
         Self { server: Arc::new(Server::new(mcp)), allowed: Arc::new(allowed) }
     }

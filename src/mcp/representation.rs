@@ -18,9 +18,7 @@ const PLACES_BYTES: usize = 512;
 /// The results of one version of a page, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct ToolRepresentations {
-    /// With source and HTML.
     whole: OnceLock<ToolRepresentation>,
-    /// With the source alone.
     without_html: OnceLock<ToolRepresentation>,
 }
 
@@ -29,7 +27,6 @@ pub(super) struct ToolRepresentations {
 pub(super) struct ToolRepresentation {
     /// The page as JSON inside a JSON string, without the quotes around it.
     pub(super) text: Bytes,
-    /// The page as JSON.
     pub(super) json: Bytes,
     /// The content block that links to the page.
     pub(super) link: Bytes,

@@ -31,7 +31,6 @@ const FIRST_WITH_RESOURCE_LINKS: ProtocolVersion = ProtocolVersion::V_2025_06_18
 /// Longest name of a revision that an error repeats, in bytes. An edit key is longer.
 const MAX_REPEATED_BYTES: usize = 16;
 
-/// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
     /// Whether results have the shape of the revisions without a handshake.

@@ -22,7 +22,6 @@ use handbill_core::domain::slug::Slug;
 use handbill_core::domain::subject::Requester;
 use handbill_core::service::{Body, PageRead, PageService, Precondition, ServiceError};
 
-/// Everything that the tools need.
 pub struct Mcp {
     /// The operations, and the order of their checks.
     pub service: PageService,
@@ -32,7 +31,6 @@ pub struct Mcp {
     pub proxies: TrustedProxies,
     /// The places in which calls name one of those who share an address.
     pub subjects: SubjectNames,
-    /// Counts the calls.
     pub metrics: Arc<Metrics>,
 }
 

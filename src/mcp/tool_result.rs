@@ -22,7 +22,6 @@ use handbill_core::service::{Created, PageRead};
 /// The content block for a page that was written with something of the form of a key in it. People paste the wrong thing.
 const KEY_WARNING: &[u8] = br#"{"type":"text","text":"Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one."}"#;
 
-/// The result of a call that succeeded.
 pub(super) struct ToolResult {
     json: ToolJson,
     /// The content block that links to the page, as JSON.
@@ -33,23 +32,19 @@ pub(super) struct ToolResult {
     changed: Option<String>,
 }
 
-/// The structured content of a result.
 enum ToolJson {
     /// A page, not yet written.
     Page(JsonParts),
     /// A page, written for an earlier call.
     Finished(ToolRepresentation),
-    /// Anything else.
     Written(String),
 }
 
 impl ToolResult {
-    /// `body` as JSON.
     pub(super) fn json(body: &impl Serialize) -> Self {
         Self { json: ToolJson::Written(to_json(body)), link: None, note: None, changed: None }
     }
 
-    /// The result of a delete of the page `slug`.
     pub(super) fn deleted(slug: String) -> Self {
         Self { changed: Some(slug.clone()), ..Self::json(&DeletedBody::new(slug)) }
     }
@@ -76,7 +71,6 @@ impl ToolResult {
         Self { note: note_on(&page), changed, ..Self::page(page, base_url, included) }
     }
 
-    /// The result of a create, with a link to the page.
     pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
         let json = ToolJson::Written(to_json(&CreatedBody::new(created, base_url)));
         Self { json, link: Some(link_to(&created.page, base_url)), note: note_on(&created.page), changed: None }
@@ -93,7 +87,6 @@ fn note_on(page: &Page) -> Option<Bytes> {
     page.seems_to_hold_a_key().then_some(Bytes::from_static(KEY_WARNING))
 }
 
-/// The shape that a client's revision gives to a result.
 pub(super) struct Shape<'a> {
     /// The JSON of the result's `_meta`, for clients without a handshake.
     pub(super) result_meta: Option<&'a str>,
@@ -101,7 +94,6 @@ pub(super) struct Shape<'a> {
     pub(super) has_resource_links: bool,
 }
 
-/// The JSON-RPC response to the request `id`.
 pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>, shape: &Shape<'_>) -> StreamedJson {
     let mut body = StreamedJson::default();
     let result_type = shape.result_meta.map_or("", |_| r#""resultType":"complete","#);

@@ -63,7 +63,6 @@ impl Moderation {
         Ok(moderation)
     }
 
-    /// The policy that the service asks.
     pub fn policy(&self) -> PublishingPolicy {
         self.policy.clone()
     }

@@ -28,7 +28,6 @@ use tracing_subscriber::{Layer, Registry};
 pub use super::propagation::{CallerTrace, Trust};
 use super::propagation::{parent_sampled_as, without_state};
 
-/// The target of the spans that are exported.
 pub(super) const TARGET: &str = "handbill::trace";
 
 /// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
@@ -51,7 +50,6 @@ pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
 /// Whether a layer that exports spans was made. `tracing` itself does not always know that nobody wants a span.
 static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Exports the spans of `TARGET` with `tracer`.
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     ARE_EXPORTED.store(true, Ordering::Relaxed);
     let is_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == TARGET);

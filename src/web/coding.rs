@@ -23,7 +23,6 @@ pub(super) const VARY_TYPE_AND_CODING: HeaderValue = HeaderValue::from_static("A
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// The bytes as they are.
     Identity,
     /// RFC 1952.
     Gzip,

@@ -61,7 +61,6 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-/// The body as JSON with the fields of a page.
 pub(super) struct JsonBody {
     body: RequestBody,
     declared: Result<(), BodyReadError>,

@@ -115,7 +115,6 @@ fn within_memory(asked: &Asked, response: Response) -> Response {
     }
 }
 
-/// Writes `error` as the body of `response`, in the form of its place.
 fn write_error(place: Place, error: ApiError, response: &mut Response) {
     let error = with_methods(error, response.headers());
     let body = match place {

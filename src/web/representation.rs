@@ -146,7 +146,6 @@ impl Representation {
         self.respond_to(request).0
     }
 
-    /// A route that answers `GET` and `HEAD` with this document.
     pub(super) fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
         get(move |headers: HeaderMap| std::future::ready(self.respond_compressed_to(&headers)))
     }

@@ -50,7 +50,6 @@ pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(requester): 
     respond(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
-/// The request, with its body as a form.
 pub(super) struct Form {
     head: Parts,
     body: RequestBody,
@@ -67,7 +66,6 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 }
 
 impl Form {
-    /// The parsed form, or why it is invalid.
     async fn read(self) -> Result<TokenForm, FormError> {
         parse(&self.head, self.body.bytes(Ok(())).await)
     }

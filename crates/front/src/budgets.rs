@@ -31,7 +31,6 @@ pub struct BudgetMetrics {
     pub evicted: Counter,
 }
 
-/// A limited number of bytes.
 pub(super) struct Budget {
     limit: u64,
     state: Mutex<State>,

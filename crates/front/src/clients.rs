@@ -14,7 +14,6 @@ impl From<IpAddr> for Client {
     }
 }
 
-/// Tells clients apart.
 pub trait Clients: Send + Sync + 'static {
     /// The client that a connection from `address` is charged to. The address is canonical.
     fn of_peer(&self, address: IpAddr) -> Client;

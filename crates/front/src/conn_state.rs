@@ -49,7 +49,6 @@ struct State {
     has_unread: bool,
     /// Hyper has all of the answer.
     is_handed_over: bool,
-    /// The client that the request is charged to.
     client: Client,
     /// There was no room for the answer, and that was counted. The service asks before and after its work.
     is_refused: bool,

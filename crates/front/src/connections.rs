@@ -32,7 +32,6 @@ pub struct ConnectionMetrics {
 /// Why a connection is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionError {
-    /// The client has as many connections as one client may have.
     OverClientLimit,
     Full,
 }

@@ -64,7 +64,6 @@ pub struct ServerMetrics {
     pub open: Gauge,
     /// Connections that were ended or refused.
     pub connections: ConnectionMetrics,
-    /// The budget of requests being received.
     pub receiving: BudgetMetrics,
     /// The budget of answers being sent.
     pub sending: BudgetMetrics,

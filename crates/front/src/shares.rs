@@ -65,7 +65,6 @@ struct Share {
     by_slowness: BTreeSet<(Instant, HolderId)>,
 }
 
-/// All holders.
 pub(super) struct Shares<H> {
     limit: u64,
     held: u64,

@@ -69,7 +69,6 @@ pub(super) enum HeadError {
     Ended,
     /// The head is longer than [`MAX_COLLECTED_BYTES`].
     TooLarge,
-    /// The budget has no room for the head.
     NoRoom,
     /// The head must not be served.
     Invalid(Refusal),

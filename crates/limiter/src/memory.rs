@@ -118,7 +118,6 @@ impl Windows {
         result
     }
 
-    /// Drops a few windows that have ended.
     fn drop_ended(&mut self, quota: Quota, now: Duration) {
         for _ in 0..ENDED_PER_DECISION {
             let first = self.counted.peek_lru().and_then(|(_, counted)| counted.newest());

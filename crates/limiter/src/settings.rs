@@ -53,7 +53,6 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// User name for the Redis servers. Sentinels use the login in their own addresses.
     pub username: Option<String>,
-    /// File with the password for the Redis servers.
     pub password_file: Option<PathBuf>,
     /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's.
     pub ca_file: Option<PathBuf>,
@@ -63,7 +62,6 @@ pub struct RedisSettings {
     pub client_key_file: Option<PathBuf>,
 }
 
-/// Limit for making a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time between two probes.

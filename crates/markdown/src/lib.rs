@@ -73,7 +73,6 @@ pub struct Rendered {
     pub link_origins: Vec<String>,
     /// The language of the text, if the detector is sure of it.
     pub language: Option<Language>,
-    /// The [`RENDERER_VERSION`] of the renderer that made the HTML.
     pub renderer_version: u16,
 }
 

@@ -59,7 +59,6 @@ pub(super) enum Entry {
     Refused,
 }
 
-/// The operations of a range.
 #[derive(Debug, Default)]
 struct RangeState {
     running: Vec<Running>,
@@ -96,7 +95,6 @@ pub(super) struct Bulkhead {
     waiting: VecDeque<(Ticket, Subject)>,
     /// How many operations run on each slug; never 0.
     slugs: HashMap<Slug, usize>,
-    /// The ranges that an operation has had.
     ranges: HashMap<u32, RangeState>,
 }
 

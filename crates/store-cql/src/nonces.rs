@@ -49,7 +49,6 @@ impl Nonces {
         self.0.chunks_exact(size_of::<Nonce>()).nth(usize::try_from(age).ok()?)
     }
 
-    /// The bytes that a head keeps.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

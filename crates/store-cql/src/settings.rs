@@ -20,7 +20,6 @@ pub struct CqlSettings {
     pub replication_factor: u8,
     /// Whether a keyspace that `migrate` creates uses tablets; else the server chooses.
     pub tablets: Option<bool>,
-    /// User to log in as.
     pub username: Option<String>,
     /// File with the user's password, read again for each new connection.
     pub password_file: Option<PathBuf>,

@@ -15,7 +15,6 @@ use crate::ports::page_store::StoreError;
 /// The entries, by their numbers.
 pub(super) const AUDIT: TableDefinition<u64, &[u8]> = TableDefinition::new("audit");
 
-/// The version that [`encode`] writes.
 const VERSION: u8 = 1;
 
 /// Size of the part before the entry itself, in bytes: version and checksum.

@@ -26,9 +26,7 @@ use crate::domain::slug::Slug;
 /// The sizes of the file before and after, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// The old file.
     pub before: u64,
-    /// The new file.
     pub after: u64,
 }
 

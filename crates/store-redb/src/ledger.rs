@@ -32,7 +32,6 @@ enum Failure {
     Other,
 }
 
-/// The writer's view of the ledger.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     file: Option<Box<dyn LedgerFile>>,

@@ -22,7 +22,6 @@ use crate::domain::page::{Page, PageHead, PageText, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Lookup, Record};
 
-/// The version that [`encode`] writes.
 const VERSION: u8 = 1;
 
 /// Size of the checksum, in bytes: `XXH3` of 64 bits. It misses random damage once in 2⁶⁴ times. It does not protect against
@@ -57,7 +56,6 @@ enum HeadRecord<'a> {
     Deleted(Cow<'a, Tombstone>),
 }
 
-/// The text of an active page.
 #[derive(Serialize, Deserialize)]
 struct TextRecord<'a> {
     #[serde(borrow)]
@@ -101,7 +99,6 @@ fn estimate(text: &PageText) -> usize {
     text.content.as_str().len() + text.html.len() + text.excerpt.len() + size_of_val(&text.code_blocks[..])
 }
 
-/// The record with these `bytes` under `slug`.
 pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
     let (head, rest) = head(slug, bytes)?;
     let (record, rest) = match head {

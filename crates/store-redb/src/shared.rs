@@ -11,7 +11,6 @@ use super::known_states::KnownStates;
 use super::no_wait::Resizing;
 use crate::ports::page_store::Cause;
 
-/// One commit, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     pub operations: usize,

@@ -5,7 +5,6 @@ use crate::api::metadata;
 /// The interface that answers with an error. The message uses the terms of that interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// A client of the REST API, with headers.
     Rest,
     /// A caller of an MCP tool, with arguments.
     Mcp,

@@ -132,14 +132,12 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
 
 /// The fields of a JSON object, as the messages of errors list them.
 pub struct Fields {
-    /// The names of the fields.
     pub names: Vec<&'static str>,
     /// The name of the field that is a list of objects, with the names of the fields of those objects.
     pub list: Option<(&'static str, &'static [&'static str])>,
 }
 
 impl Fields {
-    /// The fields of `T`.
     pub fn of<T: DeserializeOwned>() -> Self {
         Self { names: names_of::<T>().to_vec(), list: None }
     }

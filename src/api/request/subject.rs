@@ -24,7 +24,6 @@ impl SubjectNames {
         Subject::named(value.to_str().ok()?).filter(|_| another.is_none())
     }
 
-    /// The subject in `_meta`.
     pub fn in_meta(&self, meta: &Map<String, Value>) -> Option<Subject> {
         Subject::named(meta.get(SUBJECT_IN_META)?.as_str()?)
     }

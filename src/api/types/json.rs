@@ -33,12 +33,9 @@ pub struct JsonParts {
     end: String,
 }
 
-/// The texts that a response holds.
 #[derive(Clone)]
 enum Texts {
-    /// Both texts.
     Page(Arc<Page>),
-    /// The part of the source that is sent.
     Source(Bytes),
 }
 
@@ -54,7 +51,6 @@ pub(super) enum Text {
 }
 
 impl Text {
-    /// The whole source of `page`.
     pub(super) fn whole_source(page: &Page) -> Self {
         Self::Source { start: 0, end: page.text.content.as_str().len() }
     }
@@ -79,7 +75,6 @@ impl Text {
 /// How many times a text is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nesting {
-    /// Once: the page is JSON.
     Json,
     /// Twice: the page is JSON inside a JSON string, without the quotes around it.
     JsonInString,
@@ -119,7 +114,6 @@ impl JsonParts {
         bytes.into()
     }
 
-    /// The page as a whole body.
     pub fn into_body(self) -> StreamedJson {
         let mut body = StreamedJson::default();
         body.push_page(&self, Nesting::Json);

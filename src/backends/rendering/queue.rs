@@ -22,7 +22,6 @@ pub(super) struct Limits {
 pub(super) struct Queue<T> {
     limits: Limits,
     free_turns: usize,
-    /// The budget that is left.
     free_bytes: usize,
     /// In the order of their turns.
     waiting: BTreeMap<Ticket, (Option<Requester>, T)>,

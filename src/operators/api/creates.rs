@@ -14,7 +14,6 @@ use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
 use handbill_core::service::ServiceError;
 
-/// `GET /creates`.
 pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, OperatorsRefusal> {
     let creates = api.switch.load().await.map_err(|error| OperatorsRefusal::from(&ServiceError::from(error)))?;
     Ok(Json(creates.into()))

@@ -10,7 +10,6 @@ use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
 use super::types::LogBody;
 
-/// `GET /log`.
 pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Json<LogBody> {
     Json(LogBody { filter: api.log.current() })
 }

@@ -27,7 +27,6 @@ const AT_ONCE: usize = 16;
 /// The message of [`TakedownCode::NotInLedger`].
 const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions could not be written, so a restore could bring the page back. Look at the log, make the ledger writable, and take the page down again.";
 
-/// `POST /takedown`.
 pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
@@ -99,7 +98,6 @@ fn log_takedown(slug: &Slug, takedown: &Takedown) {
     tracing::info!(slug = slug.as_str(), reason, by, "an operator took a page down");
 }
 
-/// `GET /inspect/{slug}`.
 pub(super) async fn inspect(
     State(api): State<Arc<OperatorsApi>>,
     Path(text): Path<String>,

@@ -17,7 +17,6 @@ use handbill_core::service::ServiceError;
 /// The size of a batch: it is in memory as a whole, and shares the listener with probes.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 
-/// The last line of a batch.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BatchEnd {
     /// The place at which the next batch begins; nothing after the last one.

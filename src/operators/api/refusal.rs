@@ -22,12 +22,10 @@ impl OperatorsRefusal {
         Self { status, body: ErrorBody { error: code.to_owned(), message: message.into() } }
     }
 
-    /// The routes are closed.
     pub(super) fn forbidden(message: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// The token is missing or wrong.
     pub(super) fn unauthorized() -> Self {
         let advice = "Send the token of --admin-token-file as `Authorization: Bearer TOKEN`.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", advice)
@@ -38,7 +36,6 @@ impl OperatorsRefusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// A fault of Handbill.
     pub(super) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong; the log says what.")
     }

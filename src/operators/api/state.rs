@@ -9,9 +9,7 @@ use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::service::{Operators, PublishingPolicy};
 
-/// The state that the operators' routes work on.
 pub struct OperatorsApi {
-    /// The operators' side of the service.
     pub operators: Operators,
     pub records: Arc<dyn PageScan>,
     pub switch: Arc<dyn CreatesSwitch>,
@@ -22,7 +20,6 @@ pub struct OperatorsApi {
 }
 
 impl OperatorsApi {
-    /// Counts that an operator's `action` ended with `outcome`.
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
         self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
     }

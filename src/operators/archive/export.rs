@@ -46,7 +46,6 @@ pub fn archive(
     })
 }
 
-/// How far an archive is.
 enum Step {
     Begin,
     Batch(Encoder, Option<ScanCursor>),

@@ -28,7 +28,6 @@ pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 /// The place that an export goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// A new file.
     File(PathBuf),
     /// Standard output, uncompressed.
     Stdout,
@@ -40,22 +39,18 @@ pub enum MoveError {
     /// The store cannot be opened or reached.
     #[error("{0}")]
     Open(String),
-    /// A process that runs has the store open.
     #[error("{0}")]
     InUse(String),
-    /// The store failed.
     #[error("the store failed ({}): nothing that is in it is lost; run the command again", cause(.0))]
     Store(#[from] StoreError),
     /// A page's HTML could not be made.
     #[error("{0}: nothing that is in the store is lost; run the command again")]
     Rendering(RenderError),
-    /// Deletions are stored, but the ledger of deletions lacks them.
     #[error(
         "deletions are stored, but the ledger of deletions could not be written ({}), so a restore could bring pages back: make it writable and run the command again",
         cause(.0)
     )]
     NotInLedger(StoreError),
-    /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
     /// The lines that arrived are not a whole archive.
@@ -192,7 +187,6 @@ fn is_backup_name(name: &str) -> bool {
     name.starts_with(BACKUP_NAME.0) && name.ends_with(BACKUP_NAME.1)
 }
 
-/// The name of a backup that begins at `now`.
 pub fn new_backup_in(directory: &Path, now: UnixMillis) -> PathBuf {
     let time = now.to_string().replace([':', '.'], "-");
     directory.join(format!("{}{time}{}", BACKUP_NAME.0, BACKUP_NAME.1))

@@ -2,7 +2,6 @@
 
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, MAX_LINE_BYTES, Summary};
 
-/// Follows an archive as it arrives.
 #[derive(Debug, Default)]
 pub struct Receiver {
     decoder: Decoder,
@@ -13,7 +12,6 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Checks the lines that `bytes` complete.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.line.extend_from_slice(part);

@@ -59,7 +59,6 @@ pub(in crate::web) fn document(mut described: OpenApi, base_url: &Origin, contac
     json
 }
 
-/// The edit key in the header.
 fn edit_key() -> SecurityScheme {
     let description = "The page's edit key, which was shown once when the page was created.";
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description));

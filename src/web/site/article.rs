@@ -126,7 +126,6 @@ mod tests {
         article(&rendered.html, &rendered.code_blocks, Some(title))
     }
 
-    /// The ids of the headings of `markdown`.
     fn ids(markdown: &str) -> Vec<String> {
         let article = super::article(&render(markdown).html, &[], None);
         let ids = article.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());

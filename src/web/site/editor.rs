@@ -167,7 +167,6 @@ impl HelpTemplate<'_> {
     }
 }
 
-/// The response to `GET /`.
 pub(in crate::web) fn home(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let html = templates::html(&EditorTemplate::new(Layout::of(http), http.service.quotas().create), 0);
@@ -181,7 +180,6 @@ pub(in crate::web) fn pages(http: &Http) -> Representation {
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
-/// The response to `GET /help`.
 pub(in crate::web) fn help(http: &Http) -> Representation {
     let base_url = &http.base_url;
     let template = HelpTemplate {

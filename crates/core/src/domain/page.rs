@@ -17,21 +17,17 @@ use super::title::Title;
 pub struct PageVersion(u64);
 
 impl PageVersion {
-    /// The version of a page that was just created.
     pub const FIRST: Self = Self(1);
 
-    /// The version that a store has kept.
     pub fn new(version: u64) -> Self {
         Self(version)
     }
 
-    /// The version after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The count itself.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -43,7 +39,6 @@ impl PageVersion {
 pub struct PageState {
     /// The version of the write that made this state.
     pub version: PageVersion,
-    /// The time of that write.
     pub updated_at: UnixMillis,
 }
 
@@ -55,24 +50,18 @@ pub struct PageHead {
     pub slug: Slug,
     /// The page's title; `None` if an update cleared it.
     pub title: Option<Title>,
-    /// The hash of the page's edit key.
     pub key_hash: EditKeyHash,
-    /// The version of the last write.
     pub version: PageVersion,
-    /// When the page was created.
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// As [`Rendered::link_origins`].
     pub link_origins: Vec<String>,
-    /// As [`Rendered::renderer_version`].
     pub renderer_version: u16,
 }
 
 /// The fields of a head that an update changes: `None` keeps a field, and `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadChanges {
-    /// The new title.
     pub title: Option<Option<Title>>,
 }
 
@@ -80,15 +69,10 @@ pub struct HeadChanges {
 /// or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageText {
-    /// The Markdown source.
     pub content: Content,
-    /// As [`Rendered::html`].
     pub html: String,
-    /// As [`Rendered::excerpt`].
     pub excerpt: String,
-    /// As [`Rendered::code_blocks`].
     pub code_blocks: Vec<u32>,
-    /// As [`Rendered::language`].
     pub language: Option<Language>,
 }
 
@@ -97,7 +81,6 @@ pub struct PageText {
 pub struct Page {
     /// All but the text.
     pub head: PageHead,
-    /// The text.
     pub text: PageText,
 }
 
@@ -105,13 +88,9 @@ pub struct Page {
 /// text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
-    /// The slug that stays reserved.
     pub slug: Slug,
-    /// The version of the write that deleted the page.
     pub version: PageVersion,
-    /// When the page was created.
     pub created_at: UnixMillis,
-    /// When the page was deleted.
     pub deleted_at: UnixMillis,
     /// Why an operator deleted the page, and who; `None` if somebody with its edit key did.
     pub takedown: Option<Takedown>,
@@ -149,7 +128,6 @@ impl PageHead {
         }
     }
 
-    /// This head after an update at the time `now`.
     #[must_use]
     pub fn updated(self, changes: HeadChanges, now: UnixMillis) -> Self {
         Self {
@@ -160,7 +138,6 @@ impl PageHead {
         }
     }
 
-    /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
     }
@@ -170,7 +147,6 @@ impl PageHead {
         any_external(&self.link_origins, own.as_str())
     }
 
-    /// The tombstone of the page when it is deleted at `now`.
     pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
         Tombstone {
             slug: self.slug.clone(),

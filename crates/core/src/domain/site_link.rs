@@ -5,7 +5,6 @@ use super::contact::Contact;
 /// The names of the documents, each with what readers see.
 const LABELS: [(&str, &str); 3] = [("privacy", "Privacy"), ("terms", "Terms"), ("support", "Support")];
 
-/// A link to a document of the operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteLink {
     pub name: &'static str,

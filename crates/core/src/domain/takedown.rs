@@ -24,7 +24,6 @@ pub enum TakedownReason {
     Malware,
     /// Sexual abuse of children, in text or links.
     ChildAbuse,
-    /// Terrorist content.
     Terrorism,
     /// Threats, harassment or incitement to hatred.
     Harassment,

@@ -82,18 +82,15 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Longest pause before a lost compare-and-set is tried again. Each pause is a random part of this time.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
-/// The parts of a service.
 pub struct ServiceParts {
     pub store: Arc<dyn PageStore>,
     pub limiter: Arc<dyn RateLimiter>,
     pub renderer: Arc<dyn Renderer>,
     pub clock: SharedClock,
     pub random: Random,
-    /// The limits of clients.
     pub quotas: Quotas,
     /// The clients that have other limits for creates and edits.
     pub tiers: LimitTiers,
-    /// The policy of the operators.
     pub policy: PublishingPolicy,
     /// Memory for large pages that are read or changed.
     pub large_bytes: usize,

@@ -67,7 +67,6 @@ impl ReadBudget {
     }
 }
 
-/// The bytes that a large page needs.
 pub(super) struct NeededBytes(u32);
 
 #[cfg(test)]

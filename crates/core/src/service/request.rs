@@ -23,16 +23,13 @@ pub type Body<T> = Result<T, BodyError>;
 /// one that was sent as `null` is `Some(None)`.
 #[derive(Clone, Debug, Default)]
 pub struct PageFields {
-    /// The title.
     pub title: Option<Option<String>>,
     /// The name of the file that the content came in, which may be empty. A new page without a title then has a heading as
     /// its title, else this name. They are looked for after the limit.
     pub file_name: Option<String>,
-    /// The Markdown source.
     pub content: Option<Option<Arc<str>>>,
     /// Replacements of parts of the stored source, in place of a whole new source.
     pub edits: Option<Vec<TextEdit>>,
-    /// The `updated_at` of the state that the update is for.
     pub if_updated_at: Option<String>,
 }
 
@@ -43,21 +40,16 @@ pub(super) struct New {
     pub(super) content: Content,
 }
 
-/// The title of a new page.
 #[derive(Debug)]
 pub(super) enum NewTitle {
-    /// This title was sent.
     Given(Title),
     /// A heading is the title, else this name of the file.
     InText(String),
 }
 
-/// An update whose fields were checked.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The new fields of the head.
     pub(super) head: HeadChanges,
-    /// The new source.
     pub(super) text: TextUpdate,
     /// The time of the last change of the state that the update is for.
     if_updated_at: Option<UnixMillis>,
@@ -66,9 +58,7 @@ pub(super) struct Update {
 /// How an update changes the source.
 #[derive(Debug)]
 pub(super) enum TextUpdate {
-    /// The source stays.
     Keep,
-    /// The source becomes this one.
     Replace(Content),
     /// Parts of the source are replaced.
     Edit(Vec<TextEdit>),
@@ -104,12 +94,9 @@ pub enum Credential {
     Key(EditKey),
 }
 
-/// The states of a page that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum States {
-    /// Any state.
     Any,
-    /// One of these states.
     OneOf(Vec<PageState>),
 }
 

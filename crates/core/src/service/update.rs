@@ -55,7 +55,6 @@ enum Held {
     Page(#[expect(dead_code, reason = "it is given back when this is dropped")] ReadPermit),
 }
 
-/// The page that a write is made from.
 enum WriteBase {
     /// Read from the store since the request began.
     Read(PageHead),

@@ -46,7 +46,6 @@ struct Entry {
 
 struct Queue {
     turn: Arc<Semaphore>,
-    /// The page as the last writer has written it.
     written: Mutex<Option<Arc<Page>>>,
 }
 
