@@ -73,8 +73,9 @@
 //! A deletion is noted in the [ledger](CqlLedger) before the head is written and entered there afterwards, before the
 //! client is answered.
 //!
-//! After the write of the tombstone all texts of the page are deleted, with a timestamp one day ahead, before the client
-//! is answered. From then on no query returns them. `docs/operate-cluster.md` says for each server when the bytes go.
+//! After the write of the tombstone all texts of the page are deleted, with a timestamp just above the page's own, before
+//! the client is answered. From then on no query returns them. `docs/operate-cluster.md` says for each server when the
+//! bytes go.
 
 mod audit;
 mod bulkhead;

@@ -1,10 +1,5 @@
 //! Settings of the servers that the store's promises depend on, checked at the start by what the servers themselves say.
-//!
-//! | server | setting | why |
-//! |---|---|---|
-//! | both | `commitlog_sync` is not `periodic` | with `periodic` a node that loses its power loses writes that it has acknowledged; ScyllaDB syncs conditional writes always, by its documentation, so heads stay and their texts are lost (not run here) |
-//! | Cassandra | `paxos_variant` is `v2` | with `v1` a change of the nodes can break the order of transactions, and a read costs more round trips |
-//! | ScyllaDB | no tablets before version 2025.4 | by its documentation: transactions on tablets exist from then on (not run here) |
+//! `docs/operate-cluster.md` has the table of all settings, with the reasons, and says which are not asked.
 //!
 //! Nothing here stops the start: the operator may know better. Each finding is a warning in the log.
 
@@ -30,7 +25,11 @@ pub async fn findings(session: &Session, keyspace: &str) -> Vec<String> {
     let asking = async {
         let state = session.get_cluster_state();
         let is_scylla = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
-        if is_scylla { of_scylla(session, keyspace).await } else { of_nodes(session, CASSANDRA_SETTINGS).await }
+        if is_scylla {
+            of_scylla(session, keyspace).await
+        } else {
+            of_nodes(session, CASSANDRA_SETTINGS, SYNCED_BY_CASSANDRA).await
+        }
     };
     match timeout(CHECKS_TIMEOUT, asking).await {
         Ok(Ok(findings)) => findings,
@@ -46,7 +45,12 @@ const CASSANDRA_SETTINGS: &str =
     "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
 const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name = 'commitlog_sync'";
 
-async fn of_nodes(session: &Session, cql: &str) -> Result<Vec<String>, Cause> {
+/// The modes of `commitlog_sync` in which a node acknowledges a write only once it is on disk. ScyllaDB takes every word but
+/// `batch` for `periodic`, by its source.
+const SYNCED_BY_CASSANDRA: &[&str] = &["batch", "group"];
+const SYNCED_BY_SCYLLA: &[&str] = &["batch"];
+
+async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<String>, Cause> {
     let mut findings = Vec::new();
     // Each node has settings of its own.
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
@@ -57,22 +61,21 @@ async fn of_nodes(session: &Session, cql: &str) -> Result<Vec<String>, Cause> {
         let rows = session.query_unpaged(statement, ()).await?.into_rows_result()?;
         for row in rows.rows::<(String, Option<String>)>()? {
             let (name, value) = row?;
-            findings.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value)));
+            findings.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, synced)));
         }
     }
     Ok(findings)
 }
 
-fn of_setting(node: IpAddr, name: &str, value: &str) -> Option<String> {
-    // The table of ScyllaDB may have values in quotes; it was not tried.
+fn of_setting(node: IpAddr, name: &str, value: &str, synced: &[&str]) -> Option<String> {
+    // ScyllaDB shows settings as JSON: a word is in quotes, by its source.
     let value = value.trim_matches('"');
     match name {
-        "commitlog_sync" if value == "periodic" => Some(format!(
-            "the node {node} has commitlog_sync: periodic, so it can lose acknowledged writes with its power: set batch"
+        "commitlog_sync" if !synced.contains(&value) => Some(format!(
+            "the node {node} has commitlog_sync: {value}, so it can lose acknowledged writes with its power: set batch"
         )),
-        "paxos_variant" if !value.starts_with("v2") => Some(format!(
-            "the node {node} has paxos_variant: {value}, with which a change of the cluster's nodes can break the order of \
-             writes: set v2"
+        "paxos_variant" if value != "v2" => Some(format!(
+            "the node {node} has paxos_variant: {value}, with which the order of writes is not certain: set v2"
         )),
         _ => None,
     }
@@ -85,7 +88,7 @@ async fn of_scylla(session: &Session, keyspace: &str) -> Result<Vec<String>, Cau
     let tablets = session.query_unpaged(cql, (keyspace,)).await?.into_rows_result()?;
     let has_tablets = tablets.maybe_first_row::<(Option<i32>,)>()?.is_some_and(|(initial,)| initial.is_some());
     let mut findings: Vec<_> = of_tablets(version.as_deref().unwrap_or_default(), has_tablets).into_iter().collect();
-    match of_nodes(session, SCYLLA_SETTINGS).await {
+    match of_nodes(session, SCYLLA_SETTINGS, SYNCED_BY_SCYLLA).await {
         Ok(found) => findings.extend(found),
         Err(error) => tracing::debug!(%error, "the settings of the nodes could not be read"),
     }
@@ -111,17 +114,26 @@ mod tests {
     #[test]
     fn a_node_that_can_lose_acknowledged_writes_or_has_the_old_paxos_is_named() {
         let node = IpAddr::from([192, 0, 2, 1]);
-        for (name, value) in
-            [("commitlog_sync", "periodic"), ("commitlog_sync", "\"periodic\""), ("paxos_variant", "v1")]
-        {
-            let found = of_setting(node, name, value).unwrap();
+        for (name, value, synced) in [
+            ("commitlog_sync", "periodic", SYNCED_BY_CASSANDRA),
+            ("commitlog_sync", "\"periodic\"", SYNCED_BY_SCYLLA),
+            ("commitlog_sync", "\"group\"", SYNCED_BY_SCYLLA),
+            ("paxos_variant", "v1", SYNCED_BY_CASSANDRA),
+            ("paxos_variant", "v2_without_linearizable_reads_or_rejected_writes", SYNCED_BY_CASSANDRA),
+        ] {
+            let found = of_setting(node, name, value, synced).unwrap();
             assert!(
                 found.contains("192.0.2.1") && found.contains(name) && found.contains(value.trim_matches('"')),
                 "{found}"
             );
         }
-        for (name, value) in [("commitlog_sync", "batch"), ("commitlog_sync", "group"), ("paxos_variant", "v2")] {
-            assert_eq!(of_setting(node, name, value), None);
+        for (name, value, synced) in [
+            ("commitlog_sync", "batch", SYNCED_BY_CASSANDRA),
+            ("commitlog_sync", "group", SYNCED_BY_CASSANDRA),
+            ("commitlog_sync", "\"batch\"", SYNCED_BY_SCYLLA),
+            ("paxos_variant", "v2", SYNCED_BY_CASSANDRA),
+        ] {
+            assert_eq!(of_setting(node, name, value, synced), None);
         }
     }
 
