@@ -11,7 +11,8 @@ use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{EmbeddedSettings, Settings, StoreKind};
+use crate::config::{BackupSettings, EmbeddedSettings, Settings, StoreKind};
+use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use crate::server::drain::Readiness;
 use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
@@ -100,6 +101,9 @@ impl Backends {
                 let data_dir = settings.embedded.data_dir.clone();
                 let size = StoreSize::measured(Arc::clone(&store), data_dir, Arc::clone(&deps.metrics)).await;
                 tokio::spawn(size.follow());
+                if let Some(backups) = scheduled_backups(settings, &store, deps) {
+                    tokio::spawn(backups.follow());
+                }
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
@@ -209,6 +213,20 @@ impl StoreHandle {
 fn measure(deps: &Deps) -> Instrumentation {
     let Deps { clock, metrics, .. } = deps;
     Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock) }
+}
+
+/// The backups that the process makes by itself, if it is told to.
+fn scheduled_backups(settings: &Settings, store: &Arc<RedbStore>, deps: &Deps) -> Option<ScheduledBackups> {
+    let BackupSettings { backup_to, backup_every, backup_keep } = &settings.backups;
+    let plan = BackupPlan {
+        to: backup_to.clone()?,
+        every: *backup_every,
+        keep: backup_keep.get(),
+        ledger: settings.embedded.data_dir.join(handbill_store_redb::LEDGER_FILE),
+    };
+    deps.metrics.backup_interval.set(i64::try_from(plan.every.as_secs()).unwrap_or(i64::MAX));
+    let last_success = deps.metrics.backup_last_success.clone();
+    Some(ScheduledBackups { plan, records: Arc::clone(store) as _, clock: Arc::clone(&deps.clock), last_success })
 }
 
 /// Puts aside what is left of a lost embedded store. No other store has anything that could be put aside.

@@ -29,7 +29,9 @@ pub use self::operators::{
     AdminHostSettings, AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings,
     OperatorAccess, OperatorSettings,
 };
-pub use self::store::{CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings};
+pub use self::store::{
+    BackupSettings, CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings,
+};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 
 /// Prefix of all our environment variables.
@@ -48,6 +50,8 @@ pub struct Settings {
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
     pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
+    pub backups: BackupSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]

@@ -59,6 +59,8 @@ pub struct Metrics {
     pub store_files: Family<FileLabels, Gauge>,
     pub store_volume: Family<StateLabels, Gauge>,
     pub store_pages: Family<StateLabels, Gauge>,
+    pub backup_interval: Gauge,
+    pub backup_last_success: Gauge,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
@@ -180,6 +182,18 @@ impl Metrics {
             store_files: declare.bytes("handbill_store", "How large the files of the embedded store are"),
             store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),
             store_pages: declare.plain("handbill_store_pages", "Pages in the embedded store"),
+            backup_interval: declare.unit(
+                "handbill_backup_interval",
+                "Age of the newest backup at which this process makes another one; 0 if it makes none",
+                Unit::Seconds,
+                Gauge::default(),
+            ),
+            backup_last_success: declare.unit(
+                "handbill_backup_last_success_timestamp",
+                "When the newest backup of this process began, since 1970; 0 if there is none",
+                Unit::Seconds,
+                Gauge::default(),
+            ),
             commit_writes: declare.instrument(
                 "handbill_store_commit_writes",
                 "Writes that shared one commit of the embedded store",

@@ -116,6 +116,11 @@ annotations:
 {{ .Values.persistence.existingClaim | default (printf "%s-data" (include "handbill.fullname" .)) }}
 {{- end -}}
 
+{{/* The name of the claim with the volume for its backups. */}}
+{{- define "handbill.backupClaim" -}}
+{{ .Values.backups.existingClaim | default (printf "%s-backups" (include "handbill.fullname" .)) }}
+{{- end -}}
+
 {{/* The line that names a storage class. An empty value gives no line, which means the cluster's default. `-` gives an empty
      class, which means none, as is the custom in Helm charts. */}}
 {{- define "handbill.storageClass" -}}

@@ -120,6 +120,16 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   value: embedded
 - name: HANDBILL_DATA_DIR
   value: /data
+{{- with .Values.backups }}
+{{- if .enabled }}
+- name: HANDBILL_BACKUP_TO
+  value: /backups
+- name: HANDBILL_BACKUP_EVERY
+  value: {{ .every | quote }}
+- name: HANDBILL_BACKUP_KEEP
+  value: {{ int .keep | quote }}
+{{- end }}
+{{- end }}
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
 {{- include "handbill.redisEnv" . }}

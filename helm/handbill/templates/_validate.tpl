@@ -136,6 +136,9 @@
 {{- if and $v.persistence.existingClaim $cluster -}}
 {{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
 {{- end -}}
+{{- if and $v.backups.enabled $cluster -}}
+{{- $faults = append $faults "backups.enabled is set, but mode=cluster keeps pages in ScyllaDB, which has backups of its own: remove it, or set mode=embedded" -}}
+{{- end -}}
 {{- if and $v.ingress.tlsSecret (not $v.ingress.enabled) -}}
 {{- $faults = append $faults "ingress.tlsSecret is set, but there is no Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}
 {{- end -}}

@@ -10,13 +10,13 @@ use thiserror::Error;
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
-const FILE_MODE: u32 = 0o600;
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// The end of a compressed file's name.
 const ZSTD_EXTENSION: &str = "zst";
 
 /// The end of the name of a file that is not complete.
-const UNFINISHED_EXTENSION: &str = "part";
+pub(super) const UNFINISHED_EXTENSION: &str = "part";
 
 /// Level of compression: zstd's own default. Higher levels take much longer and save little of such text.
 const ZSTD_LEVEL: i32 = 3;

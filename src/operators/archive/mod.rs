@@ -1,5 +1,6 @@
 //! Archives: the records of a store as a file, for exports, backups and imports. `export` writes an archive, `import`
-//! stores one, `file` is the file, and `moving` does a whole command.
+//! stores one, `file` is the file, `moving` does a whole command, and `schedule`
+//! makes the backups of a running process.
 //!
 //! The format, and which of two records stays, are in [`handbill_core::domain::archive`], because the stores write their ledgers
 //! of deletions in this format.
@@ -14,3 +15,4 @@ pub mod file;
 pub mod import;
 pub mod moving;
 pub mod receive;
+pub mod schedule;

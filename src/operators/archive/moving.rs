@@ -163,31 +163,57 @@ async fn store_records(
     reading.await.map_err(|error| MoveError::System(io::Error::other(error)))
 }
 
+/// A backup in a folder, by its name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BackupName {
+    pub began_at: UnixMillis,
+    pub path: PathBuf,
+}
+
+impl BackupName {
+    /// The beginning and end of a name. Between them is the time.
+    const AROUND: (&str, &str) = ("handbill-", ".ndjson.zst");
+
+    fn of(path: PathBuf) -> Option<Self> {
+        let time = path.file_name()?.to_str()?.strip_prefix(Self::AROUND.0)?.strip_suffix(Self::AROUND.1)?;
+        let (day, time) = time.split_once('T')?;
+        let began_at = UnixMillis::parse(&format!("{day}T{}", time.replacen('-', ":", 2).replacen('-', ".", 1)))?;
+        Some(Self { began_at, path })
+    }
+
+    /// The copy of the ledger that belongs to the backup at `path`.
+    pub fn ledger_of(path: &Path) -> PathBuf {
+        path.with_extension("").with_extension("ledger")
+    }
+
+    /// Whether `path` begins like a backup or its ledger.
+    pub fn is_of_backup(path: &Path) -> bool {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(Self::AROUND.0))
+    }
+}
+
+/// The backups in the folder `directory`, the newest last.
+pub fn backups_in(directory: &Path) -> Result<Vec<BackupName>, FileError> {
+    let refused = |reason| FileError::Io { path: directory.to_owned(), action: "read", reason };
+    let entries = std::fs::read_dir(directory).map_err(refused)?;
+    let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path())).collect::<Result<Vec<_>, FileError>>()?;
+    let mut backups: Vec<_> = paths.into_iter().filter_map(BackupName::of).collect();
+    backups.sort_unstable();
+    Ok(backups)
+}
+
 /// The newest backup in the folder `directory`, or `directory` itself if it is a file.
 pub fn newest_backup(directory: &Path) -> Result<PathBuf, MoveError> {
     if directory.is_file() {
         return Ok(directory.to_owned());
     }
-    let refused = |reason| FileError::Io { path: directory.to_owned(), action: "read", reason };
-    let mut newest = None;
-    for entry in std::fs::read_dir(directory).map_err(refused)? {
-        let name = entry.map_err(refused)?.file_name();
-        if name.to_str().is_some_and(is_backup_name) {
-            newest = newest.max(Some(name));
-        }
-    }
-    let none = || refused(io::Error::new(io::ErrorKind::NotFound, "there is no backup in it"));
-    Ok(directory.join(newest.ok_or_else(none)?))
-}
-
-/// The beginning and end of a backup's name. The time between them sorts as text.
-const BACKUP_NAME: (&str, &str) = ("handbill-", ".ndjson.zst");
-
-fn is_backup_name(name: &str) -> bool {
-    name.starts_with(BACKUP_NAME.0) && name.ends_with(BACKUP_NAME.1)
+    let none = io::Error::new(io::ErrorKind::NotFound, "there is no backup in it");
+    let none = FileError::Io { path: directory.to_owned(), action: "read", reason: none };
+    Ok(backups_in(directory)?.pop().ok_or(none)?.path)
 }
 
 pub fn new_backup_in(directory: &Path, now: UnixMillis) -> PathBuf {
+    let (before, after) = BackupName::AROUND;
     let time = now.to_string().replace([':', '.'], "-");
-    directory.join(format!("{}{time}{}", BACKUP_NAME.0, BACKUP_NAME.1))
+    directory.join(format!("{before}{time}{after}"))
 }

@@ -44,6 +44,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
         ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
+        ("backup-every", &["", "0s", "59s", "daily"]),
+        ("backup-keep", &["", "0", "-1", "all"]),
         ("well-known", &["", "abc", "a/b=c", "oauth-authorization-server={}", "mcp.json={}", "a="]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
@@ -452,6 +454,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
         ("otlp-sampling", "1"),
+        ("backup-to", "none are made"),
+        ("backup-every", "24h"),
+        ("backup-keep", "14"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
     ] {
@@ -465,7 +470,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 59, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 62, "an option that this test does not know:\n{help}");
 }
 
 #[test]

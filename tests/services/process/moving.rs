@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use handbill::operators::archive::moving::{BackupName, backups_in};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Connection, JSON, bearer, page_json};
-use super::support::{Server, handbill, run, text};
+use super::client::{Connection, JSON, bearer, get, page_json};
+use super::support::{Server, Watchdog, handbill, run, text};
 
 const TOKEN: &str = "a token of operators, long enough";
 
@@ -401,6 +403,32 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     let server = start(&without, folder.path());
     let mut connection = Connection::open(server.address).unwrap();
     assert!(active[..5].iter().all(|slug| connection.get(&format!("/api/pages/{slug}")).unwrap().status == 200));
+}
+
+#[test]
+fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
+    let folder = tempdir().unwrap();
+    let (data, backups) = (folder.path().join("data"), folder.path().join("backups"));
+    let mut known = Known::default();
+    let server = Server::start(&data, &[]);
+    let address = server.address;
+    known.load(address, 10);
+    drop(server);
+    let server = Server::start(&data, &["--backup-to", backups.to_str().unwrap()]);
+    let watchdog = Watchdog::over(&server.child);
+    let metric = "\nhandbill_backup_last_success_timestamp_seconds 1";
+    while !get(server.admin, "/metrics").unwrap().text().contains(metric) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    watchdog.call_off();
+    drop(server);
+    let ledger = backups_in(&backups).unwrap().pop().map(|newest| BackupName::ledger_of(&newest.path)).unwrap();
+    let restored = folder.path().join("restored");
+    let args =
+        [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger"), ledger.as_os_str()];
+    succeeded(&on(&restored, args));
+    let server = Server::start(&restored, &[]);
+    known.check(server.address, address);
 }
 
 #[test]

@@ -1,0 +1,153 @@
+//! The backups that a running process makes by itself, each with a copy of the ledger of deletions beside it.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::export::Selection;
+use super::file::{FILE_MODE, FileError, UNFINISHED_EXTENSION};
+use super::moving::{BackupName, Destination, MoveError, backups_in, new_backup_in, write};
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::page_scan::PageScan;
+
+/// How often to look whether a backup is due.
+const LOOK_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Pause after a failure, which is often a full disk: another attempt fills it again.
+const RETRY_AFTER: Duration = Duration::from_mins(15);
+
+/// An unfinished file that nothing was added to for this long was left by a process that ended.
+const ABANDONED_AFTER: Duration = Duration::from_hours(1);
+
+/// Which backups to make.
+#[derive(Debug)]
+pub struct BackupPlan {
+    /// The folder of the backups.
+    pub to: PathBuf,
+    pub every: Duration,
+    /// How many of the newest to keep.
+    pub keep: usize,
+    /// The file with all deletions, which is copied beside each backup.
+    pub ledger: PathBuf,
+}
+
+/// Backups of one store.
+pub struct ScheduledBackups {
+    pub plan: BackupPlan,
+    pub records: Arc<dyn PageScan>,
+    pub clock: SharedClock,
+    /// When the newest backup began, in seconds since 1970; 0 if there is none.
+    pub last_success: Gauge,
+}
+
+impl ScheduledBackups {
+    /// Makes a backup whenever the newest one is older than the interval, also if an earlier process made it.
+    pub async fn follow(self) {
+        if let Some(newest) = backups_in(&self.plan.to).ok().and_then(|mut backups| backups.pop()) {
+            self.last_success.set(newest.began_at.get() / 1000);
+        }
+        let this = Arc::new(self);
+        let mut looks = interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let backups = Arc::clone(&this);
+            // Files block, and compression takes a core for seconds.
+            let made = spawn_blocking(move || Handle::current().block_on(backups.make_if_due())).await;
+            match made.map_err(io::Error::other).map_err(MoveError::System).flatten() {
+                Ok(None) => {}
+                Ok(Some(path)) => tracing::info!(path = %path.display(), "a backup is complete"),
+                Err(error) => {
+                    tracing::error!(%error, "no backup could be made: it is tried again in 15 minutes");
+                    sleep(RETRY_AFTER).await;
+                }
+            }
+        }
+    }
+
+    /// Makes a backup if one is due. One that lacks unreadable records stays, but is no success: nothing older is removed for it.
+    pub async fn make_if_due(&self) -> Result<Option<PathBuf>, MoveError> {
+        let folder = &*self.plan.to;
+        let refused = |reason| FileError::Io { path: folder.to_owned(), action: "written", reason };
+        fs::create_dir_all(folder).map_err(refused)?;
+        let now = self.clock.now();
+        if let Some(newest) = backups_in(folder)?.pop() {
+            // A clock that was set back does not stop backups.
+            let age = Duration::from_millis(now.get().abs_diff(newest.began_at.get()));
+            if age < self.plan.every {
+                return Ok(None);
+            }
+        }
+        remove_abandoned(folder).map_err(refused)?;
+        let path = new_backup_in(folder, now);
+        let to = Destination::File(path.clone());
+        let summary = write(Arc::clone(&self.records), &to, Selection::All, now, &|_, _| {}).await?;
+        // Copied after the pages, the ledger has every deletion of the backup and those since.
+        copy(&self.plan.ledger, &BackupName::ledger_of(&path))?;
+        if summary.unreadable > 0 {
+            tracing::error!(
+                records = summary.unreadable,
+                "a backup lacks records that cannot be read: see handbill check"
+            );
+            return Ok(None);
+        }
+        self.last_success.set(now.get() / 1000);
+        let all = backups_in(folder)?;
+        for old in &all[..all.len().saturating_sub(self.plan.keep)] {
+            fs::remove_file(&old.path).map_err(refused)?;
+            remove_if_there(&BackupName::ledger_of(&old.path)).map_err(refused)?;
+        }
+        Ok(Some(path))
+    }
+}
+
+/// Copies `from`, if it is there, to the new file `to`, which has its name once it is on disk.
+fn copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    let unfinished = to.with_added_extension(UNFINISHED_EXTENSION);
+    let copied = || -> io::Result<()> {
+        let mut source = match fs::File::open(from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        let mut target =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished)?;
+        io::copy(&mut source, &mut target)?;
+        target.sync_all()?;
+        fs::rename(&unfinished, to)
+    };
+    copied().map_err(|reason| FileError::Io { path: to.to_owned(), action: "written", reason })
+}
+
+/// Removes the unfinished files of processes that ended.
+fn remove_abandoned(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == UNFINISHED_EXTENSION)
+            && BackupName::is_of_backup(&path)
+            && age(&path)? > ABANDONED_AFTER
+        {
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the file system has the machine's own clock")]
+fn age(path: &Path) -> io::Result<Duration> {
+    Ok(SystemTime::now().duration_since(fs::metadata(path)?.modified()?).unwrap_or_default())
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

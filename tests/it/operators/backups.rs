@@ -1,0 +1,104 @@
+//! The backups that a running process makes by itself.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use handbill::operators::archive::file::verify;
+use handbill::operators::archive::schedule::{BackupPlan, ScheduledBackups};
+use handbill_store_redb::RedbStore;
+use prometheus_client::metrics::gauge::Gauge;
+use tempfile::{TempDir, tempdir};
+
+use crate::in_process::clock::TestClock;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Backups of an empty store, each day, of which three stay.
+struct Daily {
+    backups: ScheduledBackups,
+    clock: Arc<TestClock>,
+    folder: TempDir,
+}
+
+impl Daily {
+    fn new() -> Self {
+        let (folder, clock) = (tempdir().unwrap(), Arc::new(TestClock::new()));
+        let store = RedbStore::open(&folder.path().join("data")).unwrap();
+        let ledger = folder.path().join("ledger");
+        fs::write(&ledger, "one deletion\n").unwrap();
+        let plan = BackupPlan { to: folder.path().join("backups"), every: 24 * HOUR, keep: 3, ledger };
+        let records = Arc::new(store);
+        let backups =
+            ScheduledBackups { plan, records, clock: Arc::clone(&clock) as _, last_success: Gauge::default() };
+        Self { backups, clock, folder }
+    }
+
+    async fn look(&self) -> Option<PathBuf> {
+        self.backups.make_if_due().await.unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path().join("backups")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[tokio::test]
+async fn a_backup_is_made_once_the_newest_is_older_than_the_interval_and_its_ledger_lies_beside_it() {
+    let daily = Daily::new();
+    let made = daily.look().await.unwrap();
+    verify(&made, |_| {}).unwrap();
+    let name = "handbill-2026-11-21T04-30-00-123Z";
+    assert_eq!(daily.names(), [format!("{name}.ledger"), format!("{name}.ndjson.zst")]);
+    assert_eq!(
+        fs::read_to_string(daily.folder.path().join(format!("backups/{name}.ledger"))).unwrap(),
+        "one deletion\n"
+    );
+    assert_eq!(daily.backups.last_success.get(), 1_795_235_400);
+    daily.clock.advance(23 * HOUR);
+    assert_eq!(daily.look().await, None);
+    daily.clock.advance(HOUR);
+    assert!(daily.look().await.is_some());
+    assert_eq!(daily.backups.last_success.get(), 1_795_235_400 + 24 * 60 * 60);
+}
+
+#[tokio::test]
+async fn only_the_newest_backups_stay_with_their_ledgers_and_no_other_file_is_touched() {
+    let daily = Daily::new();
+    daily.look().await.unwrap();
+    let other = daily.folder.path().join("backups/handbill-by-hand.ndjson.zst");
+    fs::write(&other, "").unwrap();
+    for _ in 0..5 {
+        daily.clock.advance(24 * HOUR);
+        daily.look().await.unwrap();
+    }
+    let names = daily.names();
+    let days: Vec<_> = names.iter().filter_map(|name| name.strip_prefix("handbill-2026-11-")).collect();
+    assert_eq!(days.iter().map(|name| &name[..2]).collect::<Vec<_>>(), ["24", "24", "25", "25", "26", "26"]);
+    assert!(other.exists());
+}
+
+#[tokio::test]
+async fn a_file_that_an_earlier_process_left_unfinished_is_removed_and_one_that_grows_is_not() {
+    let daily = Daily::new();
+    let folder = daily.folder.path().join("backups");
+    fs::create_dir(&folder).unwrap();
+    let (left, growing) = (folder.join("handbill-1.ndjson.zst.part"), folder.join("handbill-2.ndjson.zst.part"));
+    File::create(&left).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    File::create(&growing).unwrap();
+    daily.look().await.unwrap();
+    assert!(!left.exists() && growing.exists(), "{:?}", daily.names());
+}
+
+#[tokio::test]
+async fn a_backup_that_cannot_be_written_is_an_error_and_no_success() {
+    let daily = Daily::new();
+    fs::write(daily.folder.path().join("backups"), "a file").unwrap();
+    let error = daily.backups.make_if_due().await.unwrap_err().to_string();
+    assert!(error.contains("cannot be written"), "{error}");
+    assert_eq!(daily.backups.last_success.get(), 0);
+}
