@@ -175,29 +175,6 @@ fn a_reference_to_a_placeholder_ends_an_address() {
 }
 
 #[test]
-fn any_other_link_is_its_text() {
-    for address in [
-        "x",
-        "x/y",
-        "../x",
-        "?x",
-        "",
-        "ftp://x",
-        "tel:1",
-        "//e.example",
-        "/\\\\e.example",
-        "https://",
-        "http://a b/",
-        "https://u@e.example/",
-        "https://u:p@e.example/",
-    ] {
-        assert_renders(&format!("[*a*](<{address}>)"), "<p><em>a</em></p>\n");
-    }
-    assert_renders("[a](/.//e.example)", "<p>a</p>\n");
-    assert_renders("[a](https://e.example:99999/)", "<p>a</p>\n");
-}
-
-#[test]
 fn images_are_https_and_any_other_is_its_alternative_text() {
     let image = |alt: &str| {
         format!(

@@ -82,16 +82,12 @@ struct Subject {
     range: u32,
 }
 
-struct Operation {
-    began: Instant,
-    subject: Subject,
-}
-
 /// All operations that run or wait.
 pub(super) struct Bulkhead {
     limits: Limits,
     last_ticket: Ticket,
-    running: HashMap<Ticket, Operation>,
+    /// The range of each operation that runs.
+    running: HashMap<Ticket, u32>,
     waiting: VecDeque<(Ticket, Subject)>,
     /// How many operations run on each slug; never 0.
     slugs: HashMap<Slug, usize>,
@@ -164,22 +160,21 @@ impl Bulkhead {
     /// The operation with `ticket` ends at `now`. `is_answered` says whether the database has answered it. Returns the
     /// operations that run from now on.
     pub(super) fn leave(&mut self, now: Instant, ticket: Ticket, is_answered: bool) -> Vec<Ticket> {
-        let Some(Operation { began, subject: Subject { slug, range } }) = self.running.remove(&ticket) else {
+        let Some(state) = self.running.remove(&ticket).and_then(|range| self.ranges.get_mut(&range)) else {
             return Vec::new();
         };
+        let Some(at) = state.running.iter().position(|running| running.ticket == ticket) else { return Vec::new() };
+        let Running { began, slug, .. } = state.running.swap_remove(at);
         if let Some(running) = self.slugs.get_mut(&slug) {
             *running -= 1;
             if *running == 0 {
                 self.slugs.remove(&slug);
             }
         }
-        if let Some(state) = self.ranges.get_mut(&range) {
-            state.running.retain(|running| running.ticket != ticket);
-            if is_answered {
-                state.answered(now);
-            } else if now.duration_since(began) >= SILENT_AFTER {
-                state.ended_silently(slug);
-            }
+        if is_answered {
+            state.answered(now);
+        } else if now.duration_since(began) >= SILENT_AFTER {
+            state.ended_silently(slug);
         }
         let mut admitted = Vec::new();
         let mut at = 0;
@@ -218,8 +213,8 @@ impl Bulkhead {
     fn run(&mut self, now: Instant, ticket: Ticket, subject: Subject) {
         let running = Running { ticket, began: now, slug: subject.slug.clone() };
         self.ranges.entry(subject.range).or_default().running.push(running);
-        *self.slugs.entry(subject.slug.clone()).or_default() += 1;
-        self.running.insert(ticket, Operation { began: now, subject });
+        *self.slugs.entry(subject.slug).or_default() += 1;
+        self.running.insert(ticket, subject.range);
     }
 }
 

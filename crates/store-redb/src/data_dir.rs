@@ -9,11 +9,11 @@ use redb::StorageBackend;
 
 use super::error::OpenError;
 use super::folders::{self, FILE_MODE, FileSystem, Folders};
-use super::ledger_file::DiskLedger;
+use super::ledger_file::LedgerFile;
 use super::page_file::PageFile;
 use super::remains::remains;
 use super::reserve;
-use super::storage::{LedgerFile, Storage, StoreMemory};
+use super::storage::{Storage, StoreMemory};
 use super::tables;
 
 /// The file in the data directory that holds the pages.
@@ -95,8 +95,8 @@ impl Storage for DataDir {
         reserve::remove(&self.directory)
     }
 
-    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
-        Ok(Some(Box::new(DiskLedger::open(&self.directory)?)))
+    fn ledger(&self) -> io::Result<Option<LedgerFile>> {
+        LedgerFile::open(&self.directory).map(Some)
     }
 }
 

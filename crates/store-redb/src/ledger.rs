@@ -16,9 +16,9 @@ use std::io;
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use tracing::error;
 
+use super::ledger_file::LedgerFile;
 use super::record;
 use super::reserve;
-use super::storage::LedgerFile;
 use super::tables::PAGES;
 use super::unlogged::UNLOGGED;
 use crate::domain::archive::ledger_line;
@@ -34,7 +34,7 @@ enum Failure {
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    file: Option<Box<dyn LedgerFile>>,
+    file: Option<LedgerFile>,
     /// How the last attempt to write failed, if it did, so that the log says it once.
     failure: Option<Failure>,
     /// Deletions that are committed and not in the file.
@@ -47,7 +47,7 @@ impl Ledger {
     /// Reads from `database` what is not in `file` yet, and adds it. Without a file, nothing waits.
     pub(super) fn catch_up(
         &mut self,
-        file: io::Result<Option<Box<dyn LedgerFile>>>,
+        file: io::Result<Option<LedgerFile>>,
         database: &Database,
     ) -> Result<(), redb::Error> {
         self.logged.clear();

@@ -6,7 +6,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::folders::{FILE_MODE, FileSystem, Folders};
-use super::storage::LedgerFile;
 use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
 
@@ -16,8 +15,9 @@ pub const LEDGER_FILE: &str = "handbill.ledger";
 /// The name of the ledger while its first lines are written.
 const UNFINISHED_FILE: &str = "handbill.ledger.new";
 
+/// The file of the ledger, open for appending.
 #[derive(Debug)]
-pub(super) struct DiskLedger {
+pub struct LedgerFile {
     directory: PathBuf,
     file: File,
     /// The length of the whole lines, in bytes. Bytes after it come from an append that failed. 0 until the first line is
@@ -25,7 +25,7 @@ pub(super) struct DiskLedger {
     len: u64,
 }
 
-impl DiskLedger {
+impl LedgerFile {
     /// Opens the ledger in `directory`. An unfinished last line does not count, and the next append replaces it.
     ///
     /// [`io::ErrorKind::InvalidData`] if there is another file under the ledger's name.
@@ -84,14 +84,15 @@ impl DiskLedger {
         let whole = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         Ok((first, from + whole as u64))
     }
-}
 
-impl LedgerFile for DiskLedger {
-    fn is_new(&self) -> bool {
+    /// Whether nothing was ever appended.
+    pub(super) fn is_new(&self) -> bool {
         self.len == 0
     }
 
-    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file then has all of them, or is still
+    /// new. After an error the file is as it was, or the next call makes it so.
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.is_new() {
             return self.begin(lines);
         }
@@ -119,14 +120,14 @@ mod tests {
     fn a_ledger_grows_by_whole_lines_and_drops_an_unfinished_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LEDGER_FILE);
-        let mut ledger = DiskLedger::open(directory.path()).unwrap();
+        let mut ledger = LedgerFile::open(directory.path()).unwrap();
         assert!(ledger.is_new());
         ledger.append(b"first\n").unwrap();
         drop(ledger);
         let whole = fs::read(&path).unwrap();
         for torn in ["", "s", "second"] {
             fs::write(&path, [&whole, torn.as_bytes()].concat()).unwrap();
-            let mut ledger = DiskLedger::open(directory.path()).unwrap();
+            let mut ledger = LedgerFile::open(directory.path()).unwrap();
             assert!(!ledger.is_new());
             ledger.append(b"third\n").unwrap();
             assert_eq!(fs::read(&path).unwrap(), [&whole[..], b"third\n"].concat());
@@ -137,15 +138,15 @@ mod tests {
     fn an_unfinished_first_line_is_begun_again_and_a_file_of_somebody_else_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LEDGER_FILE);
-        DiskLedger::open(directory.path()).unwrap().append(b"").unwrap();
+        LedgerFile::open(directory.path()).unwrap().append(b"").unwrap();
         let header = fs::read(&path).unwrap();
         for end in 0..header.len() {
             fs::write(&path, &header[..end]).unwrap();
-            assert!(DiskLedger::open(directory.path()).unwrap().is_new(), "{end}");
+            assert!(LedgerFile::open(directory.path()).unwrap().is_new(), "{end}");
         }
         for foreign in ["a", "a list of mine\n", "{\"sum\":\"00\",\"header\":{}}\n"] {
             fs::write(&path, foreign).unwrap();
-            let error = DiskLedger::open(directory.path()).unwrap_err();
+            let error = LedgerFile::open(directory.path()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{foreign}");
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }

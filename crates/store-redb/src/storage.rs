@@ -9,6 +9,7 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
+use super::ledger_file::LedgerFile;
 use super::no_wait::{Resizing, may_wait};
 
 /// The memory of a store, in bytes.
@@ -54,19 +55,9 @@ pub trait Storage: Debug + Send + Sync {
     }
 
     /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
-    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+    fn ledger(&self) -> io::Result<Option<LedgerFile>> {
         Ok(None)
     }
-}
-
-/// The file of the ledger, open for appending.
-pub trait LedgerFile: Debug + Send {
-    /// Whether nothing was ever appended.
-    fn is_new(&self) -> bool;
-
-    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file then has all of them, or is still
-    /// new. After an error the file is as it was, or the next call makes it so.
-    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
 /// Bytes in memory. They are lost when the process ends.

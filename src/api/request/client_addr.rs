@@ -137,27 +137,6 @@ mod tests {
         assert_eq!(x_forwarded_for("10.0.0.1", &[]), "10.0.0.1");
     }
 
-    #[test]
-    fn entries_may_carry_a_port() {
-        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7:4711"]), "198.51.100.7");
-        assert_eq!(x_forwarded_for("10.0.0.1", &["[2001:db8::7]:4711"]), "2001:db8::7");
-        assert_eq!(x_forwarded_for("10.0.0.1", &["[2001:db8::7]"]), "2001:db8::7");
-    }
-
-    #[test]
-    fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
-        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7, unknown, 10.0.0.2"]), "10.0.0.2");
-        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7, "]), "10.0.0.1");
-        assert_eq!(forwarded(&["for=198.51.100.7, for=_hidden"]), "10.0.0.1");
-        assert_eq!(forwarded(&["for=198.51.100.7, proto=https"]), "10.0.0.1");
-    }
-
-    #[test]
-    fn forwarded_is_read_with_its_quotes_and_parameters() {
-        assert_eq!(forwarded(&[r#"for=192.0.2.43;proto=http, For="[2001:db8::7]:4711";by="a,b""#]), "2001:db8::7");
-        assert_eq!(forwarded(&[r#"for="198.51.100.7:99";host="x;for=1.1.1.1", for=10.0.0.2"#]), "198.51.100.7");
-    }
-
     proptest! {
         #[test]
         fn whatever_a_client_sends_before_it_the_entry_that_the_trusted_proxy_appended_is_read(
@@ -178,13 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_a_client_leaves_open_does_not_hide_the_entry_of_the_proxy() {
-        assert_eq!(forwarded(&[r#"for="203.0.113.9, for=198.51.100.7"#]), "198.51.100.7");
-        assert_eq!(forwarded(&[r#"for="203.0.113.9, for="[2001:db8::7]:4711""#]), "2001:db8::7");
-        assert_eq!(forwarded(&[r#"for="203.0.113.9"#, "for=198.51.100.7"]), "198.51.100.7");
-    }
-
-    #[test]
     fn either_header_from_a_peer_that_is_not_trusted_is_ignored() {
         let networks = vec!["10.0.0.0/8".parse().unwrap()];
         let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
@@ -195,14 +167,5 @@ mod tests {
         assert!(ignores("192.0.2.1", Some("x-forwarded-for")) && ignores("2001:db8::1", Some("forwarded")));
         assert!(!ignores("10.0.0.1", Some("x-forwarded-for")) && !ignores("::ffff:10.0.0.1", Some("forwarded")));
         assert!(!ignores("192.0.2.1", None) && !ignores("192.0.2.1", Some("x-forwarded-proto")));
-    }
-
-    #[test]
-    fn only_the_chosen_header_is_read() {
-        let mut headers = HeaderMap::new();
-        headers.append("forwarded", "for=198.51.100.7".parse().unwrap());
-        let proxies =
-            TrustedProxies { networks: vec!["10.0.0.0/8".parse().unwrap()], header: ForwardedHeader::XForwardedFor };
-        assert_eq!(proxies.client_address("10.0.0.1".parse().unwrap(), &headers).to_string(), "10.0.0.1");
     }
 }

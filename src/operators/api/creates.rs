@@ -8,28 +8,28 @@ use axum::extract::State;
 
 use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
-use super::types::{CreatesBody, CreatesChange};
+use super::types::CreatesChange;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
 use handbill_core::service::ServiceError;
 
-pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, OperatorsRefusal> {
+pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<Creates>, OperatorsRefusal> {
     let creates = api.switch.load().await.map_err(|error| OperatorsRefusal::from(&ServiceError::from(error)))?;
-    Ok(Json(creates.into()))
+    Ok(Json(creates))
 }
 
 /// `PATCH /creates`. A field that is left out stays as it is.
 pub(super) async fn change(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
-) -> Result<Json<CreatesBody>, OperatorsRefusal> {
+) -> Result<Json<Creates>, OperatorsRefusal> {
     let change: CreatesChange = parse(&body)?;
     let by = operator_name(&change.by)
         .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
     let changed = apply(&api, &change, by).await;
     api.count("creates", if changed.is_ok() { "done" } else { "failed" });
-    changed.map(|creates| Json(creates.into()))
+    changed.map(Json)
 }
 
 async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, OperatorsRefusal> {

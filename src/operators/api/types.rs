@@ -3,12 +3,11 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use handbill_core::domain::audit::{AuditAction, NumberedEntry};
-use handbill_core::domain::creates::Creates;
 use handbill_core::domain::fingerprint::Fingerprint;
 use handbill_core::domain::link_hosts::link_hosts;
 use handbill_core::domain::page::{Page, Tombstone};
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::TakedownReason;
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
 
 /// The most slugs in one request.
 pub const MAX_SLUGS: usize = 100;
@@ -114,7 +113,7 @@ pub struct Inspection {
     pub deleted_at: Option<String>,
     /// The takedown, if an operator deleted it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub takedown: Option<InspectedTakedown>,
+    pub takedown: Option<Takedown>,
 }
 
 /// The facts of a page that can be read.
@@ -136,14 +135,6 @@ pub struct InspectedPage {
     pub hosts: Vec<String>,
     /// Entries for `--blocklist-file` that refuse the same text or links; none for a short text without links.
     pub fingerprints: Vec<String>,
-}
-
-/// The operator who took a page down, and the reason.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct InspectedTakedown {
-    pub reason: TakedownReason,
-    /// The operator's name.
-    pub by: String,
 }
 
 /// The body of `POST /scan`. At least one criterion must be given, and a page must meet all that are given.
@@ -251,21 +242,6 @@ pub struct LogBody {
     pub filter: String,
 }
 
-/// The answer of `GET /creates` and `PATCH /creates`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct CreatesBody {
-    /// Whether every create is refused.
-    pub paused: bool,
-    /// How many pages all clients together may create within any hour; `None` means any number.
-    pub hourly_budget: Option<u32>,
-}
-
-impl From<Creates> for CreatesBody {
-    fn from(Creates { paused, hourly_budget }: Creates) -> Self {
-        Self { paused, hourly_budget }
-    }
-}
-
 /// The body of `PATCH /creates`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -313,13 +289,12 @@ impl Inspection {
 
     /// The facts of a deleted page.
     pub(super) fn of_tombstone(tombstone: &Tombstone) -> Self {
-        let takedown = tombstone.takedown.as_ref();
         Self {
             slug: tombstone.slug.to_string(),
             state: "deleted".to_owned(),
             created_at: Some(tombstone.created_at.to_string()),
             deleted_at: Some(tombstone.deleted_at.to_string()),
-            takedown: takedown.map(|takedown| InspectedTakedown { reason: takedown.reason, by: takedown.by.clone() }),
+            takedown: tombstone.takedown.clone(),
             ..Self::default()
         }
     }

@@ -9,8 +9,8 @@ use super::client::Client;
 use super::lines::print_line;
 use super::stores::Stores;
 use crate::config::OperatedSettings;
-use crate::operators::api::types::{CreatesBody, CreatesChange};
-use handbill_core::domain::creates::MAX_HOURLY_BUDGET;
+use crate::operators::api::types::CreatesChange;
+use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
 
 /// The arguments of `handbill pause` and `handbill resume`.
@@ -53,7 +53,7 @@ impl Budget {
 
 async fn send(change: &CreatesChange, settings: &OperatedSettings, stores: &Stores<'_>) -> Result<ExitCode, String> {
     let client = Client::new(settings, stores).await?;
-    let creates: CreatesBody = client.send(Method::PATCH, "/creates", change).await?;
+    let creates: Creates = client.send(Method::PATCH, "/creates", change).await?;
     let state = if creates.paused { "paused" } else { "open" };
     let budget =
         creates.hourly_budget.map_or("any number of pages".to_owned(), |pages| format!("at most {pages} pages"));

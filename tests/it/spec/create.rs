@@ -69,7 +69,7 @@ async fn a_null_title_or_content_answers_400_on_create() {
 #[tokio::test]
 async fn a_title_is_trimmed() {
     let app = TestApp::new();
-    let page = app.publish(" \u{a0}\t Hello  world \n", "c").await;
+    let page = app.publish(" \u{a0}\t\u{2028} Hello  world \n\u{2029}", "c").await;
     assert_eq!(app.page(&page.slug).await["title"], "Hello  world");
 }
 
@@ -97,8 +97,9 @@ async fn a_title_is_counted_after_it_is_trimmed() {
 async fn a_control_character_within_a_title_answers_400() {
     let app = TestApp::new();
     for control in ['\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}'] {
-        let answer = app.create(body(&format!("a{control}b"), "c")).await;
-        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+        let message =
+            app.create(body(&format!("a{control}b"), "c")).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(control))), "{message}");
     }
 }
 

@@ -44,21 +44,3 @@ impl Content {
         &self.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_is_counted_in_bytes_of_utf_8() {
-        assert!(Content::parse("é".repeat(51_200)).is_ok());
-        let error = Content::parse("é".repeat(51_201)).unwrap_err();
-        assert_eq!(error, ContentError::TooLarge { bytes: 102_402 });
-    }
-
-    #[test]
-    fn white_space_alone_is_content_and_nothing_is_not() {
-        assert_eq!(Content::parse(" \n".to_owned()).unwrap().as_str(), " \n");
-        assert_eq!(Content::parse(String::new()), Err(ContentError::Empty));
-    }
-}
