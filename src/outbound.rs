@@ -57,7 +57,6 @@ pub enum OutboundError {
     Silent(Duration),
     #[error("cut its answer short ({0})")]
     CutShort(String),
-    /// The answer is larger than the limit.
     #[error("gave an answer of more than {}, which was not read to its end", shown(*.0))]
     TooLarge(usize),
 }

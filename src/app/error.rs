@@ -15,15 +15,12 @@ use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
 use handbill_store_redb::{OpenError, WriterError};
 
-/// Why the service did not start, or stopped by itself.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
     #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
     Listen {
         address: SocketAddr,
         option: &'static str,
-        /// The operating system's reason.
         reason: io::Error,
     },
     #[error(transparent)]

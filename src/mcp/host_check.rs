@@ -19,7 +19,6 @@ pub struct HostCheck {
     local: bool,
 }
 
-/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostCheckError {
     MissingHost,

@@ -20,7 +20,6 @@ use handbill_core::service::PublishingPolicy;
 /// to nothing.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why the blocklist or the switch cannot be used at the start.
 #[derive(Debug, Error)]
 pub enum ModerationError {
     /// The blocklist cannot be read, or a line makes no sense.

@@ -15,7 +15,6 @@ pub trait App:
     fn refuse(&self, refusal: Refusal) -> Response;
 }
 
-/// Why a head is not passed on as a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It is longer than [`super::MAX_HEAD_BYTES`].

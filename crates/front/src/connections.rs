@@ -29,7 +29,6 @@ pub struct ConnectionMetrics {
     pub slow: Counter,
 }
 
-/// Why a connection is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionError {
     OverClientLimit,

@@ -62,7 +62,6 @@ const CONFIRMING_TIMEOUT: Duration = Duration::from_secs(2);
 /// the answer.
 const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why there is no head for hyper.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HeadError {
     /// The client ended the connection, or took too long.

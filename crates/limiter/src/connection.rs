@@ -28,7 +28,6 @@ use crate::ports::clock::SharedClock;
 /// How long Redis keeps the key that a probe wrote.
 const PROBE_KEY_SECONDS: u32 = 3;
 
-/// Why a call has no answer.
 #[derive(Debug, Error)]
 enum CallError {
     /// No connection could be made. Redis did nothing.

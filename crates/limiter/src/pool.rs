@@ -47,7 +47,6 @@ enum Client {
     Sentinel(Box<SentinelClient>),
 }
 
-/// Why no connection was made.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
     /// A file can no longer be used.

@@ -25,6 +25,7 @@ use crate::ports::page_store::{Cause, Lookup};
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
+/// A head as CQL returns it, in which any column may be missing.
 #[derive(DeserializeRow)]
 pub(super) struct HeadRow {
     state: Option<String>,
@@ -45,6 +46,7 @@ pub(super) struct HeadRow {
     written_at: Option<i64>,
 }
 
+/// A text as CQL returns it, in which any column may be missing.
 #[derive(DeserializeRow)]
 pub(super) struct TextRow {
     content: Option<String>,
@@ -287,6 +289,7 @@ impl HeadImage {
     }
 }
 
+/// A text as it is inserted: CQL writes an unset column where it reads a missing one.
 #[derive(SerializeRow)]
 pub(super) struct TextInsert<'a> {
     slug: &'a str,

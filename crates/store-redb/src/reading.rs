@@ -110,7 +110,6 @@ fn read_in<T: Found>(
     Ok(found)
 }
 
-/// Why a lookup has no answer.
 #[derive(Debug)]
 enum ReadError {
     Store(StoreError),

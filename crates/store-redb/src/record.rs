@@ -56,6 +56,7 @@ enum HeadRecord<'a> {
     Deleted(Cow<'a, Tombstone>),
 }
 
+/// A text as it is stored, which borrows the bytes of the file while it is read.
 #[derive(Serialize, Deserialize)]
 struct TextRecord<'a> {
     #[serde(borrow)]

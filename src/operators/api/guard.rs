@@ -32,14 +32,11 @@ const WARNING_PAUSE: Duration = Duration::from_mins(1);
 #[derive(Clone)]
 pub struct TokenFile(Option<Arc<PathBuf>>);
 
-/// Why there is no token.
 #[derive(Debug, Error)]
 pub enum TokenError {
-    /// The file cannot be read.
     #[error("{} cannot be read ({reason}): give --admin-token-file a file that this user can read", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The operating system's reason.
         reason: std::io::Error,
     },
     /// The token could be guessed.

@@ -21,7 +21,6 @@ pub(super) const UNFINISHED_EXTENSION: &str = "part";
 /// Level of compression: zstd's own default. Higher levels take much longer and save little of such text.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Why a file cannot be read or written.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The operating system refuses.

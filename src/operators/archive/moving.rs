@@ -33,7 +33,6 @@ pub enum Destination {
     Stdout,
 }
 
-/// Why records could not be moved.
 #[derive(Debug, Error)]
 pub enum MoveError {
     /// The store cannot be opened or reached.
@@ -56,7 +55,6 @@ pub enum MoveError {
     /// The lines that arrived are not a whole archive.
     #[error("what was read is no whole archive ({0}): run the command again")]
     Archive(#[from] ArchiveError),
-    /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(io::Error),
     /// The thread that reads files ended early.

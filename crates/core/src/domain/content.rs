@@ -11,12 +11,10 @@ pub const MAX_BYTES: usize = 102_400;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content(Arc<str>);
 
-/// Why a text is not content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ContentError {
     #[error("the content is empty")]
     Empty,
-    /// More than [`MAX_BYTES`] bytes.
     #[error("the content has {bytes} bytes, {MAX_BYTES} are allowed")]
     TooLarge {
         /// The length of the text in bytes.

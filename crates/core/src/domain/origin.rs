@@ -14,7 +14,6 @@ use super::authority::{Authority, MAX_AUTHORITY_BYTES, is_local};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
-/// Why a text is not an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OriginError {
     #[error("it is not an absolute URL such as https://pages.example")]

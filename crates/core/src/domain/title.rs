@@ -13,13 +13,11 @@ pub const MAX_CHARS: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Title(String);
 
-/// Why a text is not a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TitleError {
     /// The text is empty or shows nothing. On an update this clears the title.
     #[error("the title is empty")]
     Empty,
-    /// More than [`MAX_CHARS`] characters.
     #[error("the title has {chars} characters, {MAX_CHARS} are allowed")]
     TooLong {
         /// The number of characters after trimming.

@@ -58,7 +58,6 @@ pub enum ServiceError {
     NoFreeSlug,
 }
 
-/// Why a body could not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BodyReadError {
     /// The body is larger than any request may be.
@@ -79,7 +78,6 @@ pub enum BodyReadError {
     ContentEncoding,
 }
 
-/// Why a body does not hold a valid request.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BodyError {
     #[error(transparent)]
@@ -116,7 +114,6 @@ pub enum BodyError {
     HoldsKey(&'static str),
 }
 
-/// Why no token is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
     #[error("the form is not valid: {0}")]
@@ -133,7 +130,6 @@ pub enum TokenError {
     Scope,
 }
 
-/// Why a request does not hold a valid form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FormError {
     #[error(transparent)]

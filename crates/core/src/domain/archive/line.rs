@@ -45,6 +45,7 @@ pub(super) struct HeaderJson {
     expected_records: Option<u64>,
 }
 
+/// A page as archives have it: a format that stays when the types of the domain change, and that has no HTML.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageLine<'a> {

@@ -108,7 +108,6 @@ pub enum ArchiveError {
     AfterTheEnd { line: u64 },
 }
 
-/// Why a whole line is no record.
 #[derive(Debug, Error)]
 pub enum EntryError {
     #[error("{0}")]
