@@ -18,11 +18,7 @@ use handbill_store_redb::{OpenError, WriterError};
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
-    Listen {
-        address: SocketAddr,
-        option: &'static str,
-        reason: io::Error,
-    },
+    Listen { address: SocketAddr, option: &'static str, reason: io::Error },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The store cannot be opened.

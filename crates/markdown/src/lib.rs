@@ -7,8 +7,8 @@
 //! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
 //! that `links` allows, and escapes everything else. `sanitize` accepts the result if it is of a grammar that leaves a
 //! browser no choice (`canonical`). Otherwise it parses the result as a browser would and removes everything that is
-//! not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that. What a
-//! page needs to know of its text is read after both (`html_text`), because it must be true of the HTML that is served.
+//! not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
+//! Facts about the text are read after both (`html_text`), because they must be true of the HTML that is served.
 //!
 //! These decisions are not in the contract:
 //!

@@ -35,10 +35,7 @@ pub struct TokenFile(Option<Arc<PathBuf>>);
 #[derive(Debug, Error)]
 pub enum TokenError {
     #[error("{} cannot be read ({reason}): give --admin-token-file a file that this user can read", path.display())]
-    Unreadable {
-        path: PathBuf,
-        reason: std::io::Error,
-    },
+    Unreadable { path: PathBuf, reason: std::io::Error },
     /// The token could be guessed.
     #[error("the token in {} has fewer than {MIN_TOKEN_CHARS} characters: make one with `openssl rand -hex 32`", .0.display())]
     Short(PathBuf),

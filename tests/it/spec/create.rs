@@ -111,6 +111,8 @@ async fn a_bidirectional_control_or_a_separator_within_a_title_answers_400() {
         let message = answer.expect_error(400, "invalid_body").field("message");
         assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(refused))), "{message}");
     }
+    let message = app.create(body("\u{2069}", "c")).await.expect_error(400, "invalid_body").field("message");
+    assert!(message.contains("U+2069"), "it is named although the title shows nothing else: {message}");
 }
 
 #[tokio::test]
@@ -125,7 +127,9 @@ async fn the_marks_and_joiners_that_scripts_need_are_kept_in_a_title() {
 #[tokio::test]
 async fn a_title_that_shows_nothing_answers_400_on_create() {
     let app = TestApp::new();
+    let long = "\u{200b}\u{2800}".repeat(200);
     for title in [
+        &*long,
         "\u{200b}",
         "\u{2800}",
         "\u{3164}",
