@@ -7,12 +7,59 @@ use clap::Command;
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
+/// Offers the kept pages of the commands for one page, besides what clap offers. bash splits words at colons, so it gets slugs.
+const KEPT_PAGES: [(Shell, &str); 3] = [
+    (
+        Shell::Bash,
+        r#"
+_handbill_pages() {
+    _handbill "$@"
+    case "${COMP_WORDS[1]} $2" in
+    *\ -*) ;;
+    update\ * | edit\ * | get\ * | delete\ * | key\ *)
+        COMPREPLY+=($(compgen -W "$(handbill list 2>/dev/null | cut -f1 | sed 's|.*/||')" -- "$2")) ;;
+    esac
+}
+complete -F _handbill_pages -o bashdefault -o default handbill
+"#,
+    ),
+    (
+        Shell::Fish,
+        r#"
+complete -c handbill -n "__fish_seen_subcommand_from update edit get delete key" -a "(handbill list 2>/dev/null | cut -f1,3)"
+"#,
+    ),
+    (
+        Shell::Zsh,
+        r#"
+_handbill_pages() {
+    compadd -- ${(f)"$(handbill list 2>/dev/null | cut -f1)"}
+    _files
+}
+"#,
+    ),
+];
+
 /// The script that completes `command` in `shell`.
 pub(super) fn completions(shell: Shell, mut command: Command) -> String {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     generate(shell, &mut command, name, &mut script);
-    text(script)
+    let script = text(script);
+    match (shell, KEPT_PAGES.iter().find(|(of, _)| *of == shell)) {
+        // zsh reads the functions before the last lines, which call the first of them.
+        (Shell::Zsh, Some((_, pages))) => with_pages_in_zsh(&script).replacen("\nif [ ", &format!("{pages}\nif [ "), 1),
+        (_, pages) => script + pages.map_or("", |(_, pages)| pages),
+    }
+}
+
+/// In zsh each argument names the function that completes it.
+fn with_pages_in_zsh(script: &str) -> String {
+    let line = |line: &str| match line.strip_suffix(":_default' \\") {
+        Some(page) if page.starts_with("':page -- ") => format!("{page}:_handbill_pages' \\\n"),
+        _ => format!("{line}\n"),
+    };
+    script.lines().map(line).collect()
 }
 
 /// The man page of `command`, in roff.
