@@ -49,8 +49,8 @@ impl PageService {
         body?;
         precondition.check(head.state())?;
         let turn = place.turn().await;
-        if let Some(page) = turn.written_after(&head) {
-            head = page.head.clone();
+        if let Some(base) = turn.written_after(&head) {
+            head = base.head().clone();
         }
         loop {
             precondition.check(head.state())?;

@@ -46,10 +46,10 @@ impl ReadBudget {
 
     /// A permit for `page`, if the page is small or there is memory for it now.
     pub(super) fn try_acquire(&self, page: &Page) -> Result<ReadPermit, NeededBytes> {
-        let bytes = page.text.content.as_str().len() + page.text.html.len();
-        if bytes <= LARGE_BYTES {
+        if !is_large(page) {
             return Ok(ReadPermit::default());
         }
+        let bytes = text_bytes(page);
         // Even the largest page fits.
         let bytes = u32::try_from((2 * bytes).min(self.most_bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.free)
@@ -65,6 +65,15 @@ impl ReadBudget {
             Err(_) => Err(ServiceError::Overloaded),
         }
     }
+}
+
+/// Whether a permit is needed to hold `page` for longer than a moment.
+pub(super) fn is_large(page: &Page) -> bool {
+    text_bytes(page) > LARGE_BYTES
+}
+
+fn text_bytes(page: &Page) -> usize {
+    page.text.content.as_str().len() + page.text.html.len()
 }
 
 pub(super) struct NeededBytes(u32);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::read_budget::ReadPermit;
 use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update};
-use super::write_queues::Ticket;
+use super::write_queues::{Ticket, WriteBase};
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
@@ -53,29 +53,6 @@ enum Held {
     Rendered,
     Html(#[expect(dead_code, reason = "it is given back when this is dropped")] Memory),
     Page(#[expect(dead_code, reason = "it is given back when this is dropped")] ReadPermit),
-}
-
-enum WriteBase {
-    /// Read from the store since the request began.
-    Read(PageHead),
-    /// Written by the writer before this one, after this request began.
-    Written(Arc<Page>),
-}
-
-impl WriteBase {
-    fn state(&self) -> PageState {
-        match self {
-            Self::Read(head) => head.state(),
-            Self::Written(page) => page.head.state(),
-        }
-    }
-
-    fn into_head(self) -> PageHead {
-        match self {
-            Self::Read(head) => head,
-            Self::Written(page) => page.head.clone(),
-        }
-    }
 }
 
 impl Credential {
@@ -175,10 +152,7 @@ impl PageService {
         }
         let slug = head.slug.clone();
         let turn = place.turn().await;
-        let mut base = match turn.written_after(&head) {
-            Some(page) => WriteBase::Written(page),
-            None => WriteBase::Read(head),
-        };
+        let mut base = turn.written_after(&head).unwrap_or(WriteBase::Head(head));
         loop {
             let (expected, next, _held) = self.next(base, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
@@ -186,14 +160,14 @@ impl PageService {
             let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 CasResult::Swapped => {
-                    turn.hand_on(Arc::clone(&next));
+                    turn.hand_on(&next);
                     return Ok(self.rendering.current(next).await);
                 }
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
-            base = WriteBase::Read(self.existing_head(&slug, &mut store_budget).await?);
+            base = WriteBase::Head(self.existing_head(&slug, &mut store_budget).await?);
         }
     }
 
@@ -206,20 +180,16 @@ impl PageService {
         store_budget: &mut StoreBudget,
     ) -> Result<(PageVersion, Page, Held), ServiceError> {
         let Edit { update, rendered, .. } = edit;
-        edit.check_state(base.state())?;
+        edit.check_state(base.head().state())?;
         if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
-            let head = base.into_head();
+            let head = base.head().clone();
             let version = head.version;
             let head = head.updated(update.head.clone(), self.clock.now());
             return Ok((version, Page::new(head, content.clone(), rendered.clone()), Held::Rendered));
         }
         let (page, permit) = match base {
-            // Those who wait for a permit share this page.
-            WriteBase::Written(page) => match self.large_reads.try_acquire(&page) {
-                Ok(permit) => (page, permit),
-                Err(needed) => (page, self.large_reads.acquire(needed).await?),
-            },
-            WriteBase::Read(head) => self.page_with_permit(head, store_budget).await?,
+            WriteBase::Page(page) => (page, ReadPermit::default()),
+            WriteBase::Head(head) => self.page_with_permit(head, store_budget).await?,
         };
         edit.check_state(page.head.state())?;
         let version = page.head.version;

@@ -16,6 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::read_budget::is_large;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 
@@ -46,7 +47,30 @@ struct Entry {
 
 struct Queue {
     turn: Arc<Semaphore>,
-    written: Mutex<Option<Arc<Page>>>,
+    written: Mutex<Option<WriteBase>>,
+}
+
+/// The page that a write is made from.
+#[derive(Clone)]
+pub(super) enum WriteBase {
+    /// Its text must be read if the write needs it.
+    Head(PageHead),
+    /// A small page.
+    Page(Arc<Page>),
+}
+
+impl WriteBase {
+    /// The part of `page` that may be kept without a permit.
+    pub(super) fn of(page: &Arc<Page>) -> Self {
+        if is_large(page) { Self::Head(page.head.clone()) } else { Self::Page(Arc::clone(page)) }
+    }
+
+    pub(super) fn head(&self) -> &PageHead {
+        match self {
+            Self::Head(head) => head,
+            Self::Page(page) => &page.head,
+        }
+    }
 }
 
 /// A place in the queue of a page. The queue is kept as long as somebody has a place.
@@ -118,16 +142,16 @@ impl Drop for Ticket {
 impl WritePermit {
     /// The page as the last writer has written it, if that is newer than `read`, the head that this writer has read since
     /// it took its place.
-    pub(super) fn written_after(&self, read: &PageHead) -> Option<Arc<Page>> {
-        self.written().clone().filter(|page| page.head.updated_at > read.updated_at)
+    pub(super) fn written_after(&self, read: &PageHead) -> Option<WriteBase> {
+        self.written().clone().filter(|base| base.head().updated_at > read.updated_at)
     }
 
     /// Ends the turn, and hands on `page`, which was just written.
-    pub(super) fn hand_on(self, page: Arc<Page>) {
-        *self.written() = Some(page);
+    pub(super) fn hand_on(self, page: &Arc<Page>) {
+        *self.written() = Some(WriteBase::of(page));
     }
 
-    fn written(&self) -> MutexGuard<'_, Option<Arc<Page>>> {
+    fn written(&self) -> MutexGuard<'_, Option<WriteBase>> {
         self.place.queue.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,6 +167,7 @@ mod tests {
     use crate::domain::page::PageVersion;
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
+    use crate::service::read_budget::LARGE_BYTES;
 
     fn slug() -> Slug {
         Slug::parse("a-page-22222222").unwrap()
@@ -170,13 +195,13 @@ mod tests {
         assert!(first.written_after(&read).is_none());
         let (mut second, mut third) = (Box::pin(turns.place(&slug()).turn()), Box::pin(turns.place(&slug()).turn()));
         assert!(second.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
-        first.hand_on(page(2));
+        first.hand_on(&page(2));
         assert!(third.as_mut().now_or_never().is_none(), "it is the second's turn");
         let second = second.await;
-        assert_eq!(second.written_after(&read).unwrap().head.version, PageVersion::new(2));
+        assert_eq!(second.written_after(&read).unwrap().head().version, PageVersion::new(2));
         // The second's write fails, so the first's is the last that is known.
         drop(second);
-        assert_eq!(third.await.written_after(&read).unwrap().head.version, PageVersion::new(2));
+        assert_eq!(third.await.written_after(&read).unwrap().head().version, PageVersion::new(2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -184,9 +209,9 @@ mod tests {
         let turns = WriteQueues::default();
         let first = turns.place(&slug()).turn().await;
         let second = turns.place(&slug());
-        first.hand_on(page(2));
+        first.hand_on(&page(2));
         let second = second.turn().await;
-        assert_eq!(second.written_after(&page(1).head).unwrap().head.version, PageVersion::new(2));
+        assert_eq!(second.written_after(&page(1).head).unwrap().head().version, PageVersion::new(2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -194,14 +219,27 @@ mod tests {
         let turns = WriteQueues::default();
         let first = turns.place(&slug()).turn().await;
         let second = turns.place(&slug());
-        first.hand_on(page(2));
+        first.hand_on(&page(2));
         assert!(second.turn().await.written_after(&page(2).head).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_large_page_only_the_head_is_kept_for_the_next_writer() {
+        let turns = WriteQueues::default();
+        let mut large = Page::clone(&page(2));
+        large.text.html = "a".repeat(LARGE_BYTES);
+        let large = Arc::new(large);
+        let first = turns.place(&slug()).turn().await;
+        let next = turns.place(&slug());
+        first.hand_on(&large);
+        assert_eq!(Arc::strong_count(&large), 1, "only this test has it");
+        assert_eq!(next.turn().await.written_after(&page(1).head).unwrap().head(), &large.head);
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_of_a_page_when_nobody_writes_it() {
         let turns = WriteQueues::default();
-        turns.place(&slug()).turn().await.hand_on(page(2));
+        turns.place(&slug()).turn().await.hand_on(&page(2));
         assert!(turns.queues().is_empty());
         assert!(turns.place(&slug()).turn().await.written_after(&page(1).head).is_none());
     }
@@ -229,7 +267,7 @@ mod tests {
         assert_eq!(began.elapsed(), TURN_TIMEOUT);
         let mut waiting = Box::pin(turns.place(&slug()).turn());
         assert!(waiting.as_mut().now_or_never().is_none());
-        late.hand_on(page(2));
+        late.hand_on(&page(2));
         drop(hanging);
         drop(waiting.await);
         assert!(turns.queues().is_empty());
