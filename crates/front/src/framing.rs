@@ -3,10 +3,25 @@
 //! Only hyper decides what a message means. If it disagrees with this module, the connection ends.
 
 use memchr::memchr_iter;
+use thiserror::Error;
 
 /// A line ends with LF alone. A proxy in front may not have taken that for the end of a line (RFC 9112 §2.2).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BareLineFeed;
+
+/// Why a body in chunks is not passed on.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum ChunksError {
+    /// See [`BareLineFeed`].
+    #[error("a line of trailers ends with LF alone")]
+    BareLineFeed,
+    /// There are more than [`MAX_TRAILER_BYTES`].
+    #[error("the trailers are too long")]
+    LongTrailers,
+}
+
+/// Longest trailers, in bytes. Nothing reads them, but hyper keeps them until the last, and no budget counts them one by one.
+const MAX_TRAILER_BYTES: usize = 4096;
 
 /// Finds the end of the head in `bytes`: after the first empty line, if there is one. The first `seen` bytes were
 /// searched before. Fails at a line that ends with LF alone.
@@ -30,8 +45,8 @@ pub(super) fn begins_a_request(byte: u8) -> bool {
 pub(super) enum Body {
     /// This number of bytes.
     Exact(u64),
-    /// Chunks (RFC 9112 §7.1).
-    Chunked(Chunked),
+    /// Chunks (RFC 9112 §7.1), of which this number of bytes of trailers has arrived.
+    Chunked(Chunked, usize),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -58,34 +73,39 @@ pub(super) enum Chunked {
 impl Body {
     pub(super) const NONE: Self = Self::Exact(0);
 
-    pub(super) const CHUNKED: Self = Self::Chunked(Chunked::Size(0));
+    pub(super) const CHUNKED: Self = Self::Chunked(Chunked::Size(0), 0);
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Self::Exact(0) | Self::Chunked(Chunked::Done))
+        matches!(self, Self::Exact(0) | Self::Chunked(Chunked::Done, _))
     }
 
     /// The most bytes that the body can still have.
     pub(super) fn at_most(&self) -> usize {
         match self {
             Self::Exact(left) => usize::try_from(*left).unwrap_or(usize::MAX),
-            Self::Chunked(Chunked::Done) => 0,
-            Self::Chunked(_) => usize::MAX,
+            Self::Chunked(Chunked::Done, _) => 0,
+            Self::Chunked(..) => usize::MAX,
         }
     }
 
     /// Reads over `bytes` and returns how many of them belong to the body. Fails at a line of trailers that ends with LF
-    /// alone. Hyper refuses any other line between chunks that does.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, BareLineFeed> {
+    /// alone, and at trailers that are too long. Hyper refuses any other line between chunks that ends with LF alone.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, ChunksError> {
         match self {
             Self::Exact(left) => {
                 let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= taken as u64;
                 Ok(taken)
             }
-            Self::Chunked(chunked) => {
+            Self::Chunked(chunked, trailer_bytes) => {
                 let mut taken = 0;
                 while taken < bytes.len() && *chunked != Chunked::Done {
-                    taken += chunked.step(&bytes[taken..])?;
+                    let read = chunked.step(&bytes[taken..]).map_err(|BareLineFeed| ChunksError::BareLineFeed)?;
+                    taken += read;
+                    *trailer_bytes += if chunked.is_in_trailers() { read } else { 0 };
+                    if *trailer_bytes > MAX_TRAILER_BYTES {
+                        return Err(ChunksError::LongTrailers);
+                    }
                 }
                 Ok(taken)
             }
@@ -94,6 +114,10 @@ impl Body {
 }
 
 impl Chunked {
+    fn is_in_trailers(&self) -> bool {
+        matches!(self, Self::Trailers | Self::LastLine | Self::Trailer | Self::TrailerEnd)
+    }
+
     /// Reads over at least one of `bytes`, which must not be empty, and returns how many bytes it read over.
     fn step(&mut self, bytes: &[u8]) -> Result<usize, BareLineFeed> {
         let byte = bytes[0];
@@ -182,8 +206,21 @@ mod tests {
     fn a_line_of_trailers_that_ends_with_lf_alone_is_an_error() {
         for text in ["0\r\n\n", "0\r\nA: 1\n", "0\r\nA: 1\r\n\n"] {
             let mut body = Body::CHUNKED;
-            assert_eq!(body.take(text.as_bytes()), Err(BareLineFeed), "{text:?}");
+            assert_eq!(body.take(text.as_bytes()), Err(ChunksError::BareLineFeed), "{text:?}");
             assert!(!body.is_done(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn trailers_over_4_kib_are_an_error_however_they_arrive_and_a_body_or_an_extension_is_not() {
+        let trailers = |bytes: usize| format!("1;e={}\r\na\r\n0\r\n{}", "e".repeat(9000), "a: b\r\n".repeat(bytes / 6));
+        for piece in [1, 7, 100_000] {
+            let take = |text: &str| {
+                let mut body = Body::CHUNKED;
+                text.as_bytes().chunks(piece).try_for_each(|bytes| body.take(bytes).map(|_| ()))
+            };
+            assert_eq!(take(&(trailers(4080) + "\r\n")), Ok(()), "{piece}");
+            assert_eq!(take(&trailers(4104)), Err(ChunksError::LongTrailers), "{piece}");
         }
     }
 }

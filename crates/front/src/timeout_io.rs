@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout};
 
 use super::conn_state::ConnState;
-use super::framing::{BareLineFeed, begins_a_request, end_of_head};
+use super::framing::{BareLineFeed, ChunksError, begins_a_request, end_of_head};
 use super::head_checks::{self, check_head};
 use super::socket::Transport;
 use super::timer::Timer;
@@ -296,8 +296,8 @@ impl<S: Transport> TimeoutIo<S> {
     }
 }
 
-fn invalid_chunks(BareLineFeed: BareLineFeed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a line between chunks ends with LF alone")
+fn invalid_chunks(error: ChunksError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 impl<S: Transport> AsyncRead for TimeoutIo<S> {
