@@ -31,20 +31,33 @@ pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
 /// weakly.
 pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     Precondition {
-        if_match: states(headers, &IF_MATCH, |weak| !weak),
-        if_none_match: states(headers, &IF_NONE_MATCH, |_| true),
+        if_match: states(headers, &IF_MATCH, |weak| !weak, || States::OneOf(Vec::new())),
+        if_none_match: states(headers, &IF_NONE_MATCH, |_| true, || States::Any),
     }
 }
 
+/// Most states in one header. A client holds a page in one or two. A head of 32 KB has room for 4600, which would take
+/// four times as much while the body arrives.
+const MAX_STATES: usize = 64;
+
 /// The states in the header `name`; `None` if there is no such header. `counts` is called for each tag with whether the
-/// tag is weak, and returns whether the tag is used.
-fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
+/// tag is weak, and returns whether the tag is used. If there are more than [`MAX_STATES`], the result is `too_many`, which
+/// lets nothing be changed.
+fn states(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    counts: fn(bool) -> bool,
+    too_many: fn() -> States,
+) -> Option<States> {
     let mut named = Vec::new();
     for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {
         if tag == b"*" {
             return Some(States::Any);
         }
         named.extend(parse_state(tag).filter(|_| counts(weak)));
+        if named.len() > MAX_STATES {
+            return Some(too_many());
+        }
     }
     headers.contains_key(name).then_some(States::OneOf(named))
 }
@@ -134,6 +147,18 @@ mod tests {
         ] {
             assert_eq!(required(&[unknown]).if_match, Some(one_of(&[])), "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_list_of_more_than_64_states_changes_nothing_and_is_not_kept() {
+        let listed = |name: HeaderName, states: usize| {
+            let list = vec![r#""3-ff-json-identity-1""#; states].join(",");
+            precondition(&HeaderMap::from_iter([(name, HeaderValue::try_from(list).unwrap())]))
+        };
+        assert_eq!(listed(IF_MATCH, 64).if_match, Some(one_of(&[(3, 255); 64])));
+        assert_eq!(listed(IF_MATCH, 65).if_match, Some(one_of(&[])));
+        assert_eq!(listed(IF_NONE_MATCH, 64).if_none_match, Some(one_of(&[(3, 255); 64])));
+        assert_eq!(listed(IF_NONE_MATCH, 65).if_none_match, Some(States::Any));
     }
 
     #[test]
