@@ -17,7 +17,6 @@ use crate::server::drain::Readiness;
 use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::StoreSize;
-use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
@@ -72,11 +71,10 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
 }
 
 impl Backends {
-    /// `store`, with a limiter of clients and `networks` in this process.
-    pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
+    /// `store`, with a limiter in this process.
+    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
         let measure = measure(deps);
         let limiter = MemoryRateLimiter::within(in_memory(deps.budgets.windows), Arc::clone(&deps.clock));
-        let limiter = limiter.limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
@@ -106,7 +104,7 @@ impl Backends {
                 }
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
+                    Self::in_process(pages, deps)
                 } else {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
@@ -140,7 +138,7 @@ impl Backends {
                 fallback_decisions: metrics.fallback_decisions.clone(),
             },
         )?;
-        let limiter = redis.limiter(settings.rate_limits.network_limits.clone(), in_memory(deps.budgets.windows));
+        let limiter = redis.limiter(in_memory(deps.budgets.windows));
         let measure = measure(deps);
         Ok(Self {
             store,

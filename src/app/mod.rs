@@ -28,7 +28,7 @@ use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
-use crate::operators::moderation::Moderation;
+use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_tiers};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::telemetry::cluster::TurnLabels;
@@ -69,7 +69,7 @@ pub struct Publishing {
 }
 
 impl Publishing {
-    fn of(settings: &Settings, policy: PublishingPolicy) -> Self {
+    fn of(settings: &Settings, allowed: &Moderation) -> Self {
         let (limits, moderation) = (&settings.rate_limits, &settings.moderation);
         let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
         let site = SiteSettings {
@@ -81,7 +81,7 @@ impl Publishing {
             mcp_base_url: settings.http.mcp_base_url.clone(),
             edge_caching: settings.edge.caching(),
         };
-        let tiers = LimitTiers::new(&limits.limit_tier, limits.rate_window);
+        let (policy, tiers) = (allowed.policy(), allowed.tiers());
         let subjects = SubjectNames { header: limits.limit_subject_header.clone() };
         Self { policy, tiers, subjects, site }
     }
@@ -89,6 +89,8 @@ impl Publishing {
 
 pub struct PublicSettings {
     pub quotas: Quotas,
+    /// The limits of whole networks.
+    pub networks: NetworkLimits,
     /// The origin in every address that is given out.
     pub base_url: Origin,
     /// The proxies whose forwarding headers are believed.
@@ -101,11 +103,11 @@ pub struct PublicSettings {
 
 /// The public service over `store`, with a limiter in this process.
 pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Front {
-    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps)
+    public_over(Backends::in_process(store, deps), settings, deps)
 }
 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
-    let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
+    let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics, budgets, .. } = deps;
     let cache_metrics = PageCacheMetrics {
@@ -120,6 +122,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         clock: Arc::clone(clock),
         random: random.clone(),
         quotas,
+        networks,
         tiers,
         policy,
         large_bytes: in_memory(budgets.large_pages),
@@ -159,9 +162,22 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
         handbill_limiter::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
-    Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    let files = OperatorsFiles { limit_tiers: None, ..operators_files(settings) };
+    Moderation::open(files, settings.rate_limits.rate_window, &Arc::new(Metrics::new()))?;
     Caches::of(&settings.edge, &Origin::parse("http://localhost").expect("it is an origin"))?;
     Ok(())
+}
+
+/// A mistake in the settings that does not stop the start.
+pub fn warning(settings: &Settings) -> Option<ModerationError> {
+    check_tiers(settings.rate_limits.limit_tiers_file.as_deref()?).err()
+}
+
+fn operators_files(settings: &Settings) -> OperatorsFiles {
+    OperatorsFiles {
+        blocklist: settings.moderation.blocklist.blocklist_file.clone(),
+        limit_tiers: settings.rate_limits.limit_tiers_file.clone(),
+    }
 }
 
 /// Serves until a signal ends it. Lines for the operator go to `log`.
@@ -203,7 +219,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     }
     check(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    let mut moderation = Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), metrics)?;
+    let rate_window = settings.rate_limits.rate_window;
+    let mut moderation = Moderation::open(operators_files(&settings), rate_window, metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -219,8 +236,10 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
     let backends = Backends { store: Arc::clone(&store), ..backends };
     let policy = moderation.policy();
-    let publishing = Publishing::of(&settings, policy.clone());
-    let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
+    let publishing = Publishing::of(&settings, &moderation);
+    let networks = settings.rate_limits.network_limits.clone();
+    let (base, believed) = (base_url.clone(), proxies.clone());
+    let public = PublicSettings { quotas, networks, base_url: base, proxies: believed, hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);

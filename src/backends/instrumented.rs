@@ -169,8 +169,8 @@ impl ReadsNow for Instrumented<dyn PageStore> {
 #[async_trait]
 impl RateLimiter for Instrumented<dyn RateLimiter> {
     async fn check(&self, attempt: Attempt) -> Decision {
-        let (decision, took, span) = self.time("decide", "limits", self.inner.check(attempt)).await;
         let limit = attempt.kind.name();
+        let (decision, took, span) = self.time("decide", "limits", self.inner.check(attempt)).await;
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);

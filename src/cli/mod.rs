@@ -103,9 +103,13 @@ fn run_with(log: &LogQueue) -> ExitCode {
         );
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
-        Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
-            .map_err(|error| error.to_string().into())
-            .and_then(|()| print("The settings are valid.\n")),
+        Subcommands::Serve(serve) if serve.check_config => {
+            if let Some(warning) = app::warning(&serve.settings) {
+                log.line(&format!("handbill: warning: {warning}"));
+            }
+            let checked = app::check(&serve.settings).map_err(|error| error.to_string().into());
+            checked.and_then(|()| print("The settings are valid.\n"))
+        }
         Subcommands::Serve(serve) => app::serve(*serve, log).map_err(|error| CommandError {
             exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
             reason: error.to_string(),

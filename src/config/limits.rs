@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use handbill_limiter::{RedisMode, RedisUrl};
 use http::HeaderName;
 
-use handbill_core::domain::limit_tier::{self, LimitTier};
+use handbill_core::domain::limit_tier;
 use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
@@ -36,10 +36,10 @@ pub struct RateLimitSettings {
     /// Windows of whole networks, as multiples of a client's limits: NETWORK/PREFIX=FACTOR, comma-separated, with ipv4 or ipv6 as NETWORK; none switches them off
     #[arg(long, env = "HANDBILL_NETWORK_LIMITS", value_name = "LIMITS", default_value = "ipv6/56=8,ipv6/48=64,ipv6/32=1024", value_parser = NetworkLimits::from_str)]
     pub network_limits: NetworkLimits,
-    /// Networks whose clients have other limits, as CIDR=CREATES/EDITS, comma-separated or repeated; the smallest network that contains a client counts. CIDR=CREATES/EDITS:CREATES/EDITS also limits each of the subjects that the network's requests name [default: none]
-    #[arg(long, env = "HANDBILL_LIMIT_TIER", value_name = "CIDR=N/N,…", value_delimiter = ',', value_parser = LimitTier::parse)]
-    pub limit_tier: Vec<LimitTier>,
-    /// The header in which the networks of --limit-tier name a subject: one of those who share an address. Their calls of tools may name it as openai/subject in _meta [default: none]
+    /// File with networks that have limits of their own, such as those of hosted agents; it is read again when it changes [default: none]
+    #[arg(long, env = "HANDBILL_LIMIT_TIERS_FILE", value_name = "FILE")]
+    pub limit_tiers_file: Option<PathBuf>,
+    /// The header in which networks of --limit-tiers-file name a subject: one of those who share them. Their calls of tools may name it as openai/subject in _meta [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_HEADER", value_name = "NAME")]
     pub limit_subject_header: Option<HeaderName>,
     /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off

@@ -7,7 +7,7 @@
 //! | [`commands`] | the subcommands, which call the API or work on a store |
 //! | [`archive`] | records as a file |
 //! | [`criteria`] | what operators look for in pages |
-//! | [`moderation`] | the blocklist and the switch of creates, kept up to date |
+//! | [`moderation`] | the blocklist, the tiers of limits and the switch of creates, kept up to date |
 //! | [`listener`] | the listener's own thread |
 //!
 //! The operations on pages are in [`handbill_core::service::Operators`], since they share the service's time limits and its way

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file and the state in which it was read last.
 pub(super) struct WatchedFile {
@@ -18,10 +18,6 @@ impl WatchedFile {
     /// The file `path`, not read yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The file's text if it is not in the state in which it was read last. After an error it is read again the next

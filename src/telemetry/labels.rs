@@ -86,10 +86,17 @@ pub struct RefusalLabels {
 /// Labels of what operators keep in files, or in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReloadLabels {
-    /// `blocklist` or `creates`.
+    /// `blocklist`, `tiers` or `creates`.
     pub source: &'static str,
     /// `done` or `failed`.
     pub outcome: &'static str,
+}
+
+/// Label of one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SourceLabels {
+    /// `blocklist`, `tiers` or `creates`.
+    pub source: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -20,7 +20,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use super::cluster::{self, TurnLabels};
 use super::labels::{
     BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, PurgeLabels, RefusalLabels,
-    ReloadLabels, RequestLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
+    ReloadLabels, RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
 };
 #[cfg(target_os = "linux")]
 use super::process::ProcessCollector;
@@ -80,6 +80,7 @@ pub struct Metrics {
     pub operator_tokens_refused: Counter,
     pub publishing_refusals: Family<RefusalLabels, Counter>,
     pub moderation_reloads: Family<ReloadLabels, Counter>,
+    pub moderation_stale: Family<SourceLabels, Gauge>,
     pub blocklist_entries: Gauge,
     pub creates_paused: Gauge,
     pub renders: Histogram,
@@ -236,7 +237,11 @@ impl Metrics {
             ),
             moderation_reloads: declare.plain(
                 "handbill_moderation_reloads",
-                "How often the blocklist was read, or the switch of creates had changed",
+                "How often the blocklist or the tiers of limits were read, or the switch of creates had changed",
+            ),
+            moderation_stale: declare.plain(
+                "handbill_moderation_stale",
+                "1 while the last read of the blocklist, the tiers of limits or the switch of creates has failed",
             ),
             blocklist_entries: declare.plain("handbill_blocklist_entries", "Hosts and fingerprints on the blocklist"),
             creates_paused: declare.plain("handbill_creates_paused", "1 while operators have paused creates"),
@@ -327,6 +332,7 @@ mod tests {
         metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
         metrics.edge_purges.get_or_create(&PurgeLabels { outcome: "done" }).inc();
         metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
+        metrics.moderation_stale.get_or_create(&SourceLabels { source: "creates" }).set(0);
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
     }

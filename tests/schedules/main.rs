@@ -18,6 +18,7 @@ use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::telemetry::metrics::Metrics;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{PageStore, StoreError};
 use handbill_core::ports::random::{Random, index_below};
@@ -63,6 +64,7 @@ fn replica(store: &Arc<Pages>, random: &Random, behind: Duration) -> PageService
         clock,
         random: random.clone(),
         quotas: UNLIMITED,
+        networks: NetworkLimits::NONE,
         tiers: LimitTiers::default(),
         policy: PublishingPolicy::default(),
         large_bytes: 8 << 20,

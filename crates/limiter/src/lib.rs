@@ -51,7 +51,6 @@ pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl, TimeLimi
 
 use self::connection::RedisConnection;
 use self::pool::Manager;
-use crate::domain::network_limits::NetworkLimits;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 
@@ -83,11 +82,10 @@ impl Redis {
         Ok(Self { connection, clock, random, metrics })
     }
 
-    /// Limits that all replicas share, on clients and on `networks`. While Redis is unreachable, what this process counts
-    /// takes at most `local_bytes`.
-    pub fn limiter(&self, networks: NetworkLimits, local_bytes: usize) -> RedisLimiter {
+    /// Limits that all replicas share. While Redis is unreachable, what this process counts takes at most `local_bytes`.
+    pub fn limiter(&self, local_bytes: usize) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
-        RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), networks, local_bytes)
+        RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), local_bytes)
     }
 
     /// Shows whether Redis is unreachable, and notifies of each change.

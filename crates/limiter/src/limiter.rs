@@ -11,11 +11,11 @@ use super::connection::RedisConnection;
 use super::memory::MemoryRateLimiter;
 use super::metrics::LimiterMetrics;
 use super::pool::Connection;
-use crate::domain::network_limits::{NetworkLimits, Window};
+use crate::domain::network_limits::Window;
 use crate::domain::quota::Decision;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
-use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, RateLimiter};
 
 /// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
 pub struct RedisLimiter {
@@ -23,7 +23,6 @@ pub struct RedisLimiter {
     script: Script,
     random: Random,
     metrics: LimiterMetrics,
-    networks: NetworkLimits,
     local: MemoryRateLimiter,
 }
 
@@ -33,46 +32,38 @@ impl RedisLimiter {
         clock: SharedClock,
         random: Random,
         metrics: LimiterMetrics,
-        networks: NetworkLimits,
         local_bytes: usize,
     ) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        let local = MemoryRateLimiter::within(local_bytes, clock).limiting_networks(networks.clone());
-        Self { redis, script, random, metrics, networks, local }
+        let local = MemoryRateLimiter::within(local_bytes, clock);
+        Self { redis, script, random, metrics, local }
     }
 
-    /// The decision on the attempt `id` in `windows`, of which the first is the client's own.
-    async fn ask(
-        &self,
-        mut connection: Connection,
-        kind: LimitKind,
-        windows: &[Window],
-        id: &str,
-    ) -> RedisResult<Decision> {
+    /// The decision on `attempt`, whose name is `id`.
+    async fn ask(&self, mut connection: Connection, attempt: &Attempt, id: &str) -> RedisResult<Decision> {
         let mut call = self.script.prepare_invoke();
-        for key in window_keys(kind, windows) {
+        for key in window_keys(attempt) {
             call.key(key);
         }
         call.arg(id);
-        for Window { quota, .. } in windows {
+        for Window { quota, .. } in attempt.windows() {
             call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
         }
         let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
-        decision(&answer, windows)
+        decision(&answer, attempt)
             .ok_or_else(|| (ErrorKind::UnexpectedReturnType, "the script's answer is not ours").into())
     }
 }
 
-/// The keys of `windows`, which are those of one decision. All of them are in the slot of the widest network, because only
-/// keys in one slot can be used in one atomic step.
-fn window_keys(limited: LimitKind, windows: &[Window]) -> Vec<String> {
-    let Some(widest) = windows.last() else { return Vec::new() };
-    let (kind, widest) = (limited.name(), widest.network);
-    let key = |Window { network, .. }: &Window| {
-        let within = if *network == widest { String::new() } else { format!(":{network}") };
+/// The keys of the windows of `attempt`. All of them are in the slot of the widest one, because only keys in one slot can be
+/// used in one atomic step.
+fn window_keys(attempt: &Attempt) -> Vec<String> {
+    let (kind, widest) = (attempt.kind.name(), &attempt.wider.last().unwrap_or(&attempt.own).source);
+    let key = |Window { source, .. }: &Window| {
+        let within = if source == widest { String::new() } else { format!(":{source}") };
         format!("handbill:limit:{{{kind}:{widest}}}{within}")
     };
-    windows.iter().map(key).collect()
+    attempt.windows().map(key).collect()
 }
 
 /// The key that the process called `name` writes to see whether Redis takes writes.
@@ -80,12 +71,12 @@ pub(super) fn probe_key(name: &str) -> String {
     format!("handbill:probe:{{{name}}}")
 }
 
-fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
+fn decision(answer: &[u64], attempt: &Attempt) -> Option<Decision> {
     let [admitted, _, counts @ ..] = answer else { return None };
-    if counts.len() != 2 * windows.len() {
+    if counts.len() != 2 * attempt.windows().count() {
         return None;
     }
-    let mut decisions = counts.chunks_exact(2).zip(windows).map(|(counts, Window { quota, .. })| Decision {
+    let mut decisions = counts.chunks_exact(2).zip(attempt.windows()).map(|(counts, Window { quota, .. })| Decision {
         admitted: *admitted == 1,
         quota: *quota,
         remaining: u32::try_from(counts[0]).unwrap_or(u32::MAX),
@@ -97,12 +88,11 @@ fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
 #[async_trait]
 impl RateLimiter for RedisLimiter {
     async fn check(&self, attempt: Attempt) -> Decision {
-        let windows = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
         let id = hex_id(&self.random);
-        let ask = |connection| self.ask(connection, attempt.kind, &windows, &id);
+        let ask = |connection| self.ask(connection, &attempt, &id);
         if let Some(decision) = self.redis.call(ask).await {
             if decision.admitted {
-                self.local.count(attempt);
+                self.local.count(&attempt);
             }
             decision
         } else {
@@ -118,12 +108,21 @@ mod tests {
 
     use super::*;
     use crate::domain::client::Client;
+    use crate::domain::limit_tier::TierName;
+    use crate::domain::network_limits::{NetworkLimits, Source};
     use crate::domain::quota::Quota;
+    use crate::domain::subject::Subject;
+    use crate::ports::rate_limiter::LimitKind;
+
+    const QUOTA: Quota = Quota { limit: 1, window: Duration::from_secs(1) };
+
+    fn keys(windows: Vec<Window>) -> Vec<String> {
+        window_keys(&Attempt::within(LimitKind::Create, windows).unwrap())
+    }
 
     fn named(limits: &str, address: &str) -> Vec<String> {
-        let quota = Quota { limit: 1, window: Duration::from_secs(1) };
         let client = Client::from(address.parse::<IpAddr>().unwrap());
-        window_keys(LimitKind::Create, &limits.parse::<NetworkLimits>().unwrap().windows(quota, client, None))
+        keys(limits.parse::<NetworkLimits>().unwrap().windows(QUOTA, client))
     }
 
     #[test]
@@ -132,5 +131,14 @@ mod tests {
         assert_eq!(named("none", "2001:db8::1"), ["handbill:limit:{create:2001:db8::/64}"]);
         let expected = ["handbill:limit:{create:2001:db8::/48}:2001:db8::/64", "handbill:limit:{create:2001:db8::/48}"];
         assert_eq!(named("ipv6/48=2", "2001:db8::1"), expected);
+    }
+    #[test]
+    fn the_windows_of_a_tier_are_in_its_slot_whichever_of_its_clients_is_counted() {
+        let (tier, subject) = (TierName::parse("agents").unwrap(), Subject::named("ada").unwrap());
+        let sources = [Source::Subject { tier: tier.clone(), subject }, Source::Tier(tier)];
+        let windows = sources.map(|source| Window { source, quota: QUOTA });
+        let expected =
+            [format!("handbill:limit:{{create:agents}}:agents#{subject}"), "handbill:limit:{create:agents}".to_owned()];
+        assert_eq!(keys(windows.into()), expected);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lru::LruCache;
 
-use crate::domain::network_limits::{Network, NetworkLimits, Window};
+use crate::domain::network_limits::{Source, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
@@ -25,7 +25,7 @@ const ENDED_PER_DECISION: usize = 8;
 /// Windows by client, ordered by their last admitted attempt. The last attempt is also the last to leave its window,
 /// so the first window in this order is the first to end.
 struct Windows {
-    counted: LruCache<Network, Counted, RandomState>,
+    counted: LruCache<Source, Counted, RandomState>,
     bytes: usize,
     most_bytes: usize,
 }
@@ -38,7 +38,6 @@ const DEFAULT_BYTES: usize = 80 * 1024 * 1024;
 /// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
-    networks: NetworkLimits,
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
@@ -56,31 +55,17 @@ impl MemoryRateLimiter {
     /// somebody with thousands of addresses can fill a table.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         let windows = || Mutex::new(Windows::new(bytes / TABLES));
-        Self {
-            clock,
-            networks: NetworkLimits::NONE,
-            create: windows(),
-            edit: windows(),
-            token: windows(),
-            preview: windows(),
-            all_creates: windows(),
-        }
-    }
-
-    /// The same limiter, which also limits whole networks.
-    #[must_use]
-    pub fn limiting_networks(self, networks: NetworkLimits) -> Self {
-        Self { networks, ..self }
+        Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows(), all_creates: windows() }
     }
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than its quota allows, the
     /// oldest are forgotten, because they would leave the window first.
-    pub fn count(&self, attempt: Attempt) {
+    pub fn count(&self, attempt: &Attempt) {
         let mut windows = self.windows(attempt.kind);
         let now = self.clock.monotonic();
-        windows.drop_ended(attempt.quota, now);
-        for Window { network, quota } in self.networks.windows(attempt.quota, attempt.client, attempt.subject) {
-            windows.change(network, |counted| {
+        windows.drop_ended(attempt.own.quota, now);
+        for Window { source, quota } in attempt.windows() {
+            windows.change(source, |counted| {
                 counted.push(now);
                 counted.keep_newest(quota.limit);
             });
@@ -105,10 +90,10 @@ impl Windows {
         Self { counted: LruCache::unbounded_with_hasher(RandomState::new()), bytes: 0, most_bytes }
     }
 
-    /// Changes the window of `network`. Then it is the last to end, and others are dropped until all fit.
-    fn change<T>(&mut self, network: Network, change: impl FnOnce(&mut Counted) -> T) -> T {
-        self.bytes += if self.counted.contains(&network) { 0 } else { bytes(&Counted::default()) };
-        let counted = self.counted.get_or_insert_mut(network, Counted::default);
+    /// Changes the window of `source`. Then it is the last to end, and others are dropped until all fit.
+    fn change<T>(&mut self, source: &Source, change: impl FnOnce(&mut Counted) -> T) -> T {
+        self.bytes += if self.counted.contains(source) { 0 } else { bytes(&Counted::default()) };
+        let counted = self.counted.get_or_insert_mut_ref(source, Counted::default);
         let before = bytes(counted);
         let result = change(counted);
         self.bytes = self.bytes + bytes(counted) - before;
@@ -143,23 +128,22 @@ impl RateLimiter for MemoryRateLimiter {
         let mut windows = self.windows(attempt.kind);
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
-        windows.drop_ended(attempt.quota, now);
-        let asked = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
-        let mut has_room = |Window { network, quota }: &Window| {
-            windows.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
+        windows.drop_ended(attempt.own.quota, now);
+        let mut has_room = |Window { source, quota }: &Window| {
+            windows.counted.peek_mut(source).is_none_or(|counted| quota.has_room(counted, now))
         };
         // Every window is looked at, because that drops the attempts that have left it.
-        let rooms: Vec<bool> = asked.iter().map(&mut has_room).collect();
+        let rooms: Vec<bool> = attempt.windows().map(&mut has_room).collect();
         let admitted = !rooms.contains(&false);
-        let mut decide = |Window { network, quota }: &Window| {
+        let mut decide = |Window { source, quota }: &Window| {
             if admitted {
-                return windows.change(*network, |counted| quota.decide(counted, now));
+                return windows.change(source, |counted| quota.decide(counted, now));
             }
             let none = Counted::default();
-            quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
+            quota.decision(admitted, windows.counted.peek(source).unwrap_or(&none), now)
         };
-        let own = decide(&asked[0]);
-        own.restricted_by(asked[1..].iter().map(decide))
+        let own = decide(&attempt.own);
+        own.restricted_by(attempt.wider.iter().map(decide))
     }
 }
 
@@ -170,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::domain::client::Client;
+    use crate::domain::network_limits::NetworkLimits;
     use crate::domain::timestamp::UnixMillis;
     use crate::ports::clock::Clock;
 
@@ -271,13 +256,14 @@ mod tests {
     #[tokio::test]
     async fn windows_of_any_size_take_no_more_than_the_table_and_its_bytes_are_those_of_its_windows() {
         let clock = Arc::new(TestClock::new());
-        let limits = "ipv4/24=32".parse().unwrap();
-        let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone()).limiting_networks(limits);
+        let limits: NetworkLimits = "ipv4/24=32".parse().unwrap();
+        let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone());
         let quota = Quota { limit: 600, window: HOUR };
         for number in 0..20_000 {
-            let attempt = Attempt::new(LimitKind::Preview, quota, client(number % 97 * (number / 5000 + 1)));
+            let windows = limits.windows(quota, client(number % 97 * (number / 5000 + 1)));
+            let attempt = Attempt::within(LimitKind::Preview, windows).unwrap();
             if number % 7 == 0 {
-                limiter.count(attempt);
+                limiter.count(&attempt);
             } else {
                 let _ = limiter.check(attempt).await;
             }
@@ -292,13 +278,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_network_is_limited_as_a_whole_and_a_refusal_counts_nowhere() {
-        let limits = "ipv6/56=2,ipv6/48=3".parse().unwrap();
-        let limiter = MemoryRateLimiter::new(Arc::new(TestClock::new())).limiting_networks(limits);
+        let limits: NetworkLimits = "ipv6/56=2,ipv6/48=3".parse().unwrap();
+        let limiter = MemoryRateLimiter::new(Arc::new(TestClock::new()));
         let quota = Quota { limit: 2, window: HOUR };
         let client = |subnet: u128| {
             Client::from(IpAddr::V6(std::net::Ipv6Addr::from_bits((0x2001_0db8_0001 << 80) | (subnet << 64))))
         };
-        let check = |subnet| limiter.check(Attempt::new(LimitKind::Create, quota, client(subnet)));
+        let check = |subnet| {
+            let windows = limits.windows(quota, client(subnet));
+            limiter.check(Attempt::within(LimitKind::Create, windows).unwrap())
+        };
         let seen = |decision: Decision| (decision.admitted, decision.remaining, decision.quota.limit);
         // Subnets 0 to 0xff are one /56, which has 4; all of them are one /48, which has 6.
         for (subnet, expected) in [

@@ -1,7 +1,7 @@
--- Decides one attempt of one client in one or more exact sliding windows, as `domain::quota::Quota::decide` does for each, in
+-- Decides one attempt in one or more exact sliding windows, as `domain::quota::Quota::decide` does for each, in
 -- one atomic step and on this server's clock. The attempt is admitted if every window has room, and is then counted in all.
 --
--- KEYS     the windows: sorted sets of the admitted attempts, each scored with its time. The first is the client's own.
+-- KEYS     the windows: sorted sets of the admitted attempts, each scored with its time. The first is the narrowest.
 -- ARGV[1]  the name of this attempt, which no other attempt in the windows has
 -- ARGV[2]  the limit of the first window, at least 1; ARGV[3] its length in microseconds; and so on for each window
 --

@@ -54,6 +54,19 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- concat $variables (.root.Values.extraEnv | default list) | toYaml -}}
 {{- end -}}
 
+{{- define "handbill.ownTiers" -}}
+{{ include "handbill.fullname" . }}-tiers
+{{- end -}}
+
+{{/* The ConfigMap with the file of tiers: the operator's, or the chart's if there are tiers. */}}
+{{- define "handbill.tiersConfigMap" -}}
+{{- if .Values.limits.tiersConfigMap -}}
+{{- .Values.limits.tiersConfigMap -}}
+{{- else if or .Values.limits.hostedAgents .Values.limits.tiers -}}
+{{- include "handbill.ownTiers" . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* All settings of `serve`. */}}
 {{- define "handbill.serverEnv" -}}
 - name: HANDBILL_LISTEN
@@ -71,7 +84,9 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_PREVIEW_LIMIT" (int .Values.limits.preview)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
 {{- include "handbill.variable" (list "HANDBILL_NETWORK_LIMITS" .Values.limits.networks) }}
-{{- include "handbill.variable" (list "HANDBILL_LIMIT_TIER" (join "," .Values.limits.tiers)) }}
+{{- if include "handbill.tiersConfigMap" . }}
+{{- include "handbill.variable" (list "HANDBILL_LIMIT_TIERS_FILE" "/etc/handbill/tiers/tiers.json") }}
+{{- end }}
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_HEADER" .Values.limits.subjectHeader) }}
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
@@ -242,6 +257,14 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
       - key: {{ .root.Values.moderation.blocklistKey | quote }}
         path: blocklist
 {{- end }}
+{{- if not $prefix }}{{ with include "handbill.tiersConfigMap" .root }}
+- name: tiers
+  configMap:
+    name: {{ . | quote }}
+    items:
+      - key: {{ $.root.Values.limits.tiersKey | quote }}
+        path: tiers.json
+{{- end }}{{ end }}
 {{- with .root.Values.extraVolumes }}
 {{ tpl (toYaml .) $.root }}
 {{- end }}
@@ -259,6 +282,11 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- if and (not $prefix) .root.Values.moderation.blocklistConfigMap }}
 - name: blocklist
   mountPath: /etc/handbill/blocklist
+  readOnly: true
+{{- end }}
+{{- if and (not $prefix) (include "handbill.tiersConfigMap" .root) }}
+- name: tiers
+  mountPath: /etc/handbill/tiers
   readOnly: true
 {{- end }}
 {{- with .root.Values.extraVolumeMounts }}

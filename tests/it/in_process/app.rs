@@ -19,7 +19,8 @@ use handbill::telemetry::metrics::Metrics;
 use handbill::web::{Front, SiteSettings};
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::client::ForwardedHeader;
-use handbill_core::domain::limit_tier::LimitTier;
+use handbill_core::domain::limit_tier::Tiers;
+use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::slug::Slug;
@@ -109,11 +110,18 @@ impl Setup {
         self
     }
 
-    /// Clients of these networks have other limits.
+    /// Networks have limits of their own, as in a file with this text.
     #[must_use]
-    pub(crate) fn tiers(mut self, tiers: &[&str]) -> Self {
-        let tiers: Vec<_> = tiers.iter().map(|tier| LimitTier::parse(tier).unwrap()).collect();
-        self.settings.publishing.tiers = LimitTiers::new(&tiers, self.settings.window);
+    pub(crate) fn tiers(self, text: &str) -> Self {
+        let tiers = LimitTiers::new(self.settings.window);
+        tiers.set(Tiers::parse(text).unwrap());
+        self.changing_tiers(tiers)
+    }
+
+    /// Networks have the limits that `tiers` has at the moment.
+    #[must_use]
+    pub(crate) fn changing_tiers(mut self, tiers: LimitTiers) -> Self {
+        self.settings.publishing.tiers = tiers;
         self
     }
 
@@ -175,6 +183,7 @@ impl Setup {
                 token: quota(limits.token),
                 preview: quota(limits.preview),
             },
+            networks: NetworkLimits::NONE,
             hosts: HostCheck::new(
                 [&base_url].into_iter().chain(&settings.publishing.site.mcp_base_url),
                 settings.mcp_hosts,

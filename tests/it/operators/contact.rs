@@ -118,29 +118,6 @@ async fn with_noindex_all_no_representation_of_any_page_is_indexed() {
 }
 
 #[tokio::test]
-async fn clients_of_a_network_with_its_own_limits_have_those_and_all_others_the_usual_ones() {
-    let app = Setup::new().limits(1, 1).tiers(&["192.0.2.0/24=3/2", "192.0.2.9=0/0"]).start();
-    let create = |peer: &str| app.send(Request::create(json!({"title": "T", "content": "c"}).to_string()).peer(peer));
-    for _ in 0..3 {
-        let answer = create("192.0.2.1").await;
-        answer.expect_status(201);
-        assert!(answer.header("ratelimit-policy").contains("q=3;w=3600"), "{answer:?}");
-    }
-    create("192.0.2.1").await.expect_error(429, "rate_limited");
-    create("192.0.2.2").await.expect_status(201);
-    create("198.51.100.1").await.expect_status(201);
-    create("198.51.100.1").await.expect_error(429, "rate_limited");
-    for _ in 0..10 {
-        create("192.0.2.9").await.expect_status(201);
-    }
-    let edit = |peer: &str| app.send(Request::delete("never-was-22222222").peer(peer));
-    for _ in 0..2 {
-        edit("192.0.2.1").await.expect_error(404, "not_found");
-    }
-    edit("192.0.2.1").await.expect_error(429, "rate_limited");
-}
-
-#[tokio::test]
 async fn the_operators_own_documents_are_linked_on_every_page_in_the_card_and_in_llms_txt() {
     let links = ["privacy=https://pages.example/privacy", "support=help@pages.example"];
     let links = links.map(|link| SiteLink::parse(link).unwrap()).to_vec();

@@ -9,6 +9,7 @@ mod log;
 mod scan;
 mod subjects;
 mod takedown;
+mod tiers;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use handbill::app::Deps;
 use handbill_core::domain::client::Client;
+use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_core::ports::random::Random;
@@ -101,6 +102,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             clock: clock.clone(),
             random: racing(),
             quotas: unlimited,
+            networks: NetworkLimits::NONE,
             tiers: LimitTiers::default(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,

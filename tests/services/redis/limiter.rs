@@ -132,11 +132,9 @@ async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process(
     for servers in ALL {
         let replicas = [0, 1].map(|_| {
             let (clock, metrics) = (Arc::new(SystemClock::new()), LimiterMetrics::default());
-            Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics)
-                .unwrap()
-                .limiter(networks.clone(), 1 << 20)
+            Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics).unwrap().limiter(1 << 20)
         });
-        let alone = MemoryRateLimiter::new(Arc::new(SystemClock::new())).limiting_networks(networks.clone());
+        let alone = MemoryRateLimiter::new(Arc::new(SystemClock::new()));
         // A /48 of its own, so that no other test counts in it.
         let site =
             u128::from(hex_id(&Random::System).bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)));
@@ -145,8 +143,9 @@ async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process(
         };
         let quota = Quota { limit: 2, window: Duration::from_hours(1) };
         for (number, subnet) in [0, 0, 0, 1, 1, 1, 0x100, 0x100, 0x200, 0x300].into_iter().enumerate() {
-            let shared = replicas[number % 2].check(Attempt::new(LimitKind::Create, quota, client(subnet))).await;
-            let expected = alone.check(Attempt::new(LimitKind::Create, quota, client(subnet))).await;
+            let attempt = Attempt::within(LimitKind::Create, networks.windows(quota, client(subnet))).unwrap();
+            let shared = replicas[number % 2].check(attempt.clone()).await;
+            let expected = alone.check(attempt).await;
             assert_eq!(
                 (shared.admitted, shared.remaining),
                 (expected.admitted, expected.remaining),

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use handbill_core::domain::client::Client;
-use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::random::{Random, index_below};
@@ -102,7 +101,7 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = LimiterMetrics::default();
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        Self { limiter: redis.limiter(NetworkLimits::NONE, 1 << 20), metrics, out_of_reach: redis.out_of_reach() }
+        Self { limiter: redis.limiter(1 << 20), metrics, out_of_reach: redis.out_of_reach() }
     }
 
     /// How many attempts the replica has decided without Redis.

@@ -54,6 +54,16 @@ pub fn private_network(address: IpAddr) -> Option<IpNet> {
     is_private.then(|| IpNet::new_assert(address.to_canonical(), prefix).trunc())
 }
 
+impl Client {
+    /// The address, or the first one of the network.
+    pub fn address(self) -> IpAddr {
+        match self {
+            Self::V4(address) => address.into(),
+            Self::V6Network(network) => network.into(),
+        }
+    }
+}
+
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,15 @@
-//! Networks that have limits of their own, such as shared egress or one's own systems.
+//! Networks that have limits of their own, such as those of hosted agents, or one's own systems.
+//!
+//! Operators write them as a JSON array. Each tier has a name, by which its windows stay the same when its networks
+//! change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::client::Client;
@@ -8,8 +17,18 @@ use super::client::Client;
 /// Longest IPv6 prefix of a tier, in bits: a client is a whole /64.
 const MAX_IPV6_PREFIX: u8 = 64;
 
+/// Highest limit. A window remembers each of its attempts.
+pub const MAX_LIMIT: u32 = 1_000_000;
+
+/// Longest name of a tier, in bytes.
+const MAX_NAME_BYTES: usize = 32;
+
+/// Most networks of all tiers. The longest published list of a host of agents has some hundreds (2026-11).
+const MAX_NETWORKS: usize = 10_000;
+
 /// Limits of creates, and of updates and deletes; 0 means any number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TierLimits {
     /// Pages that may be created within the window.
     pub create: u32,
@@ -17,150 +36,230 @@ pub struct TierLimits {
     pub edit: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The name of a tier. It has no dot and no colon, so it is never the name of a network.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TierName(Arc<str>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTier {
-    pub network: IpNet,
-    pub client: TierLimits,
-    /// The limits of each subject within those of its client, if the network is believed about subjects.
+    pub name: TierName,
+    /// The limits of all clients of the tier together.
+    pub shared: TierLimits,
+    /// The limits of each client.
+    pub client: Option<TierLimits>,
+    /// The limits of each subject, if the tier is believed about subjects.
     pub subject: Option<TierLimits>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+/// The tiers by network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tiers(BTreeMap<IpNet, Arc<LimitTier>>);
+
+#[derive(Debug, Error)]
 pub enum LimitTierError {
     #[error(
-        "give a network and two limits, such as 192.0.2.0/24=100/600, and perhaps two for each subject, such as 192.0.2.0/24=100/600:10/60; 0 switches a limit off"
+        "{0}; the file is a JSON array of tiers such as {{\"name\": \"agents\", \"networks\": [\"192.0.2.0/24\"], \"shared\": {{\"create\": 100, \"edit\": 600}}}}"
     )]
-    Form,
-    /// A client would never reach the limit of a subject.
+    Form(#[from] serde_json::Error),
+    #[error("the name {0:?} is not 1 to {MAX_NAME_BYTES} of a-z, 0-9 and -")]
+    Name(String),
+    #[error("two tiers have the name {0}")]
+    NameTwice(TierName),
+    #[error("{1:?} in the tier {0} is not a network, such as 192.0.2.0/24 or 2001:db8::/48")]
+    Network(TierName, String),
     #[error(
-        "the limits of a subject are at most those of its client, and a client whose subjects have limits has limits too"
+        "{1} in the tier {0} is smaller than one client: an IPv6 network of a tier has a prefix of at most {MAX_IPV6_PREFIX} bits"
     )]
-    SubjectAboveClient,
-    #[error("an IPv6 network has a prefix of at most 64 bits, because a client is a /64")]
-    SmallerThanAClient,
-    #[error("a limit is at most {MAX_LIMIT}")]
-    TooHigh,
+    SmallerThanAClient(TierName, IpNet),
+    #[error("{1} is in the tier {0} and in another one")]
+    NetworkTwice(TierName, IpNet),
+    #[error("there are more than {MAX_NETWORKS} networks")]
+    TooManyNetworks,
+    #[error("a limit in the tier {0} is above {MAX_LIMIT}")]
+    TooHigh(TierName),
+    /// Only a shared limit bounds how many subjects a network can name.
+    #[error(
+        "in the tier {0} a limit of subject or client is above the shared one, or subjects have a limit and there is no shared one"
+    )]
+    AboveShared(TierName),
 }
 
-/// Highest limit. A window remembers each of its attempts.
-pub const MAX_LIMIT: u32 = 1_000_000;
+/// A tier as operators write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    networks: Vec<String>,
+    shared: TierLimits,
+    client: Option<TierLimits>,
+    subject: Option<TierLimits>,
+}
 
-impl LimitTier {
-    /// Accepts `CIDR=CREATE/EDIT` and `CIDR=CREATE/EDIT:CREATE/EDIT`; an address without a prefix length is one client.
+impl Tiers {
     pub fn parse(text: &str) -> Result<Self, LimitTierError> {
-        let (network, limits) = text.trim().split_once('=').ok_or(LimitTierError::Form)?;
-        let (client, subject) = match limits.split_once(':') {
-            None => (TierLimits::parse(limits)?, None),
-            Some((client, subject)) => (TierLimits::parse(client)?, Some(TierLimits::parse(subject)?)),
-        };
-        if subject.is_some_and(|subject| !subject.fits_into(client)) {
-            return Err(LimitTierError::SubjectAboveClient);
+        let written: Vec<Written> = serde_json::from_str(text)?;
+        if written.iter().map(|tier| tier.networks.len()).sum::<usize>() > MAX_NETWORKS {
+            return Err(LimitTierError::TooManyNetworks);
         }
-        let network: IpNet = match network.trim().parse() {
-            Ok(network) => network,
-            Err(_) => match network.trim().parse().map_err(|_| LimitTierError::Form)? {
-                std::net::IpAddr::V4(address) => IpNet::from(std::net::IpAddr::V4(address)),
-                std::net::IpAddr::V6(address) => {
-                    IpNet::new(address.into(), MAX_IPV6_PREFIX).map_err(|_| LimitTierError::Form)?
+        let (mut tiers, mut names) = (Self::default(), BTreeSet::new());
+        for Written { name, networks, shared, client, subject } in written {
+            let name = TierName::parse(&name).ok_or(LimitTierError::Name(name))?;
+            let tier = Arc::new(LimitTier { name: name.clone(), shared, client, subject });
+            tier.check()?;
+            for network in networks {
+                let network = parse_network(&name, &network)?;
+                let other = tiers.0.insert(network, Arc::clone(&tier));
+                if other.is_some_and(|other| other.name != name) {
+                    return Err(LimitTierError::NetworkTwice(name, network));
                 }
-            },
-        };
-        if network.addr().is_ipv6() && network.prefix_len() > MAX_IPV6_PREFIX {
-            return Err(LimitTierError::SmallerThanAClient);
+            }
+            if !names.insert(name.clone()) {
+                return Err(LimitTierError::NameTwice(name));
+            }
         }
-        Ok(Self { network: network.trunc(), client, subject })
+        Ok(tiers)
     }
 
-    fn has(&self, client: Client) -> bool {
-        match client {
-            Client::V4(address) => self.network.contains(&std::net::IpAddr::V4(address)),
-            Client::V6Network(network) => self.network.contains(&std::net::IpAddr::V6(network)),
+    /// The number of networks.
+    pub fn networks(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The tier of `client`: that of the smallest network which contains the client.
+    pub fn of(&self, client: Client) -> Option<&Arc<LimitTier>> {
+        let contains = |network: &IpNet| network.contains(&client.address());
+        let tiers = self.0.iter().filter(|(network, _)| contains(network));
+        tiers.max_by_key(|(network, _)| network.prefix_len()).map(|(_, tier)| tier)
+    }
+}
+
+impl TierName {
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        ((1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(fits)).then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Display for TierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Accepts `CIDR`, and an address, which is one client.
+fn parse_network(tier: &TierName, text: &str) -> Result<IpNet, LimitTierError> {
+    let network = text.parse::<IpNet>().or_else(|_| {
+        text.parse::<IpAddr>().map(|address| match address {
+            IpAddr::V4(_) => address.into(),
+            IpAddr::V6(_) => IpNet::new_assert(address, MAX_IPV6_PREFIX),
+        })
+    });
+    let network = network.map_err(|_| LimitTierError::Network(tier.clone(), text.to_owned()))?;
+    if network.addr().is_ipv6() && network.prefix_len() > MAX_IPV6_PREFIX {
+        return Err(LimitTierError::SmallerThanAClient(tier.clone(), network));
+    }
+    Ok(network.trunc())
+}
+
+impl LimitTier {
+    fn check(&self) -> Result<(), LimitTierError> {
+        let Self { name, shared, client, subject } = self;
+        let all = [Some(*shared), *client, *subject].into_iter().flatten();
+        if all.flat_map(|limits| [limits.create, limits.edit]).any(|limit| limit > MAX_LIMIT) {
+            return Err(LimitTierError::TooHigh(name.clone()));
         }
+        let client_fits = |own: u32, shared: u32| shared == 0 || own <= shared;
+        let subject_fits = |own: u32, shared: u32| own == 0 || (shared > 0 && own <= shared);
+        let fits = client.is_none_or(|own| own.fits(*shared, client_fits))
+            && subject.is_none_or(|own| own.fits(*shared, subject_fits));
+        if fits { Ok(()) } else { Err(LimitTierError::AboveShared(name.clone())) }
     }
 }
 
 impl TierLimits {
-    fn parse(text: &str) -> Result<Self, LimitTierError> {
-        let (create, edit) = text.split_once('/').ok_or(LimitTierError::Form)?;
-        let limit = |text: &str| text.trim().parse::<u32>().map_err(|_| LimitTierError::Form);
-        let (create, edit) = (limit(create)?, limit(edit)?);
-        if create.max(edit) > MAX_LIMIT { Err(LimitTierError::TooHigh) } else { Ok(Self { create, edit }) }
+    fn fits(self, shared: Self, fits: impl Fn(u32, u32) -> bool) -> bool {
+        fits(self.create, shared.create) && fits(self.edit, shared.edit)
     }
-
-    /// Whether these limits of a subject are within those of its `client`. Only a limit of the client bounds how many
-    /// subjects it can name.
-    fn fits_into(self, client: Self) -> bool {
-        let fits = |own: u32, client: u32| own == 0 || (client > 0 && own <= client);
-        fits(self.create, client.create) && fits(self.edit, client.edit)
-    }
-}
-
-/// The tier of `client`: of the networks that contain the client, the smallest.
-pub fn tier_of(tiers: &[LimitTier], client: Client) -> Option<LimitTier> {
-    tiers.iter().filter(|tier| tier.has(client)).max_by_key(|tier| tier.network.prefix_len()).copied()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
 
-    fn limits(create: u32, edit: u32) -> TierLimits {
-        TierLimits { create, edit }
+    fn client(address: &str) -> Client {
+        Client::from(address.parse::<IpAddr>().unwrap())
     }
 
-    fn tier(text: &str) -> LimitTier {
-        LimitTier::parse(text).unwrap()
+    /// The error of a file with one tier, which has these members besides its name and its networks.
+    fn error(networks: &str, members: &str) -> String {
+        let text = format!(r#"[{{"name": "agents", "networks": {networks}, {members}}}]"#);
+        Tiers::parse(&text).unwrap_err().to_string()
     }
+
+    const SHARED: &str = r#""shared": {"create": 100, "edit": 600}"#;
 
     #[test]
-    fn a_tier_is_a_network_and_two_limits() {
-        let parsed = tier(" 192.0.2.7/24=100/600 ");
-        assert_eq!(
-            (parsed.network.to_string().as_str(), parsed.client, parsed.subject),
-            ("192.0.2.0/24", limits(100, 600), None)
-        );
-        assert_eq!(tier("192.0.2.7=0/0").network.to_string(), "192.0.2.7/32");
-        assert_eq!(tier("2001:db8::1=1/2").network.to_string(), "2001:db8::/64");
-        for wrong in [
-            "",
-            "192.0.2.0/24",
-            "192.0.2.0/24=100",
-            "192.0.2.0/33=1/1",
-            "a=1/1",
-            "192.0.2.0/24=-1/1",
-            "192.0.2.0/24=1/1/1",
-            "192.0.2.0/24=1/1:",
-            "192.0.2.0/24=1/1:1/1:1/1",
-        ] {
-            assert_eq!(LimitTier::parse(wrong), Err(LimitTierError::Form), "{wrong:?}");
+    fn a_tier_has_networks_and_limits_of_all_its_clients_of_each_client_and_of_each_subject() {
+        let tiers = Tiers::parse(
+            r#"[{"name": "agents", "networks": ["192.0.2.7/24", "2001:db8::/48", "198.51.100.7", "2001:db9::1"],
+                 "shared": {"create": 100, "edit": 600}, "client": {"create": 50, "edit": 0}, "subject": {"create": 10, "edit": 60}},
+                {"name": "nobody-yet", "networks": [], "shared": {"create": 0, "edit": 0}}]"#,
+        )
+        .unwrap();
+        assert_eq!(tiers.networks(), 4);
+        for inside in ["192.0.2.200", "::ffff:192.0.2.1", "2001:db8:0:ffff::1", "198.51.100.7", "2001:db9::2"] {
+            let tier = tiers.of(client(inside)).unwrap();
+            let limits = |create, edit| TierLimits { create, edit };
+            assert_eq!((tier.name.to_string().as_str(), tier.shared), ("agents", limits(100, 600)), "{inside}");
+            assert_eq!((tier.client, tier.subject), (Some(limits(50, 0)), Some(limits(10, 60))));
         }
-        assert_eq!(LimitTier::parse("2001:db8::/65=1/1"), Err(LimitTierError::SmallerThanAClient));
-        assert_eq!(LimitTier::parse("10.0.0.0/8=1000001/1"), Err(LimitTierError::TooHigh));
-    }
-
-    #[test]
-    fn a_tier_may_have_limits_of_each_subject_which_are_within_those_of_its_client() {
-        let parsed = tier("2001:db8::/48=100/600:10/60");
-        assert_eq!((parsed.client, parsed.subject), (limits(100, 600), Some(limits(10, 60))));
-        assert_eq!(tier("192.0.2.1=1/0:1/0").subject, Some(limits(1, 0)));
-        for wrong in ["192.0.2.1=9/60:10/60", "192.0.2.1=10/59:10/60", "192.0.2.1=0/60:10/60", "192.0.2.1=10/0:10/60"] {
-            assert_eq!(LimitTier::parse(wrong), Err(LimitTierError::SubjectAboveClient), "{wrong}");
+        for outside in ["192.0.3.1", "198.51.100.8", "2001:db8:1::1", "2001:db9:0:1::1"] {
+            assert_eq!(tiers.of(client(outside)), None, "{outside}");
         }
     }
 
     #[test]
     fn the_smallest_network_that_contains_the_client_counts() {
-        let tiers = ["10.0.0.0/8=1/1", "10.1.0.0/16=2/2", "2001:db8::/32=3/3"].map(tier);
-        let create = |address: &str| {
-            let client = Client::from(address.parse::<IpAddr>().unwrap());
-            tier_of(&tiers, client).map(|tier| tier.client.create)
+        let tier = |name: &str, network: &str| format!(r#"{{"name": "{name}", "networks": ["{network}"], {SHARED}}}"#);
+        let all = [tier("wide", "10.0.0.0/8"), tier("narrow", "10.1.0.0/16"), tier("six", "2001:db8::/32")].join(",");
+        let tiers = Tiers::parse(&format!("[{all}]")).unwrap();
+        let name = |address: &str| tiers.of(client(address)).map(|tier| tier.name.to_string());
+        assert_eq!(name("10.2.3.4").as_deref(), Some("wide"));
+        assert_eq!(name("10.1.3.4").as_deref(), Some("narrow"));
+        assert_eq!(name("2001:db8:1::1").as_deref(), Some("six"));
+        assert_eq!(name("192.0.2.1"), None);
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_refused_with_what_is_wrong() {
+        for (networks, members, message) in [
+            (r#"["192.0.2.0/33"]"#, SHARED, r#""192.0.2.0/33" in the tier agents is not a network"#),
+            (r#"["everyone"]"#, SHARED, "is not a network"),
+            (r#"["2001:db8::/65"]"#, SHARED, "is smaller than one client"),
+            ("[7]", SHARED, "expected a string at line 1"),
+            ("[]", r#""shared": {"create": 1}"#, "missing field `edit`"),
+            ("[]", r#""shared": {"create": -1, "edit": 1}"#, "invalid value"),
+            ("[]", r#""shared": {"create": 1, "edit": 1000001}"#, "above 1000000"),
+            ("[]", r#""client": {"create": 1, "edit": 1}"#, "missing field `shared`"),
+            ("[]", r#""shared": {"create": 1, "edit": 1}, "subjects": {}"#, "unknown field `subjects`"),
+            ("[]", r#""shared": {"create": 9, "edit": 9}, "subject": {"create": 10, "edit": 1}"#, "above the shared"),
+            ("[]", r#""shared": {"create": 0, "edit": 0}, "subject": {"create": 1, "edit": 0}"#, "no shared one"),
+            ("[]", r#""shared": {"create": 9, "edit": 9}, "client": {"create": 1, "edit": 10}"#, "above the shared"),
+        ] {
+            let error = error(networks, members);
+            assert!(error.contains(message), "{error}");
+        }
+        let two = |first: &str, second: &str, network: &str| {
+            let text = format!(
+                r#"[{{"name": "{first}", "networks": ["10.0.0.0/8"], {SHARED}}}, {{"name": "{second}", "networks": ["{network}"], {SHARED}}}]"#
+            );
+            Tiers::parse(&text).unwrap_err().to_string()
         };
-        assert_eq!(create("10.2.3.4"), Some(1));
-        assert_eq!(create("10.1.3.4"), Some(2));
-        assert_eq!(create("::ffff:10.1.3.4"), Some(2));
-        assert_eq!(create("2001:db8:1:2:3:4:5:6"), Some(3));
-        assert_eq!((create("192.0.2.1"), create("2001:db9::1")), (None, None));
+        assert_eq!(two("a", "b", "10.1.2.3/8"), "10.0.0.0/8 is in the tier b and in another one");
+        assert_eq!(two("a", "a", "11.0.0.0/8"), "two tiers have the name a");
+        assert!(two("a", "2001:db8::", "11.0.0.0/8").contains("is not 1 to 32 of a-z"));
+        let many = format!(r#"["10.0.0.1"{}]"#, r#", "10.0.0.1""#.repeat(MAX_NETWORKS));
+        assert_eq!(error(&many, SHARED), "there are more than 10000 networks");
+        assert!(Tiers::parse("").unwrap_err().to_string().contains("is a JSON array of tiers"));
     }
 }

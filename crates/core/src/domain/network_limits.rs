@@ -10,6 +10,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::client::Client;
+use super::limit_tier::TierName;
 use super::quota::Quota;
 use super::subject::Subject;
 
@@ -19,27 +20,22 @@ const MAX_FACTOR: u32 = 4096;
 /// The setting's value for no limits on networks.
 const NONE: &str = "none";
 
-/// A network with a window: that of one client or a part of it, or a wider one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-    /// If there is one, only its part of the network is meant.
-    subject: Option<Subject>,
-}
-
-/// A subject, and the attempts that it has within those of its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubjectQuota {
-    pub subject: Subject,
-    pub quota: Quota,
+/// Those whose attempts one window counts together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A network: that of one client, or a wider one.
+    Network { address: IpAddr, prefix: u8 },
+    /// All clients of a tier.
+    Tier(TierName),
+    /// A subject of a tier, whichever of its clients names it.
+    Subject { tier: TierName, subject: Subject },
 }
 
 /// One window that an attempt must fit into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The network whose attempts are counted.
-    pub network: Network,
+    /// Those whose attempts are counted.
+    pub source: Source,
     pub quota: Quota,
 }
 
@@ -59,8 +55,8 @@ struct Wider {
 #[error("give networks with factors from 2 to {MAX_FACTOR}, for example ipv6/56=8,ipv6/48=64,ipv4/24=32, or none")]
 pub struct NotNetworkLimits;
 
-impl Network {
-    fn of(address: IpAddr, prefix: u8) -> Self {
+impl Source {
+    fn network(address: IpAddr, prefix: u8) -> Self {
         let address = match address {
             IpAddr::V4(address) => {
                 Ipv4Addr::from_bits(address.to_bits() & u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0))
@@ -71,26 +67,25 @@ impl Network {
                     .into()
             }
         };
-        Self { address, prefix, subject: None }
+        Self::Network { address, prefix }
     }
 }
 
-impl From<Client> for Network {
+impl From<Client> for Source {
     fn from(client: Client) -> Self {
-        match client {
-            Client::V4(address) => Self::of(address.into(), 32),
-            Client::V6Network(address) => Self::of(address.into(), 64),
-        }
+        let prefix = if client.address().is_ipv6() { 64 } else { 32 };
+        Self::network(client.address(), prefix)
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.address, self.prefix) {
-            (IpAddr::V4(address), 32) => write!(f, "{address}"),
-            (address, prefix) => write!(f, "{address}/{prefix}"),
-        }?;
-        self.subject.map_or(Ok(()), |subject| write!(f, "#{subject}"))
+        match self {
+            Self::Network { address: IpAddr::V4(address), prefix: 32 } => write!(f, "{address}"),
+            Self::Network { address, prefix } => write!(f, "{address}/{prefix}"),
+            Self::Tier(name) => write!(f, "{name}"),
+            Self::Subject { tier, subject } => write!(f, "{tier}#{subject}"),
+        }
     }
 }
 
@@ -98,19 +93,15 @@ impl NetworkLimits {
     /// No limits on networks: only clients have windows.
     pub const NONE: Self = Self(Vec::new());
 
-    /// The windows that an attempt of `client` must fit into: that of its subject, the client's own with `quota`, then those
-    /// of wider networks, the widest last.
-    pub fn windows(&self, quota: Quota, client: Client, subject: Option<SubjectQuota>) -> Vec<Window> {
-        let own = Network::from(client);
-        let subject = subject.map(|SubjectQuota { subject, quota }| Window {
-            network: Network { subject: Some(subject), ..own },
-            quota,
-        });
-        let wider = self.0.iter().filter(|wider| wider.is_ipv6 == own.address.is_ipv6()).map(|wider| Window {
-            network: Network::of(own.address, wider.prefix),
+    /// The windows that an attempt of `client` must fit into: the client's own with `quota`, then those of wider networks,
+    /// the widest last.
+    pub fn windows(&self, quota: Quota, client: Client) -> Vec<Window> {
+        let address = client.address();
+        let wider = self.0.iter().filter(|wider| wider.is_ipv6 == address.is_ipv6()).map(|wider| Window {
+            source: Source::network(address, wider.prefix),
             quota: Quota { limit: quota.limit.saturating_mul(wider.factor), ..quota },
         });
-        subject.into_iter().chain([Window { network: own, quota }]).chain(wider).collect()
+        [Window { source: client.into(), quota }].into_iter().chain(wider).collect()
     }
 }
 
@@ -162,8 +153,8 @@ mod tests {
 
     fn windows(limits: &str, address: &str) -> Vec<(String, u32)> {
         let client = Client::from(address.parse::<IpAddr>().unwrap());
-        let windows = limits.parse::<NetworkLimits>().unwrap().windows(QUOTA, client, None);
-        windows.into_iter().map(|window| (window.network.to_string(), window.quota.limit)).collect()
+        let windows = limits.parse::<NetworkLimits>().unwrap().windows(QUOTA, client);
+        windows.into_iter().map(|window| (window.source.to_string(), window.quota.limit)).collect()
     }
 
     fn named(windows: &[(&str, u32)]) -> Vec<(String, u32)> {
@@ -186,17 +177,6 @@ mod tests {
             assert_eq!(windows(limits, translated), windows(limits, "192.0.2.7"), "{translated}");
         }
         assert_eq!(windows("none", "2001:db8:1:203::4"), named(&[("2001:db8:1:203::/64", 10)]));
-    }
-
-    #[test]
-    fn a_subject_has_a_window_of_its_own_within_those_of_its_client() {
-        let client = Client::from("192.0.2.7".parse::<IpAddr>().unwrap());
-        let subject = SubjectQuota { subject: Subject::named("ada").unwrap(), quota: Quota { limit: 2, ..QUOTA } };
-        let windows = "ipv4/24=32".parse::<NetworkLimits>().unwrap().windows(QUOTA, client, Some(subject));
-        let limits: Vec<_> = windows.iter().map(|window| window.quota.limit).collect();
-        assert_eq!(limits, [2, 10, 320]);
-        assert_eq!(windows[0].network.to_string(), format!("192.0.2.7#{}", subject.subject));
-        assert_eq!(windows[1].network.to_string(), "192.0.2.7");
     }
 
     #[test]

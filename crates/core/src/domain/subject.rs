@@ -1,4 +1,5 @@
-//! One of those who share a client's address, as a network that the operators trust names it (`--limit-tier`).
+//! One of those who share a client's address, as a network that the operators trust names it
+//! (`--limit-tiers-file`).
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::domain::client::Client;
-use crate::domain::network_limits::SubjectQuota;
+use crate::domain::network_limits::Window;
 use crate::domain::quota::{Decision, Quota};
 
 /// The kinds of limited operations. Each has its own windows.
@@ -34,23 +34,32 @@ impl LimitKind {
     }
 }
 
-/// One attempt of a client, and the quotas that it must be within.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One attempt, and the windows that it must fit into.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The limit that counts the attempt.
     pub kind: LimitKind,
-    /// The quota of the client.
-    pub quota: Quota,
-    /// The client.
-    pub client: Client,
-    /// The subject of the client that makes the attempt, if it has a quota of its own within the client's.
-    pub subject: Option<SubjectQuota>,
+    /// The narrowest window, whose quota the client is told of.
+    pub own: Window,
+    /// Further windows, the widest last. It is that of a tier or of a network around the client.
+    pub wider: Vec<Window>,
 }
 
 impl Attempt {
-    /// An attempt of `client` that no subject makes.
+    /// An attempt of `client`, which only its own window counts.
     pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
-        Self { kind, quota, client, subject: None }
+        Self { kind, own: Window { source: client.into(), quota }, wider: Vec::new() }
+    }
+
+    /// An attempt that must fit into `windows`, the narrowest first; `None` if there are none.
+    pub fn within(kind: LimitKind, windows: Vec<Window>) -> Option<Self> {
+        let mut windows = windows.into_iter();
+        Some(Self { kind, own: windows.next()?, wider: windows.collect() })
+    }
+
+    /// All windows, the narrowest first.
+    pub fn windows(&self) -> impl DoubleEndedIterator<Item = &Window> {
+        std::iter::once(&self.own).chain(&self.wider)
     }
 }
 

@@ -49,6 +49,7 @@ use std::time::Duration;
 use rand::RngExt;
 use tokio::time::Instant;
 
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
@@ -89,6 +90,8 @@ pub struct ServiceParts {
     pub clock: SharedClock,
     pub random: Random,
     pub quotas: Quotas,
+    /// The limits of whole networks.
+    pub networks: NetworkLimits,
     /// The clients that have other limits for creates and edits.
     pub tiers: LimitTiers,
     pub policy: PublishingPolicy,
@@ -113,6 +116,7 @@ pub struct PageService {
     clock: SharedClock,
     random: Random,
     quotas: Quotas,
+    networks: NetworkLimits,
     rendering: Rendering,
     large_reads: ReadBudget,
     pages: PageCache,
@@ -139,11 +143,12 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let ServiceParts { store, limiter, renderer, clock, random, quotas, tiers, policy, pages, turns, .. } = parts;
+        let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, tiers, .. } = parts;
         let written_back = parts.writes_renewed_pages_back.then(|| Arc::clone(&store));
         let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
-        let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(turns));
-        Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
+        let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(parts.turns));
+        let (pages, policy) = (parts.pages, parts.policy);
+        Self { store, limiter, clock, random, quotas, networks, rendering, large_reads, pages, policy, tiers, turns }
     }
 
     pub fn quotas(&self) -> Quotas {
@@ -158,11 +163,11 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let requester = requester.into();
-        let client = requester.client;
+        let usual = || self.quotas.of(kind).map(|quota| self.networks.windows(quota, requester.client));
+        let windows = self.tiers.windows(kind, requester).or_else(usual).unwrap_or_default();
         let mut quota = None;
-        if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
-            let subject = self.tiers.subject_quota(kind, requester);
-            let decision = self.limiter.check(Attempt { kind, quota: limit, client, subject }).await;
+        if let Some(attempt) = Attempt::within(kind, windows) {
+            let decision = self.limiter.check(attempt).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }

@@ -1,48 +1,54 @@
-//! Networks whose clients have other quotas than everyone.
+//! Networks whose clients have other limits than everyone.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::domain::client::Client;
-use crate::domain::limit_tier::{LimitTier, TierLimits, tier_of};
-use crate::domain::network_limits::SubjectQuota;
+use crate::domain::limit_tier::{LimitTier, TierLimits, Tiers};
+use crate::domain::network_limits::{Source, Window};
 use crate::domain::quota::Quota;
 use crate::domain::subject::Requester;
 use crate::ports::rate_limiter::LimitKind;
 
-/// The tiers, and the window of their limits. The default has none.
+/// The tiers, and the window of their limits. Clones share them, and they may change at any time. The default has none.
 #[derive(Clone, Default)]
 pub struct LimitTiers {
-    tiers: Arc<[LimitTier]>,
+    tiers: Arc<RwLock<Tiers>>,
     window: Duration,
 }
 
 impl LimitTiers {
-    pub fn new(tiers: &[LimitTier], window: Duration) -> Self {
-        Self { tiers: tiers.into(), window }
+    /// No tiers yet.
+    pub fn new(window: Duration) -> Self {
+        Self { tiers: Arc::default(), window }
     }
 
-    /// The quota of `client`, which is `usual` unless the client's network has its own; `None` if the limit is off.
-    pub(super) fn quota(&self, kind: LimitKind, client: Client, usual: Option<Quota>) -> Option<Quota> {
-        let Some(tier) = tier_of(&self.tiers, client) else { return usual };
-        limit_of(kind, tier.client).map_or(usual, |limit| self.counted(limit))
+    pub fn set(&self, tiers: Tiers) {
+        *self.tiers.write().unwrap_or_else(PoisonError::into_inner) = tiers;
+    }
+
+    /// The windows of an attempt of `requester`, the narrowest first; `None` if the usual limits count it.
+    pub(super) fn windows(&self, kind: LimitKind, requester: Requester) -> Option<Vec<Window>> {
+        let tier = self.of(requester)?;
+        let shared = limit_of(kind, tier.shared)?;
+        let subject = requester.subject.zip(tier.subject).map(|(subject, limits)| {
+            let source = Source::Subject { tier: tier.name.clone(), subject };
+            (source, limits)
+        });
+        let client = tier.client.map(|limits| (Source::from(requester.client), limits));
+        let narrower = [subject, client].into_iter().flatten();
+        let limited = narrower.filter_map(|(source, limits)| Some((source, limit_of(kind, limits)?)));
+        let limited = limited.chain([(Source::Tier(tier.name.clone()), shared)]).filter(|(_, limit)| *limit > 0);
+        Some(limited.map(|(source, limit)| Window { source, quota: Quota { limit, window: self.window } }).collect())
     }
 
     /// `requester` without its subject, unless its network is believed.
     pub(super) fn believed(&self, requester: Requester) -> Requester {
-        let is_believed = tier_of(&self.tiers, requester.client).is_some_and(|tier| tier.subject.is_some());
+        let is_believed = requester.subject.is_some() && self.of(requester).is_some_and(|tier| tier.subject.is_some());
         Requester { subject: requester.subject.filter(|_| is_believed), ..requester }
     }
 
-    /// The quota of the subject that `requester` names, if its network is believed and limits subjects.
-    pub(super) fn subject_quota(&self, kind: LimitKind, requester: Requester) -> Option<SubjectQuota> {
-        let (subject, tier) = (requester.subject?, tier_of(&self.tiers, requester.client)?);
-        let quota = self.counted(limit_of(kind, tier.subject?)?)?;
-        Some(SubjectQuota { subject, quota })
-    }
-
-    fn counted(&self, limit: u32) -> Option<Quota> {
-        (limit > 0).then_some(Quota { limit, window: self.window })
+    fn of(&self, requester: Requester) -> Option<Arc<LimitTier>> {
+        self.tiers.read().unwrap_or_else(PoisonError::into_inner).of(requester.client).cloned()
     }
 }
 

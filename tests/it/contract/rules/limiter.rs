@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill_core::domain::client::Client;
-use handbill_core::domain::network_limits::SubjectQuota;
+use handbill_core::domain::limit_tier::TierName;
+use handbill_core::domain::network_limits::{Source, Window};
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::subject::Subject;
+use handbill_core::ports::random::{Random, hex_id};
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind};
 
 use super::super::backends::limiters_by_any_clock;
@@ -63,24 +65,34 @@ async fn clients_and_limits_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn an_attempt_of_a_subject_is_counted_for_it_and_for_its_client_or_for_neither() {
+async fn an_attempt_within_a_tier_is_counted_in_each_of_its_windows_or_in_none() {
     const TWO: Quota = Quota { limit: 2, ..TEN };
     for (name, limiter) in limiters_by_any_clock() {
-        let client = stranger();
-        let check = |subject: &'static str| {
-            let subject = SubjectQuota { subject: Subject::named(subject).unwrap(), quota: TWO };
-            limiter.check(Attempt { subject: Some(subject), ..Attempt::new(LimitKind::Create, TEN, client) })
+        // Two tiers that no earlier run has used.
+        let [agents, others] = [(); 2].map(|()| TierName::parse(&hex_id(&Random::System)).unwrap());
+        let check = |tier: &TierName, subject: Option<&str>| {
+            let subject = subject.map(|subject| Window {
+                source: Source::Subject { tier: tier.clone(), subject: Subject::named(subject).unwrap() },
+                quota: TWO,
+            });
+            let shared = Window { source: Source::Tier(tier.clone()), quota: TEN };
+            let windows = subject.into_iter().chain([shared]).collect();
+            limiter.check(Attempt::within(LimitKind::Create, windows).unwrap())
         };
         for attempt in 0..5 {
-            let decision = check("ada").await;
+            let decision = check(&agents, Some("ada")).await;
             assert_eq!((decision.admitted, decision.quota), (attempt < 2, TWO), "{name}");
         }
-        for subject in ["b", "c", "d", "e"] {
-            assert!(check(subject).await.admitted && check(subject).await.admitted, "{name}");
+        for subject in ["b", "c", "d"] {
+            let [first, second] = [check(&agents, Some(subject)).await, check(&agents, Some(subject)).await];
+            assert!(first.admitted && second.admitted, "{name}");
         }
-        let refused = check("f").await;
-        assert_eq!((refused.admitted, refused.remaining), (false, 0), "{name}");
-        assert!(!limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted, "{name}");
-        assert!(limiter.check(Attempt::new(LimitKind::Create, TEN, stranger())).await.admitted, "{name}");
+        // Eight attempts were admitted. Two more are made by no subject.
+        assert_eq!(check(&agents, None).await.remaining, 1, "{name}");
+        assert!(check(&agents, None).await.admitted, "{name}");
+        let refused = check(&agents, Some("f")).await;
+        assert_eq!((refused.admitted, refused.remaining, refused.quota), (false, 0, TWO), "{name}");
+        assert!(!check(&agents, None).await.admitted, "{name}");
+        assert!(check(&others, Some("ada")).await.admitted, "{name}: a subject is one of its tier");
     }
 }
