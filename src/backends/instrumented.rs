@@ -16,6 +16,7 @@ use handbill_core::domain::content::Content;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
@@ -98,10 +99,14 @@ impl Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl PageStore for Instrumented<dyn PageStore> {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.inner.slug_secret().await
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         let name = |answer: &InsertResult| match answer {
             InsertResult::Inserted => "done",
-            InsertResult::SlugTaken => "slug_taken",
+            InsertResult::SlugTaken(_) => "slug_taken",
         };
         self.record("insert_if_absent", name, self.inner.insert_if_absent(page, needed_by)).await
     }

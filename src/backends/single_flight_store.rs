@@ -18,6 +18,7 @@ use super::single_flight::SingleFlight;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 type Answer<T> = Result<T, StoreError>;
@@ -46,6 +47,10 @@ impl SingleFlightStore {
 
 #[async_trait]
 impl PageStore for SingleFlightStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.store.slug_secret().await
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.store.insert_if_absent(page, needed_by).await
     }
@@ -156,6 +161,10 @@ mod tests {
 
     #[async_trait]
     impl PageStore for Growing {
+        async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+            unreachable!("these tests only read")
+        }
+
         async fn insert_if_absent(&self, _: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
             unreachable!("these tests only read")
         }
@@ -210,6 +219,10 @@ mod tests {
 
     #[async_trait]
     impl PageStore for JoinsRunning {
+        async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+            self.store.slug_secret().await
+        }
+
         async fn insert_if_absent(
             &self,
             page: Arc<Page>,

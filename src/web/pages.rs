@@ -19,7 +19,7 @@ use super::robots::mark_noindex;
 use super::state::Http;
 use crate::api::cache_groups;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::api::types::{CreatePage, CreatedBody, FieldsBody, Included, PageBody};
+use crate::api::types::{CreateBody, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
 use handbill_core::domain::page::{Page, PageHead};
 use handbill_core::domain::quota::{Decision, whole_seconds_up};
 use handbill_core::ports::rate_limiter::LimitKind;
@@ -53,7 +53,7 @@ struct SlugParameter {
     tag = "pages",
     request_body = CreatePage,
     responses(
-        (status = 201, description = "Published. The edit key is shown this once.", body = CreatedBody, headers(
+        (status = 201, description = "Published, by this request or, with the same `edit_key` and content, by an earlier one. A key that the server made is shown this once.", body = CreatedBody, headers(
             ("Location" = String, description = "The address for reading, updating and deleting the page."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
@@ -70,7 +70,7 @@ pub(super) async fn create(
     if shows_key(&uri) {
         return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
     }
-    let attempt = http.service.create(requester, body.read().await).await;
+    let attempt = http.service.create(requester, body.read::<CreateBody>().await).await;
     respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -144,7 +144,7 @@ pub(super) async fn update(
     IfMatch(precondition): IfMatch,
     body: JsonBody,
 ) -> Response {
-    let attempt = http.service.update(requester, &slug, &credential, body.read(), &precondition).await;
+    let attempt = http.service.update(requester, &slug, &credential, body.read::<FieldsBody>(), &precondition).await;
     respond(attempt, &http, |page| {
         (page_fields(&page.head, &http), cache_groups::invalidation(&slug), page_body(&page, &http)).into_response()
     })

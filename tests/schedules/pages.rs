@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -152,6 +153,10 @@ impl State {
 
 #[async_trait]
 impl PageStore for Pages {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        unreachable!("these tests send no key")
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.state().store(Record::Active(page));
         Ok(InsertResult::Inserted)

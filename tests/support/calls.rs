@@ -1,10 +1,17 @@
 //! The requests that tests send to a service, whichever way [`TestApp::send`] takes to it.
 
 use axum::body::Body;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::ports::random::{Random, index_below};
 use serde_json::{Value, json};
 
 use super::app::TestApp;
 use super::exchange::{Answer, Request};
+
+/// A key as a client makes it. No two are the same, because the tests of a program may share a store.
+pub(crate) fn new_key() -> String {
+    EditKey::random(|bound| index_below(&Random::System, bound)).reveal().to_owned()
+}
 
 /// A page that a test has published.
 #[derive(Clone, Debug)]

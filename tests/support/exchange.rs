@@ -12,10 +12,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 /// Every code and its status (contract, decisions 3 and 14).
-pub(crate) const CODES: [(&str, u16); 22] = [
+pub(crate) const CODES: [(&str, u16); 23] = [
     ("invalid_body", 400),
     ("empty_content", 400),
     ("content_refused", 400),
+    ("key_in_use", 400),
     ("missing_key", 401),
     ("invalid_key", 401),
     ("key_in_query", 401),

@@ -218,12 +218,13 @@ impl<'a> FenceTable<'a> {
 }
 
 /// The tables that are copied, each with its partition key.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 6] = [
     ("pages", "slug"),
     ("deletions", "slug"),
     ("audit", "bucket"),
     ("takedowns_begun", "component"),
     ("creates", "component"),
+    ("slug_secret", "component"),
 ];
 
 /// Reads every row of all tables from all copies. The servers bring copies that differ to the newest value before they

@@ -9,15 +9,11 @@ use super::store::CqlStore;
 use crate::domain::page::{PageState, Tombstone};
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
-use crate::ports::page_store::{CasResult, InsertResult, Record, StoreError};
+use crate::ports::page_store::{CasResult, Record, StoreError};
 
 #[async_trait]
 impl PageImport for CqlStore {
-    async fn insert_tombstone_if_absent(
-        &self,
-        tombstone: Tombstone,
-        now: UnixMillis,
-    ) -> Result<InsertResult, StoreError> {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, now: UnixMillis) -> Result<bool, StoreError> {
         let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
         let note = self.begin_deletion(&permit, &tombstone).await?;
         let nonce = self.random_nonce();
@@ -38,7 +34,7 @@ impl PageImport for CqlStore {
         // A crash may have left a text that never got a head.
         let texts_until = tombstone.deleted_at.max(now);
         self.end_deletion(&permit, &tombstone, texts_until, note, is_done).await?;
-        Ok(if is_done { InsertResult::Inserted } else { InsertResult::SlugTaken })
+        Ok(is_done)
     }
 
     async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError> {

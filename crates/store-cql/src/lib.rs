@@ -12,6 +12,7 @@
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; records of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
+//! | `slug_secret` | the secret from which slugs of pages with keys of clients are derived |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
@@ -106,6 +107,7 @@ mod session;
 mod settings;
 mod settings_error;
 mod single_attempts;
+mod slug_secret;
 mod statements;
 mod store;
 mod sweep;

@@ -83,9 +83,9 @@ impl Verdict {
         match row {
             None => Self::NotYet,
             Some(row) if row.carries(page.head.version, nonce) => Self::Done,
-            // A page that was changed still has its key. Each import of one page has that key too, so the nonce decides
-            // while the row has it; after that, the row has our page or a newer record of it.
-            Some(row) if row.has_forgotten(page.head.version) && row.has_key(page.head.key_hash) => Self::Done,
+            // A page that was changed still has its key and its time. Each import of one page has these too, so the nonce
+            // decides while the row has it; after that, the row has our page or a newer record of it.
+            Some(row) if row.has_forgotten(page.head.version) && row.is_of(&page.head) => Self::Done,
             // A tombstone has no key, and may have replaced our page.
             Some(row) if !row.is_active() && row.has_forgotten(page.head.version) => Self::TooOld,
             Some(_) => Self::Refused,

@@ -10,6 +10,7 @@ use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::domain::creates::Creates;
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::slug_secret::SlugSecret;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
@@ -37,6 +38,10 @@ impl PendingStore {
 
 #[async_trait]
 impl PageStore for PendingStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.store()?.slug_secret().await
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.store()?.insert_if_absent(page, needed_by).await
     }

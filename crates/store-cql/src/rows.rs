@@ -61,6 +61,7 @@ pub(super) struct TextRow {
 pub(super) struct NonceRow {
     state: Option<String>,
     version: Option<i64>,
+    created_at: Option<CqlTimestamp>,
     key_hash: Option<Vec<u8>>,
     nonces: Option<Vec<u8>>,
 }
@@ -181,8 +182,10 @@ impl NonceRow {
         age.is_some_and(|age| nonces.of(age).is_none())
     }
 
-    pub(super) fn has_key(&self, hash: EditKeyHash) -> bool {
-        self.key_hash.as_deref() == Some(hash.as_bytes())
+    /// Whether the head is of the page `head`: two creates with one key have different times.
+    pub(super) fn is_of(&self, head: &PageHead) -> bool {
+        self.key_hash.as_deref() == Some(head.key_hash.as_bytes())
+            && self.created_at == Some(CqlTimestamp(head.created_at.get()))
     }
 }
 
@@ -449,6 +452,7 @@ mod tests {
         let row = NonceRow {
             state: Some(ACTIVE.to_owned()),
             version: Some(20),
+            created_at: None,
             key_hash: None,
             nonces: Some(nonces.as_bytes().to_vec()),
         };

@@ -2,7 +2,7 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | [`Statements::read_head`], [`Statements::read_text`] | `LOCAL_QUORUM` | | yes |
+//! | [`Statements::read_head`], [`Statements::read_text`], [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
 //! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
 //! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
@@ -26,6 +26,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::bulkhead;
+use super::migrate::schema::COMPONENT;
 use super::retry_budget::RetryBudget;
 use super::session::{CqlTimeouts, Nodes, ReadRetries, SecondReads, load_balancing};
 use crate::domain::slug::Slug;
@@ -42,6 +43,8 @@ pub(super) struct Statements {
     pub(super) read_head_serially: PreparedStatement,
     /// Binds the slug and the key of a text, yields a [`super::rows::TextRow`].
     pub(super) read_text: PreparedStatement,
+    /// Yields the secret for slugs.
+    pub(super) read_slug_secret: PreparedStatement,
     /// Binds the slug, yields a [`super::rows::NonceRow`].
     pub(super) read_nonces: PreparedStatement,
     /// Binds a [`super::rows::TextInsert`].
@@ -131,8 +134,13 @@ impl Statements {
             read_text: preparing
                 .read(format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}"))
                 .await?,
+            read_slug_secret: repeatable(
+                format!("SELECT secret FROM {keyspace}.slug_secret WHERE component = '{COMPONENT}'"),
+                Consistency::LocalQuorum,
+            )
+            .await?,
             read_nonces: repeatable(
-                format!("SELECT DISTINCT state, version, key_hash, nonces FROM {pages} WHERE slug = ?"),
+                format!("SELECT DISTINCT state, version, created_at, key_hash, nonces FROM {pages} WHERE slug = ?"),
                 Consistency::LocalSerial,
             )
             .await?,

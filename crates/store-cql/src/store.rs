@@ -8,7 +8,7 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, OnceCell, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
@@ -25,6 +25,7 @@ use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::slug_secret::SlugSecret;
 use crate::domain::timestamp::UnixMillis;
 use crate::metrics::ClusterMetrics;
 use crate::ports::clock::{SharedClock, SystemClock};
@@ -59,6 +60,7 @@ pub struct CqlStore {
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
     /// The number of entries of the audit, as far as it is known.
     pub(super) audit_end: Mutex<u64>,
+    slug_secret: OnceCell<SlugSecret>,
 }
 
 #[derive(Debug, Error)]
@@ -96,6 +98,7 @@ impl CqlStore {
             operated,
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
+            slug_secret: OnceCell::new(),
         })
     }
 
@@ -246,6 +249,19 @@ impl CqlStore {
             gone = Some(text);
         }
     }
+
+    /// The record under `slug`. Every interrupted write of its head is completed first.
+    async fn settled_record(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup, StoreError> {
+        match self.settled_head(permit, slug).await? {
+            Lookup::Active(Base { head, text, .. }) => match self.read_text(permit, &head, text).await? {
+                Some(page) => Ok(Lookup::Active(page)),
+                // Another request has replaced the text since.
+                None => self.record_under(slug, permit).await,
+            },
+            Lookup::Deleted(tombstone) => Ok(Lookup::Deleted(tombstone)),
+            Lookup::Absent => Ok(Lookup::Absent),
+        }
+    }
 }
 
 /// Why a request that may be repeated has no answer.
@@ -267,6 +283,10 @@ pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
 
 #[async_trait]
 impl PageStore for CqlStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.slug_secret.get_or_try_init(|| self.read_slug_secret()).await.cloned()
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         let permit = self.permit(&self.writes, &page.head.slug, needed_by).await?;
         let nonce = self.random_nonce();
@@ -287,7 +307,7 @@ impl PageStore for CqlStore {
             return Ok(InsertResult::Inserted);
         }
         self.delete_text(&permit, &page.head.slug, text, page.head.updated_at).await;
-        Ok(InsertResult::SlugTaken)
+        InsertResult::refused(self.settled_record(&permit, &page.head.slug).await?)
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {

@@ -17,6 +17,7 @@ use super::error::OpenError;
 use super::folders::{FILE_MODE, FileSystem, Folders};
 use super::panics::caught;
 use super::record;
+use super::slug_secret::SECRET;
 use super::storage::{Storage, StoreMemory};
 use super::tables::{self, META, PAGES, SLUGS};
 use super::unlogged::UNLOGGED;
@@ -73,8 +74,8 @@ fn copy_tables(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), OpenError> {
     let tables: Vec<_> = read.list_tables().map_err(|error| OpenError::database(old, error))?.collect();
-    let known = |name: &str| [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name()].contains(&name);
-    if let Some(unknown) = tables.iter().find(|table| !known(table.name())) {
+    let known = [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name()];
+    if let Some(unknown) = tables.iter().find(|table| !known.contains(&table.name())) {
         let reason = format!("it has a table {:?} that this Handbill does not know", unknown.name());
         return Err(OpenError::Damaged { path: old.to_owned(), reason });
     }
@@ -83,6 +84,7 @@ fn copy_tables(
         copy_table(read, &write, META, &mut |_, _| Ok(()))?;
         copy_table(read, &write, SLUGS, &mut |_, ()| Ok(()))?;
         copy_table(read, &write, AUDIT, &mut |_, _| Ok(()))?;
+        copy_table(read, &write, SECRET, &mut |_, _| Ok(()))?;
         if tables.iter().any(|table| table.name() == UNLOGGED.name()) {
             copy_table(read, &write, UNLOGGED, &mut |_, ()| Ok(()))?;
         }

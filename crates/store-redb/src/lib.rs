@@ -87,6 +87,7 @@ mod reserve;
 mod scan;
 mod shared;
 mod size;
+mod slug_secret;
 mod storage;
 mod store;
 mod tables;

@@ -110,6 +110,24 @@ fn read_in<T: Found>(
     Ok(found)
 }
 
+/// Runs `read` on the database, if its state allows reads. Damage is [`StoreError::Unreadable`], and never a panic.
+pub(super) fn on_database<T>(
+    shared: &Shared,
+    read: impl FnOnce(&Database) -> Result<T, redb::Error>,
+) -> Result<T, StoreError> {
+    let found = match &*shared.state() {
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| read(database)),
+        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
+        DbState::Closed => return Err(StoreError::Unavailable(cause(&Arc::new(ClosedError)))),
+    };
+    match found {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) if tables::is_damage(&error) => Err(StoreError::Unreadable(error.into())),
+        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
+        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
+    }
+}
+
 #[derive(Debug)]
 enum ReadError {
     Store(StoreError),

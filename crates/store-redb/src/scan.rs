@@ -1,7 +1,6 @@
 //! [`PageScan`]: batches of records from read transactions, in the order of the slugs.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
@@ -11,12 +10,10 @@ use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, StoreError};
 
-use super::error::ClosedError;
-use super::panics::caught;
+use super::reading::on_database;
 use super::record;
-use super::shared::{DbState, Shared, cause};
 use super::store::RedbStore;
-use super::tables::{self, PAGES};
+use super::tables::PAGES;
 
 /// A cursor that this store did not make.
 #[derive(Debug, Error)]
@@ -42,24 +39,6 @@ impl PageScan for RedbStore {
 fn key_of(cursor: &ScanCursor) -> Result<String, StoreError> {
     let key = String::from_utf8(cursor.as_bytes().to_vec());
     key.map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))
-}
-
-/// Runs `read` on the database, if its state allows reads. Damage is [`StoreError::Unreadable`], and never a panic.
-pub(super) fn on_database<T>(
-    shared: &Shared,
-    read: impl FnOnce(&Database) -> Result<T, redb::Error>,
-) -> Result<T, StoreError> {
-    let found = match &*shared.state() {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| read(database)),
-        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
-        DbState::Closed => return Err(StoreError::Unavailable(cause(&Arc::new(ClosedError)))),
-    };
-    match found {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(error)) if tables::is_damage(&error) => Err(StoreError::Unreadable(error.into())),
-        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
-        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
-    }
 }
 
 /// The records of `transaction` after the key `after`, within `limit`.

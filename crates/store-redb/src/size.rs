@@ -9,8 +9,8 @@ use rustix::fs::statvfs;
 
 use super::data_dir::DATABASE_FILE;
 use super::ledger_file::LEDGER_FILE;
+use super::reading::on_database;
 use super::reserve::RESERVE_FILE;
-use super::scan::on_database;
 use super::store::RedbStore;
 use super::tables::{META, PAGES};
 use super::tombstone_count::TOMBSTONES_KEY;

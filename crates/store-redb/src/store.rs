@@ -14,6 +14,7 @@ use tokio::time::{self, Instant};
 
 use crate::domain::page::{Page, PageHead, PageState, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::slug_secret::SlugSecret;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
@@ -22,8 +23,9 @@ use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::jobs::{Job, LedgerError, Write};
 use super::no_wait::Tries;
-use super::reading::{Found, Query, QueryResult, read, read_now};
+use super::reading::{Found, Query, QueryResult, on_database, read, read_now};
 use super::shared::{Committed, Shared, cause};
+use super::slug_secret;
 use super::storage::{Memory, Storage, StoreMemory};
 use super::tables::{self, Expected, Operation, Outcome};
 use super::writer::Writer;
@@ -204,11 +206,17 @@ impl Drop for RedbStore {
 
 #[async_trait]
 impl PageStore for RedbStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        let secret = self.read_blocking(|shared| on_database(shared, slug_secret::read)).await?;
+        secret.ok_or_else(|| StoreError::Unreadable("the secret for slugs is missing".into()))
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
-        Ok(match self.write(Operation::Insert(page)).await? {
-            Outcome::Done => InsertResult::Inserted,
-            Outcome::Refused => InsertResult::SlugTaken,
-        })
+        let slug = page.head.slug.clone();
+        match self.write(Operation::Insert(page)).await? {
+            Outcome::Done => Ok(InsertResult::Inserted),
+            Outcome::Refused => InsertResult::refused(self.lookup(&slug).await?),
+        }
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -259,15 +267,8 @@ impl ReadsNow for RedbStore {
 
 #[async_trait]
 impl PageImport for RedbStore {
-    async fn insert_tombstone_if_absent(
-        &self,
-        tombstone: Tombstone,
-        _now: UnixMillis,
-    ) -> Result<InsertResult, StoreError> {
-        Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
-            Outcome::Done => InsertResult::Inserted,
-            Outcome::Refused => InsertResult::SlugTaken,
-        })
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, _now: UnixMillis) -> Result<bool, StoreError> {
+        Ok(self.write(Operation::InsertTombstone(tombstone)).await? == Outcome::Done)
     }
 
     async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {

@@ -18,6 +18,7 @@ use super::error::OpenError;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
+use super::slug_secret;
 use super::storage::Boxed;
 use super::tombstone_count;
 use super::unlogged;
@@ -37,7 +38,7 @@ pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta")
 const FORMAT_KEY: &str = "format";
 
 /// The only format that this version of Handbill writes and reads.
-pub(super) const FORMAT: u64 = 3;
+pub(super) const FORMAT: u64 = 4;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
@@ -177,6 +178,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     transaction.open_table(PAGES)?;
     transaction.open_table(SLUGS)?;
     audit::create_table(&transaction)?;
+    slug_secret::create(&transaction)?;
     transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
     Ok(transaction.commit()?)
 }

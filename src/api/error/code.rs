@@ -7,6 +7,8 @@ pub enum Code {
     EmptyContent,
     /// Operators do not publish this text or its links.
     ContentRefused,
+    /// A page with the client's key and title exists or existed.
+    KeyInUse,
     MissingKey,
     /// The presented key is not the page's key.
     InvalidKey,
@@ -43,10 +45,11 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of declaration.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::InvalidBody,
         Self::EmptyContent,
         Self::ContentRefused,
+        Self::KeyInUse,
         Self::MissingKey,
         Self::InvalidKey,
         Self::KeyInQuery,
@@ -78,6 +81,9 @@ impl Code {
                 400,
                 "remove the text or link that this service does not publish, or ask its operators",
             ),
+            Self::KeyInUse => {
+                ("key_in_use", 400, "make a new key for a new page, or update the page that has this one")
+            }
             Self::MissingKey => {
                 ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
             }

@@ -10,6 +10,7 @@ pub use self::interface::Interface;
 use crate::api::metadata;
 use crate::api::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use handbill_core::domain::content::{ContentError, MAX_BYTES};
+use handbill_core::domain::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::text_edits::{MAX_EDITS, TextEditError};
 use handbill_core::domain::title::{MAX_CHARS, TitleError};
@@ -211,6 +212,10 @@ impl ApiError {
                 Code::ContentRefused,
                 "The field `content` contains a text or a link that the operators of this service do not publish. Nothing was changed. Remove it, or ask the operators if you think that this is a mistake.",
             ),
+            ServiceError::KeyInUse => Self::new(
+                Code::KeyInUse,
+                "A page with this `edit_key` and title exists or existed, and its content is not the one that was sent. Nothing was published. Make a new key for a new page, or update the page with its key.",
+            ),
             ServiceError::CreatesPaused => Self::after(
                 Code::Unavailable,
                 RETRY_PAUSED_SECONDS,
@@ -318,6 +323,12 @@ impl ApiError {
             BodyError::NullContent => invalid(
                 "The field `content` is null, but a page must have content. Leave the field out to keep the content, or delete the page.",
             ),
+            BodyError::NewKey(NotANewKey::Shape) => invalid(
+                "The field `edit_key` is no edit key. Make one for this page, of `hbk_` and 43 characters of `[0-9A-Za-z]` from a cryptographic generator, or leave the field out.",
+            ),
+            BodyError::NewKey(NotANewKey::FewCharacters) => invalid(format!(
+                "The field `edit_key` has fewer than {MIN_DIFFERENT_CHARS} different characters, so no generator made it. Draw a key for this page from a cryptographic generator, or leave the field out."
+            )),
             BodyError::HoldsKey(field) => invalid(format!(
                 "The field `{field}` contains the page's own edit key, as text or as it would be displayed, and would publish it. Nothing was changed: remove the key from the text."
             )),

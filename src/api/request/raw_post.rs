@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
+use handbill_core::domain::edit_key::{EditKey, NotANewKey};
 use handbill_core::domain::origin::Origin;
 use handbill_core::service::{Body, BodyError, BodyReadError};
 
@@ -26,12 +27,21 @@ pub struct RawPost {
     pub content: Arc<str>,
     /// Whether the text is only shown, and not published.
     pub is_preview: bool,
+    /// The key that the editor's script made.
+    pub edit_key: Option<Result<EditKey, NotANewKey>>,
     /// The name of the file that was sent, without its folder and extension; empty if there is none.
     pub file_name: String,
 }
 
-/// Reads the body of `POST /` with `query`. `origin` is the service's, for messages that show a command.
-pub async fn read(headers: &HeaderMap, query: Option<&str>, body: HttpBody, origin: &Origin) -> Body<RawPost> {
+/// Reads the body of `POST /` with `query`. `origin` is the service's, for messages that show a command. Only a script may
+/// send a key: nobody else makes one with a generator.
+pub async fn read(
+    headers: &HeaderMap,
+    query: Option<&str>,
+    body: HttpBody,
+    origin: &Origin,
+    is_script: bool,
+) -> Body<RawPost> {
     let kind = Kind::of(headers);
     let declared = match kind {
         _ if headers.contains_key(CONTENT_ENCODING) => Err(BodyReadError::ContentEncoding),
@@ -44,7 +54,7 @@ pub async fn read(headers: &HeaderMap, query: Option<&str>, body: HttpBody, orig
     };
     let in_query = in_query(query.unwrap_or_default())?;
     let mut post = if kind == Kind::Form {
-        form(headers, bytes).await?
+        form(headers, bytes, is_script).await?
     } else {
         RawPost { content: text(bytes, "The text")?.into(), ..RawPost::default() }
     };
@@ -128,7 +138,7 @@ fn is_preview(action: &str) -> Body<bool> {
     }
 }
 
-async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
+async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawPost> {
     let unreadable = || {
         BodyError::Malformed("The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.".to_owned())
     };
@@ -136,7 +146,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
     let content_type = headers.get(CONTENT_TYPE).cloned();
     request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));
     let mut parts = Multipart::from_request(request, &()).await.map_err(|_| unreadable())?;
-    let (mut title, mut content, mut action) = (None, None, None);
+    let (mut title, mut content, mut action, mut edit_key) = (None, None, None, None);
     let mut file_name = String::new();
     while let Some(part) = parts.next_field().await.map_err(|_| unreadable())? {
         let (field, name) = match part.name() {
@@ -146,6 +156,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
                 (&mut content, "content")
             }
             Some("action") => (&mut action, "action"),
+            Some("edit_key") if is_script => (&mut edit_key, "edit_key"),
             // The name may be a key, so it is not repeated.
             _ => {
                 return Err(BodyError::Malformed(
@@ -170,6 +181,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
         // Browsers send every line break of a form as CR LF, whatever the text had.
         content: content.replace("\r\n", "\n").into(),
         is_preview: is_preview(&action.unwrap_or_default())?,
+        edit_key: edit_key.map(|key| EditKey::parse_new(&key)),
         file_name,
     })
 }

@@ -9,10 +9,11 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{Schema, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::edit_key::{EditKey, NotANewKey};
 use handbill_core::domain::title::MAX_CHARS;
 use handbill_core::service::PageFields;
 
@@ -60,6 +61,29 @@ impl From<FieldsBody> for PageFields {
     }
 }
 
+/// The body of a create over REST, whose schema is that of [`CreatePage`]. The type has no `Debug`, so that no log can show
+/// the key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateBody {
+    #[serde(default, deserialize_with = "sent")]
+    title: Option<Option<String>>,
+    #[serde(default, deserialize_with = "sent")]
+    content: Option<Option<String>>,
+    #[serde(default, deserialize_with = "new_key")]
+    edit_key: Option<Result<EditKey, NotANewKey>>,
+}
+
+fn new_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Result<EditKey, NotANewKey>>, D::Error> {
+    String::deserialize(deserializer).map(|text| Some(EditKey::parse_new(&text)))
+}
+
+impl From<CreateBody> for PageFields {
+    fn from(CreateBody { title, content, edit_key }: CreateBody) -> Self {
+        Self { edit_key, ..FieldsBody { title, content }.into() }
+    }
+}
+
 /// The schema of [`FieldsBody`] as the body of a create.
 pub struct CreatePage;
 
@@ -73,6 +97,9 @@ struct Needed {
 }
 
 const CREATE: &str = "The body of a create.";
+
+/// The description of `edit_key`, which only a create over REST takes: a random text of a model is not random.
+const NEW_KEY: &str = "The edit key of the new page, if the client makes it: `hbk_` and 43 characters from a cryptographic generator, at least 20 of them different, a new key for each page. The same request may then be sent again after a lost answer: it finds the page that it made. Left out, the server makes the key, and shows it once.";
 
 const NEEDED: [Needed; 2] = [
     Needed {
@@ -97,6 +124,13 @@ impl PartialSchema for CreatePage {
     fn schema() -> RefOr<Schema> {
         let mut schema = FieldsBody::schema();
         let RefOr::T(Schema::Object(body)) = &mut schema else { return schema };
+        let edit_key = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some(NEW_KEY))
+            .pattern(Some("^hbk_[0-9A-Za-z]{43}$"))
+            .examples(["hbk_Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0FeDcBaZyXwVuT"])
+            .build();
+        body.properties.insert("edit_key".to_owned(), edit_key.into());
         body.description = Some(CREATE.to_owned());
         body.required = NEEDED.iter().map(|needed| needed.name.to_owned()).collect();
         for needed in &NEEDED {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
-pub use self::fields::{CreatePage, FieldsBody};
+pub use self::fields::{CreateBody, CreatePage, FieldsBody};
 pub use self::json::{JsonParts, Nesting, StreamedJson};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
@@ -34,7 +34,7 @@ pub struct CreatedBody {
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
     #[schemars(extend("format" = "uri"))]
     url: String,
-    /// The page's edit key. It is shown only this once. Without it the page can never be edited or deleted.
+    /// The page's edit key: the one that was sent, or one that is shown only this once. Without it the page can never be edited or deleted.
     #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
     #[schemars(regex(pattern = "^hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,

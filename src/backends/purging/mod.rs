@@ -18,6 +18,7 @@ use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// How long a write waits for its purge: a cache that cannot be reached must not stop writes.
@@ -58,6 +59,10 @@ impl Purging {
 
 #[async_trait]
 impl PageStore for Purging {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.inner.slug_secret().await
+    }
+
     /// No cache keeps a page that was not there.
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         self.inner.insert_if_absent(page, needed_by).await

@@ -102,9 +102,7 @@ impl Importer {
                     self.store.replace(page.head.state(), record, now).await? == CasResult::Swapped
                 }
                 (_, Record::Active(page)) => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
-                (_, Record::Deleted(tombstone)) => {
-                    self.store.insert_tombstone_if_absent(tombstone, now).await? == InsertResult::Inserted
-                }
+                (_, Record::Deleted(tombstone)) => self.store.insert_tombstone_if_absent(tombstone, now).await?,
             };
             if is_stored {
                 if let Entry::Tombstone(tombstone) = &entry {

@@ -49,7 +49,8 @@ pub(in crate::web) async fn post(
     let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
         error_response(ApiError::cross_origin())
     } else {
-        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url).await;
+        let is_script = form.form == AnswerForm::Json;
+        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
         // The text goes back to a browser with an error, so that nothing is lost.
         let sent = read.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
@@ -70,10 +71,10 @@ pub(in crate::web) async fn post(
 
 /// The fields of `post`. Its title is the one that was sent, else it must be found.
 fn fields(post: RawPost) -> PageFields {
-    let RawPost { title, content, file_name, .. } = post;
+    let RawPost { title, content, file_name, edit_key, .. } = post;
     let is_empty = Title::parse(&title) == Err(TitleError::Empty);
     let title = (!is_empty).then_some(Some(title));
-    PageFields { title, content: Some(Some(content)), file_name: Some(file_name), ..PageFields::default() }
+    PageFields { title, content: Some(Some(content)), file_name: Some(file_name), edit_key, ..PageFields::default() }
 }
 
 /// The forms of an answer.

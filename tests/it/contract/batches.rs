@@ -104,8 +104,9 @@ async fn operations_of_one_batch_see_those_before_them() {
     swaps.iter_mut().for_each(begin);
     drop(held);
     before.await.unwrap();
-    let inserted = join_all(inserts).await.into_iter().map(Result::unwrap);
-    assert_eq!(inserted.collect::<Vec<_>>(), [InsertResult::Inserted, InsertResult::SlugTaken]);
+    let inserted: Vec<_> = join_all(inserts).await.into_iter().map(Result::unwrap).collect();
+    // The record that was in the way is read after the commit, which has deleted it.
+    assert_eq!(inserted, [InsertResult::Inserted, InsertResult::SlugTaken(Record::Deleted(tombstone.clone()))]);
     let swapped = join_all(swaps).await.into_iter().map(Result::unwrap);
     assert_eq!(swapped.collect::<Vec<_>>(), [CasResult::Swapped, CasResult::Stale, CasResult::Swapped]);
     assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));

@@ -143,13 +143,13 @@ fn set_format(directory: &Path, format: u64) {
 
 #[test]
 fn another_format_is_refused_and_left_as_it_is() {
-    for format in [2, 4] {
+    for format in [3, 5] {
         let directory = tempfile::tempdir().unwrap();
         drop(RedbStore::open(directory.path()).unwrap());
         set_format(directory.path(), format);
         let is_refused = || {
             let error = refused(directory.path());
-            assert!(matches!(error, OpenError::UnknownFormat { found, known: 3, .. } if found == format), "{error}");
+            assert!(matches!(error, OpenError::UnknownFormat { found, known: 4, .. } if found == format), "{error}");
             assert!(error.to_string().contains("start the version that wrote it"), "{error}");
         };
         is_refused();

@@ -15,6 +15,7 @@ use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::errors::{ask_in_malformed_percent_encoding, no_route_takes, requests};
 use crate::support::app::BASE_URL;
+use crate::support::calls::new_key;
 use crate::support::exchange::{Answer, Request};
 
 #[tokio::test]
@@ -50,10 +51,16 @@ async fn every_error() -> Vec<Answer> {
     let (page, deleted) = (app.published().await, app.deleted().await);
     let (slug, key) = (&page.slug, &page.key);
     let form = |form: &str| Request::token(form.to_owned());
+    let with_a_key = |key: &str, content: &str| {
+        Request::create(json!({"title": "T", "content": content, "edit_key": key}).to_string())
+    };
+    let new_key = new_key();
+    app.send(with_a_key(&new_key, "first")).await.expect_status(201);
     let client = format!("client_id={slug}&client_secret={key}");
     for request in [
         Request::create("nonsense"),
         Request::create(r#"{"title": "T", "content": ""}"#),
+        with_a_key(&new_key, "second"),
         Request::update(slug, "{}"),
         Request::update(slug, "{}").key("wrong"),
         Request::update(slug, "{}").query("key=x"),
@@ -98,10 +105,11 @@ async fn every_error() -> Vec<Answer> {
 }
 
 /// Words about the next step, for each code. A message must contain at least one of them.
-const NEXT_STEPS: [(&str, &[&str]); 22] = [
+const NEXT_STEPS: [(&str, &[&str]); 23] = [
     ("invalid_body", &["Send"]),
     ("empty_content", &["Send at least one character"]),
     ("content_refused", &["Remove it, or ask the operators"]),
+    ("key_in_use", &["Make a new key for a new page"]),
     ("missing_key", &["Send the page's edit key"]),
     ("invalid_key", &["Use the one that was shown"]),
     ("key_in_query", &["Send the edit key in the header"]),

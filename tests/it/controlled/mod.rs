@@ -24,6 +24,7 @@ mod order;
 mod outages;
 mod read;
 mod rendering;
+mod repeat;
 mod resources;
 mod shared_caches;
 mod site;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
 
@@ -67,11 +68,15 @@ impl HeadsFirst {
 
 #[async_trait]
 impl PageStore for HeadsFirst {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        Ok(SlugSecret::from_bytes([7; SECRET_BYTES]))
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         yield_now().await;
         let mut state = self.state();
-        if state.records.contains_key(&page.head.slug) {
-            return Ok(InsertResult::SlugTaken);
+        if let Some(record) = state.records.get(&page.head.slug) {
+            return Ok(InsertResult::SlugTaken(record.clone()));
         }
         state.records.insert(page.head.slug.clone(), Record::Active(page));
         Ok(InsertResult::Inserted)

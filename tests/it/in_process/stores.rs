@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
 };
@@ -186,8 +187,13 @@ impl WatchedStore {
 
 #[async_trait]
 impl PageStore for WatchedStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.inner.slug_secret().await
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
-        self.pass(Operation::Insert, Some(InsertResult::SlugTaken), self.inner.insert_if_absent(page, needed_by)).await
+        let other = InsertResult::SlugTaken(Record::Deleted(page.head.tombstone(page.head.created_at)));
+        self.pass(Operation::Insert, Some(other), self.inner.insert_if_absent(page, needed_by)).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {

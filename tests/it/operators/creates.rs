@@ -14,6 +14,7 @@ use super::Operated;
 use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::Calls;
 use crate::mcp::client::Client;
+use crate::support::calls::new_key;
 use crate::support::exchange::{Answer, Request};
 use crate::support::revision::MODERN;
 
@@ -158,14 +159,18 @@ async fn a_list_that_changes_counts_from_the_next_request_on_and_published_pages
 }
 
 #[tokio::test]
-async fn while_creates_are_paused_nothing_is_published_and_all_else_works() {
+async fn while_creates_are_paused_nothing_is_published_or_found_again_and_all_else_works() {
     let operated = Operated::start();
     let page = operated.app.published().await;
+    let repeated = json!({"title": "Hello", "content": "text", "edit_key": new_key()}).to_string();
+    operated.app.create(repeated.clone()).await.expect_status(201);
     let state = operated.ask("PATCH", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
     assert_eq!(state.json(), json!({"paused": true, "hourly_budget": null}));
-    let refused = operated.app.create(body("text")).await;
-    refused.expect_error(503, "unavailable");
-    assert_eq!(refused.header("retry-after"), "300");
+    for sent in [body("text"), repeated] {
+        let refused = operated.app.create(sent).await;
+        refused.expect_error(503, "unavailable");
+        assert_eq!(refused.header("retry-after"), "300");
+    }
     let arguments = json!({"title": "Hello", "content": "text"});
     let refused = Client::new(&operated.app, MODERN).call("create_page", arguments).await;
     assert_eq!(refused.expect_error(503, "unavailable").retry_after, 300);

@@ -233,7 +233,7 @@ async fn no_message_quotes_a_value_or_a_key_that_stands_in_a_wrong_place() {
     let key = &page.key;
     let bodies = [
         json!({"title": "T", "content": "c", key: "x"}).to_string(),
-        json!({"title": "T", "content": "c", "edit_key": key}).to_string(),
+        json!({"title": "T", "content": "c", "edit_key": format!("{key}x")}).to_string(),
         json!({"title": [key], "content": "c"}).to_string(),
         json!({"title": {key: 1}, "content": "c"}).to_string(),
         json!({"title": "T", "content": {"key": key}}).to_string(),

@@ -181,7 +181,7 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
         (create(&long), "`title`", "is too long"),
         (create(r#"{"title": "a\u0007b", "content": "c"}"#), "`title`", "is not valid"),
         (create(r#"{"title": "T","#), "line 1, column", "is not valid JSON"),
-        (create(r#"["T", "c"]"#), "`title` and `content`", "has the wrong type"),
+        (create(r#"["T", "c"]"#), "`title`, `content` and `edit_key`", "has the wrong type"),
         (create("{}").without("content-type"), "`Content-Type: application/json`", "is not declared as JSON"),
         (create("{}").header("content-encoding", "gzip"), "`Content-Encoding`", "no encoding is understood"),
         (update(r#"{"content": null}"#), "`content`", "is null"),

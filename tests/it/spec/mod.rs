@@ -22,6 +22,7 @@ pub(crate) mod limits;
 pub(crate) mod openapi;
 pub(crate) mod order;
 pub(crate) mod read;
+pub(crate) mod repeat;
 pub(crate) mod resources;
 pub(crate) mod shared_caches;
 pub(crate) mod site;

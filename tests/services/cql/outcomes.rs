@@ -206,7 +206,7 @@ async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
     looked.recv().await.unwrap();
     assert_eq!(other.insert_if_absent(theirs.clone(), None).await.unwrap(), InsertResult::Inserted);
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken);
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken(Record::Active(theirs.clone())));
     assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
 }
 

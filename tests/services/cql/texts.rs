@@ -99,12 +99,12 @@ async fn the_text_of_a_write_that_lost_is_gone() {
     let first = inserted(&store, "first").await;
     other.head(&first.head.slug).await.unwrap();
     let won = edited(&first, "won");
-    store.compare_and_set(first.head.version, Record::Active(won), None).await.unwrap();
+    store.compare_and_set(first.head.version, Record::Active(won.clone()), None).await.unwrap();
     // This store still knows the first head, so its write is refused only by its condition.
     let lost = Record::Active(edited(&first, "lost"));
     assert_eq!(other.compare_and_set(first.head.version, lost, None).await.unwrap(), CasResult::Stale);
     let taken = Arc::new(page_at(first.head.slug.clone(), "taken"));
-    assert_eq!(other.insert_if_absent(taken, None).await.unwrap(), InsertResult::SlugTaken);
+    assert_eq!(other.insert_if_absent(taken, None).await.unwrap(), InsertResult::SlugTaken(Record::Active(won)));
     assert_eq!(texts(&session, keyspace, &first.head.slug).await, [(2, "won".to_owned())]);
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
 };
@@ -98,6 +99,10 @@ impl FaultyStore {
 
 #[async_trait]
 impl PageStore for FaultyStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.inner.slug_secret().await
+    }
+
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         if self.strikes(Fault::LostInsert) {
             return Ok(InsertResult::Inserted);

@@ -1,5 +1,6 @@
 //! The credential of one page. It exists in clear in two places: the creation result and the request that presents it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,10 @@ pub const SECRET_CHARS: usize = 43;
 /// The characters of the secret part.
 pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// Fewest different characters of a key that a client made. A generator's key has fewer once in 25 million times; this
+/// refuses placeholders, and proves nothing else.
+pub const MIN_DIFFERENT_CHARS: usize = 20;
+
 /// A key of the right shape. It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
 #[derive(Clone)]
 pub struct EditKey(Zeroizing<String>);
@@ -31,6 +36,15 @@ pub struct EditKeyHash([u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not an edit key")]
 pub struct NotAnEditKey;
+
+/// The text is no key that a client may have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotANewKey {
+    #[error("not an edit key")]
+    Shape,
+    #[error("fewer than {MIN_DIFFERENT_CHARS} different characters")]
+    FewCharacters,
+}
 
 impl EditKey {
     /// A new key. `index_below` must return a uniform, unpredictable number below its argument.
@@ -51,6 +65,13 @@ impl EditKey {
         } else {
             Err(NotAnEditKey)
         }
+    }
+
+    /// A key that a client made for a new page (contract, decision 22).
+    pub fn parse_new(text: &str) -> Result<Self, NotANewKey> {
+        let key = Self::parse(text).map_err(|NotAnEditKey| NotANewKey::Shape)?;
+        let different: HashSet<u8> = key.0.bytes().skip(PREFIX.len()).collect();
+        if different.len() < MIN_DIFFERENT_CHARS { Err(NotANewKey::FewCharacters) } else { Ok(key) }
     }
 
     /// The key in clear, for the one response that shows it.
@@ -126,6 +147,17 @@ mod tests {
         assert!(key.occurs_in(&format!("a {} b", key.reveal())));
         assert!(key.occurs_in(&key.reveal().replace('_', "\u{200b}_\u{ad}")));
         assert!(!key.occurs_in(&key.reveal().replace('_', " _")));
+    }
+
+    #[test]
+    fn a_key_of_a_client_has_20_different_characters() {
+        let key = |different: u8| {
+            let chars: String = (0..43).map(|at| char::from(b'A' + at % different)).collect();
+            EditKey::parse_new(&format!("hbk_{chars}"))
+        };
+        assert!(key(20).is_ok());
+        assert_eq!(key(19).unwrap_err(), NotANewKey::FewCharacters);
+        assert_eq!(EditKey::parse_new("hbk_short").unwrap_err(), NotANewKey::Shape);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod purge_url;
 pub mod quota;
 pub mod site_link;
 pub mod slug;
+pub mod slug_secret;
 pub mod subject;
 pub mod takedown;
 pub mod text_edits;

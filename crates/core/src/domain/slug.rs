@@ -41,7 +41,7 @@ impl SlugSuffix {
 impl Slug {
     /// The slug of a new page. The same title and suffix always give the same slug.
     pub fn derive(title: &Title, suffix: SlugSuffix) -> Self {
-        let words = words(title.as_str());
+        let words = Self::words(title);
         let suffix = suffix.0.iter().map(|&byte| char::from(byte));
         Self(words.chars().chain(['-']).chain(suffix).collect())
     }
@@ -55,6 +55,11 @@ impl Slug {
                 !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
             });
         if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
+    }
+
+    /// The words of a slug that is derived from `title`.
+    pub fn words(title: &Title) -> String {
+        words(title.as_str())
     }
 
     pub fn as_str(&self) -> &str {

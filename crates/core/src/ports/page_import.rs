@@ -10,19 +10,16 @@
 use async_trait::async_trait;
 
 use super::audit_log::AuditLog;
-use super::page_store::{CasResult, InsertResult, PageStore, Record, StoreError};
+use super::page_store::{CasResult, PageStore, Record, StoreError};
 use crate::domain::page::{PageState, Tombstone};
 use crate::domain::timestamp::UnixMillis;
 
 /// A store that takes records of other stores, and keeps the ledger of their deletions.
 #[async_trait]
 pub trait PageImport: PageStore + AuditLog {
-    /// Stores `tombstone` unless its slug is taken, by a page or by a tombstone. The promises of [`PageStore`] hold.
-    async fn insert_tombstone_if_absent(
-        &self,
-        tombstone: Tombstone,
-        now: UnixMillis,
-    ) -> Result<InsertResult, StoreError>;
+    /// Stores `tombstone` unless its slug is taken, by a page or by a tombstone; says whether it is stored. The promises of
+    /// [`PageStore`] hold.
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, now: UnixMillis) -> Result<bool, StoreError>;
 
     /// Does the same as [`PageStore::compare_and_set`], but only if the page is still in the state `expected`: two records
     /// of one page can have the same version. `next` may have any version.

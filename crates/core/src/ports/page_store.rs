@@ -20,10 +20,14 @@ use tokio::time::Instant;
 
 use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::slug_secret::SlugSecret;
 
 /// A store of pages.
 #[async_trait]
 pub trait PageStore: Send + Sync {
+    /// The secret from which slugs of pages with keys of clients are derived: the same at every replica, whenever it is asked.
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError>;
+
     /// Stores `page` unless its slug is taken, by a page or by a tombstone.
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError>;
 
@@ -138,12 +142,23 @@ impl<T> Lookup<T> {
 }
 
 /// The answer to an insert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertResult {
     /// The page is stored.
     Inserted,
-    /// The slug was taken; nothing was changed.
-    SlugTaken,
+    /// The slug was taken; nothing was changed. The record under it is not older than the refusal.
+    SlugTaken(Record),
+}
+
+impl InsertResult {
+    /// The answer to an insert that was refused, if `found` is under its slug since.
+    pub fn refused(found: Lookup) -> Result<Self, StoreError> {
+        match found {
+            Lookup::Active(page) => Ok(Self::SlugTaken(Record::Active(page))),
+            Lookup::Deleted(tombstone) => Ok(Self::SlugTaken(Record::Deleted(tombstone))),
+            Lookup::Absent => Err(StoreError::Unreadable("a taken slug has no record".into())),
+        }
+    }
 }
 
 /// The answer to a compare-and-set.

@@ -14,6 +14,8 @@ use rand::rngs::SysRng;
 use rand::{Rng, TryRng};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::domain::slug_secret::{SECRET_BYTES, SlugSecret};
+
 /// A source of random numbers. Clones share it.
 #[derive(Clone)]
 pub enum Random {
@@ -101,6 +103,13 @@ impl Block {
 /// 64 random bits as 16 hexadecimal digits: enough to find one request in a year of logs, or to make a unique name.
 pub fn hex_id(mut rng: impl Rng) -> String {
     format!("{:016x}", rng.next_u64())
+}
+
+/// A secret for the slugs of a new deployment.
+pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
+    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+    rng.fill_bytes(&mut *bytes);
+    SlugSecret::from_bytes(*bytes)
 }
 
 /// A uniform number below `bound`, which is 1 to 256.

@@ -5,34 +5,35 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, New, NewTitle, PageFields};
+use super::request::{Body, New, NewTitle, PageFields, check_text};
 use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::{Slug, SlugSuffix};
+use crate::domain::slug_secret::SlugSecret;
 use crate::domain::subject::Requester;
 use crate::domain::title::{Title, TitleError};
-use crate::ports::page_store::InsertResult;
+use crate::ports::page_store::{InsertResult, Record};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{Purpose, RenderError};
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
-const SLUG_ATTEMPTS: usize = 8;
+const SLUG_ATTEMPTS: u32 = 8;
 
-/// A page that was just created, with the only copy of its key.
+/// A page that was created, by this request or, with the key of the client, by an earlier one, and its key.
 #[derive(Debug)]
 pub struct Created {
     pub page: Arc<Page>,
-    /// Its key, which is never shown again.
+    /// Its key. One that the server made is never shown again.
     pub edit_key: EditKey,
 }
 
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
-    /// stored, without anyone having its key.
+    /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
     pub async fn create(&self, requester: impl Into<Requester>, body: Body<PageFields>) -> Limited<Created> {
         let requester = requester.into();
         let purpose = Purpose::Write(self.tiers.believed(requester));
@@ -48,7 +49,7 @@ impl PageService {
 
     async fn publish(
         &self,
-        New { title, content }: New,
+        New { title, content, edit_key }: New,
         purpose: Purpose,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
@@ -57,23 +58,34 @@ impl PageService {
             error => BodyError::FoundTitle(error),
         })?;
         self.policy.check_pause()?;
-        let slug = self.random_slug(&title);
-        let made = self.rendering.renderer().render(&content, purpose, self.policy.blocklist()).await?;
-        self.policy.check_content(&made)?;
+        let secret = match &edit_key {
+            Some(key) => {
+                check_text(key, "title", title.as_str())?;
+                Some(StoreBudget::new(deadline).wait(self.store.slug_secret()).await?)
+            }
+            None => None,
+        };
+        let made = self.publishable(&content, edit_key.as_ref(), purpose).await?;
         self.policy.spend_budget(&*self.limiter).await?;
-        let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
+        let edit_key = edit_key.unwrap_or_else(|| EditKey::random(|bound| index_below(&self.random, bound)));
+        let slug = self.slug(secret.as_ref(), &title, &edit_key, 0);
         let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
         let mut page = Page::new(head, content, made.rendered);
-        for _ in 0..SLUG_ATTEMPTS {
+        for counter in 1..=SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
             let mut store_budget = StoreBudget::new(deadline);
             let inserting = self.store.insert_if_absent(Arc::clone(&candidate), Some(store_budget.needed_by()));
-            let inserted = store_budget.wait(inserting).await?;
-            if inserted == InsertResult::Inserted {
-                return Ok(Created { page: candidate, edit_key });
+            match store_budget.wait(inserting).await? {
+                InsertResult::Inserted => return Ok(Created { page: candidate, edit_key }),
+                InsertResult::SlugTaken(_) if secret.is_none() => {}
+                InsertResult::SlugTaken(Record::Active(page)) if !page.head.key_hash.matches(&edit_key) => {}
+                InsertResult::SlugTaken(Record::Active(page)) if page.text.content == candidate.text.content => {
+                    return Ok(Created { page, edit_key });
+                }
+                InsertResult::SlugTaken(_) => return Err(ServiceError::KeyInUse),
             }
             page = Arc::unwrap_or_clone(candidate);
-            page.head.slug = self.random_slug(&title);
+            page.head.slug = self.slug(secret.as_ref(), &title, &edit_key, counter);
         }
         Err(ServiceError::NoFreeSlug)
     }
@@ -93,7 +105,11 @@ impl PageService {
         Ok(Title::parse(&heading.unwrap_or(file_name)))
     }
 
-    fn random_slug(&self, title: &Title) -> Slug {
-        Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.random, bound)))
+    /// The slug to try after `counter` others: derived with `secret`, so that a repeat finds its page, or random.
+    fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
+        match secret {
+            Some(secret) => secret.slug(title, key, counter),
+            None => Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.random, bound))),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::domain::content::ContentError;
+use crate::domain::edit_key::NotANewKey;
 use crate::domain::quota::Decision;
 use crate::domain::text_edits::TextEditError;
 use crate::domain::title::TitleError;
@@ -32,6 +33,9 @@ pub enum ServiceError {
     StateExcluded,
     #[error("the client is over its limit")]
     RateLimited(Decision),
+    /// The slug that the client's key gives has a page with that key and other content, or a tombstone.
+    #[error("a page with this key and title exists or existed")]
+    KeyInUse,
     /// Operators do not publish this text, or pages with such links.
     #[error("operators do not publish this content")]
     ContentRefused,
@@ -109,6 +113,9 @@ pub enum BodyError {
     NoTimestamp,
     #[error("the content is null")]
     NullContent,
+    /// The key that the client made is none.
+    #[error("the new edit key is not valid: {0}")]
+    NewKey(#[from] NotANewKey),
     /// The named field contains the key that authorises the request. Publishing it would give the key away.
     #[error("the {0} contains the page's edit key")]
     HoldsKey(&'static str),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::domain::content::{Content, ContentError};
-use crate::domain::edit_key::EditKey;
+use crate::domain::edit_key::{EditKey, NotANewKey};
 use crate::domain::page::{HeadChanges, PageState};
 use crate::domain::text_edits::{MAX_EDITS, TextEdit, TextEditError};
 use crate::domain::timestamp::UnixMillis;
@@ -31,6 +31,8 @@ pub struct PageFields {
     /// Replacements of parts of the stored source, in place of a whole new source.
     pub edits: Option<Vec<TextEdit>>,
     pub if_updated_at: Option<String>,
+    /// The key that the client made for a new page.
+    pub edit_key: Option<Result<EditKey, NotANewKey>>,
 }
 
 /// A new page whose fields were checked.
@@ -38,6 +40,8 @@ pub struct PageFields {
 pub(super) struct New {
     pub(super) title: NewTitle,
     pub(super) content: Content,
+    /// The key that the client made.
+    pub(super) edit_key: Option<EditKey>,
 }
 
 #[derive(Debug)]
@@ -132,7 +136,8 @@ impl Precondition {
 }
 
 impl PageFields {
-    /// The new page that these fields ask for. Size is checked before anything else.
+    /// The new page that these fields ask for. Size is checked before anything else. No field may contain the
+    /// page's key.
     pub(super) fn check_new(self) -> Body<New> {
         let title = match (self.title.flatten(), self.file_name) {
             (Some(title), _) => Title::parse(&title).map(NewTitle::Given).map_err(BodyError::Title),
@@ -142,7 +147,16 @@ impl PageFields {
         let content = self.content.flatten().ok_or(BodyError::Missing("content"));
         match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
             (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
-            (content, title) => Ok(New { title: title?, content: content? }),
+            (content, title) => {
+                let (title, content, edit_key) = (title?, content?, self.edit_key.transpose()?);
+                if let Some(key) = &edit_key {
+                    if let NewTitle::Given(title) = &title {
+                        check_text(key, "title", title.as_str())?;
+                    }
+                    check_text(key, "content", content.as_str())?;
+                }
+                Ok(New { title, content, edit_key })
+            }
         }
     }
 
@@ -169,8 +183,8 @@ impl PageFields {
                 Err(error) => return Err(BodyError::Title(error)),
             },
         };
-        if title.iter().flatten().any(|title| key.occurs_in(title.as_str())) {
-            return Err(BodyError::HoldsKey("title"));
+        if let Some(Some(title)) = &title {
+            check_text(key, "title", title.as_str())?;
         }
         let if_updated_at = match self.if_updated_at {
             Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
@@ -178,4 +192,9 @@ impl PageFields {
         };
         Ok(Update { head: HeadChanges { title }, text, if_updated_at })
     }
+}
+
+/// Fails if `text`, which was sent as `field`, would publish `key`.
+pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {
+    if key.occurs_in(text) { Err(BodyError::HoldsKey(field)) } else { Ok(()) }
 }

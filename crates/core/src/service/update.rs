@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
 use super::read_budget::ReadPermit;
-use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update};
+use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update, check_text};
 use super::write_queues::{Ticket, WriteBase};
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::content::Content;
@@ -140,7 +140,7 @@ impl PageService {
         let key = credential.open(head.key_hash)?;
         let update = body?.check_update(key)?;
         let rendered = match &update.text {
-            TextUpdate::Replace(content) => Some(self.publishable(content, key, purpose).await?),
+            TextUpdate::Replace(content) => Some(self.publishable(content, Some(key), purpose).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
         let edit = Edit { update, rendered, key, precondition, purpose };
@@ -233,18 +233,23 @@ impl PageService {
         // Many may wait to be rendered, and none of them needs the old text.
         let head = page.head.clone();
         drop((page, permit));
-        let Made { rendered, memory, .. } = self.publishable(&content, key, *purpose).await?;
+        let Made { rendered, memory, .. } = self.publishable(&content, Some(key), *purpose).await?;
         Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), Held::Html(memory)))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
     /// references may spell the key even if the source does not contain it.
-    async fn publishable(&self, content: &Content, key: &EditKey, purpose: Purpose) -> Result<Made, ServiceError> {
-        if key.occurs_in(content.as_str()) {
-            return Err(BodyError::HoldsKey("content").into());
+    pub(super) async fn publishable(
+        &self,
+        content: &Content,
+        key: Option<&EditKey>,
+        purpose: Purpose,
+    ) -> Result<Made, ServiceError> {
+        if let Some(key) = key {
+            check_text(key, "content", content.as_str())?;
         }
         let made = self.rendering.renderer().render(content, purpose, self.policy.blocklist()).await?;
-        if made.rendered.exposes(|text| key.occurs_in(text)) {
+        if key.is_some_and(|key| made.rendered.exposes(|text| key.occurs_in(text))) {
             return Err(BodyError::HoldsKey("content").into());
         }
         self.policy.check_content(&made)?;

@@ -21,6 +21,7 @@ use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, Sc
 use super::fence;
 use super::session;
 use super::settings_error::SettingsError;
+use super::slug_secret;
 use crate::ports::random::Random;
 use crate::settings::CqlSettings;
 
@@ -122,6 +123,9 @@ pub async fn migrate_with(
     }
     let work = async {
         let applied = apply(session, keyspace, migrations).await?;
+        let (secret, value) = slug_secret::creation(random);
+        lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
+        // Last, since its row says that there is nothing left to do.
         make_fence(session, datacenter).await?;
         Ok::<_, MigrateError>(applied)
     };

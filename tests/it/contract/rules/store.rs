@@ -12,7 +12,8 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
 
-use super::super::backends::stores;
+use super::super::backends::{empty_stores, stores};
+use super::Store;
 use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 #[tokio::test]
@@ -74,14 +75,38 @@ async fn content_is_kept_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_taken_slug_is_refused_and_its_page_stays() {
+async fn a_taken_slug_is_refused_with_its_page_which_stays() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = Arc::new(page_at(first.head.slug.clone(), "second"));
         store.backend.insert_if_absent(first.clone(), None).await.unwrap();
         let inserted = store.backend.insert_if_absent(second, None).await.unwrap();
-        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
+        let taken = InsertResult::SlugTaken(Record::Active(first.clone()));
+        assert_eq!(inserted, taken, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn an_insert_is_refused_with_the_newest_state_of_the_page_that_has_its_slug() {
+    for store in stores().await {
+        let first = Arc::new(page("first"));
+        let second = edited(&first, "second");
+        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
+        let next = Record::Active(second.clone());
+        store.backend.compare_and_set(first.head.version, next.clone(), None).await.unwrap();
+        let inserted = store.backend.insert_if_absent(first, None).await.unwrap();
+        assert_eq!(inserted, InsertResult::SlugTaken(next), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn the_secret_for_slugs_stays_the_same_and_differs_from_store_to_store() {
+    for (store, other) in stores().await.into_iter().zip(empty_stores().await) {
+        let secret = async |store: &dyn Store| *store.slug_secret().await.unwrap().as_bytes();
+        let first = secret(&*store.backend).await;
+        assert_eq!(secret(&*store.backend).await, first, "{}", store.name);
+        assert_ne!(secret(&*other.backend).await, first, "{}", store.name);
     }
 }
 
@@ -199,7 +224,7 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
 
         let again = Arc::new(page_at(page.head.slug.clone(), "again"));
         let inserted = store.backend.insert_if_absent(again, None).await.unwrap();
-        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
+        assert_eq!(inserted, InsertResult::SlugTaken(deleted.clone()), "{}", store.name);
         for version in [page.head.version, tombstone.version] {
             let revived = Record::Active(edited(&page, "revived"));
             let swapped = store.backend.compare_and_set(version, revived, None).await.unwrap();

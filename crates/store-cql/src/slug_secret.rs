@@ -1,0 +1,34 @@
+//! The deployment's secret for slugs. `handbill migrate` writes it once, and each replica reads it once.
+
+use rand::Rng;
+use scylla::statement::{Consistency, SerialConsistency, Statement};
+
+use super::migrate::schema::COMPONENT;
+use super::store::{CqlStore, unreadable};
+use crate::domain::slug_secret::{SECRET_BYTES, SlugSecret};
+use crate::ports::page_store::StoreError;
+use crate::ports::random::new_slug_secret;
+
+/// The statement that writes a secret, if there is none, and its value.
+pub(super) fn creation(rng: impl Rng) -> (Statement, SlugSecret) {
+    let mut statement =
+        Statement::new(format!("INSERT INTO slug_secret (component, secret) VALUES ('{COMPONENT}', ?) IF NOT EXISTS"));
+    statement.set_consistency(Consistency::Quorum);
+    statement.set_serial_consistency(Some(SerialConsistency::Serial));
+    (statement, new_slug_secret(rng))
+}
+
+impl CqlStore {
+    pub(super) async fn read_slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        let permit = self.background_permit().await?;
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_slug_secret, ()).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<(Option<Vec<u8>>,)>();
+            Ok(row.map_err(unreadable)?.and_then(|(secret,)| secret))
+        };
+        let secret = self.repeat(&permit, request).await?;
+        let bytes: Option<[u8; SECRET_BYTES]> = secret.and_then(|secret| secret.try_into().ok());
+        let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
+        bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
+    }
+}
