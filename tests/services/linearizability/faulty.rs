@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::slug_secret::SlugSecret;
+use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
 };
@@ -32,11 +32,13 @@ pub(crate) enum Fault {
     UncheckedSwap,
     /// A deleted page can sometimes be read again.
     Revival,
+    /// The secret for slugs is sometimes another one, so that a repeated create makes a second page.
+    SecondPage,
     /// An insert sometimes reports success without any effect.
     LostInsert,
     /// A compare-and-set sometimes takes effect, but its caller is told that nothing was changed.
     FalseDenial,
-    /// The caller of a compare-and-set is sometimes told that the outcome is unknown, whether it took effect or not.
+    /// The caller of an insert or a compare-and-set is sometimes told that the outcome is unknown, whether it took effect or not.
     /// This is correct behaviour.
     Silence,
 }
@@ -100,12 +102,19 @@ impl FaultyStore {
 #[async_trait]
 impl PageStore for FaultyStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        if self.strikes(Fault::SecondPage) {
+            return Ok(SlugSecret::from_bytes([0; SECRET_BYTES]));
+        }
         self.inner.slug_secret().await
     }
 
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         if self.strikes(Fault::LostInsert) {
             return Ok(InsertResult::Inserted);
+        }
+        if self.strikes(Fault::Silence) {
+            self.inner.insert_if_absent(page, needed_by).await?;
+            return Err(StoreError::OutcomeUnknown("as planned".into()));
         }
         self.inner.insert_if_absent(page, needed_by).await
     }

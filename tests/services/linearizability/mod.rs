@@ -129,6 +129,11 @@ async fn a_lost_insert_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeated_create_that_makes_a_second_page_is_caught() {
+    assert_caught(Fault::SecondPage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_change_that_was_made_and_denied_is_caught() {
     assert_caught(Fault::FalseDenial).await;
 }

@@ -13,6 +13,7 @@ pub(crate) type Text = Arc<str>;
 /// A client's request.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
+    /// Always with the key that the client made for the page, so that it may be sent again.
     Create {
         title: Text,
         content: Text,
@@ -32,9 +33,12 @@ pub(crate) enum Call {
 /// The service's answer to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
+    /// The page was created, or found again in this version.
     Created {
         version: u64,
     },
+    /// The page has other content by now, or was deleted.
+    KeyInUse,
     Page {
         version: u64,
         title: Option<Text>,
@@ -68,7 +72,10 @@ impl State {
                 let (title, content) = (Some(Arc::clone(title)), Arc::clone(content));
                 (Answer::Created { version: 1 }, Self::Active { version: 1, title, content })
             }
-            (_, Call::Create { .. }) => (Answer::Unexpected("the slug is taken".to_owned()), self.clone()),
+            (Self::Active { version, content, .. }, Call::Create { content: sent, .. }) if content == sent => {
+                (Answer::Created { version: *version }, self.clone())
+            }
+            (_, Call::Create { .. }) => (Answer::KeyInUse, self.clone()),
             (Self::Absent, _) => (Answer::NotFound, Self::Absent),
             (Self::Deleted, _) => (Answer::Gone, Self::Deleted),
             (

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::history::{History, ServiceError};
 use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
+use crate::support::calls::new_key;
 
 /// The work of the clients.
 #[derive(Clone, Copy, Debug)]
@@ -206,14 +207,14 @@ async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
             break;
         }
         let calls = run.plan.burst * if round % LONGER == 0 { LONGER_BY } else { 1 };
-        let Some((history, key)) = clients[0].create().await else { continue };
+        let Some((history, key, create)) = clients[0].create().await else { continue };
         let first_tag = clients[0].tag.clone();
         run.record().pages.push((Arc::clone(&history), Arc::clone(&key)));
         let bursts = clients.into_iter().map(|mut client| {
-            let (history, key) = (Arc::clone(&history), Arc::clone(&key));
+            let (history, key, create) = (Arc::clone(&history), Arc::clone(&key), create.clone());
             (client.version, client.tag) = (1, first_tag.clone());
             tokio::spawn(async move {
-                client.burst(&history, &key, calls).await;
+                client.burst(&history, &key, &create, calls).await;
                 client
             })
         });
@@ -247,55 +248,52 @@ impl Client {
         }
     }
 
-    /// Publishes a page. If the creation is not answered, nobody knows the slug, so the page has no history.
-    async fn create(&mut self) -> Option<(Arc<History>, Arc<str>)> {
-        let (title, content) = (self.text("t"), self.text("c"));
-        let history = History::new(self.run.started);
-        let id = history.invoked(self.number, Call::Create { title: title.clone(), content: content.clone() });
-        let body = json!({"title": &*title, "content": &*content}).to_string();
-        let request =
-            Request::post("/api/pages").header(HOST, "pages.example").header(CONTENT_TYPE, "application/json");
-        let request = request.body(Bytes::from(body)).expect("it is valid");
-        let began = Instant::now();
-        let response = self.connection.send(request).await;
-        match response.as_ref().map(Response::status) {
-            Ok(http::StatusCode::CREATED) => {}
-            Ok(
-                http::StatusCode::BAD_GATEWAY
-                | http::StatusCode::SERVICE_UNAVAILABLE
-                | http::StatusCode::GATEWAY_TIMEOUT,
-            )
-            | Err(_) => {
-                self.count(began, &Answer::Unknown).await;
-                return None;
+    /// Publishes a page, and sends the same again while nobody says whether it was published. If no try is answered, nobody
+    /// knows the slug, so the page has no history.
+    async fn create(&mut self) -> Option<(Arc<History>, Arc<str>, Call)> {
+        let create = Call::Create { title: self.text("t"), content: self.text("c") };
+        let (history, key) = (History::new(self.run.started), new_key());
+        for _ in 0..UNKNOWN_OUTCOMES {
+            let id = history.invoked(self.number, create.clone());
+            let began = Instant::now();
+            let response = self.connection.send(request("", &key, &create, "")).await;
+            let body: Value = response
+                .as_ref()
+                .ok()
+                .and_then(|response| serde_json::from_slice(response.body()).ok())
+                .unwrap_or_default();
+            let slug = body["slug"].as_str().unwrap_or_default();
+            let answer = response.as_ref().map_or(Answer::Unknown, |response| answer(response, slug));
+            self.count(began, &answer).await;
+            history.answered(id, answer.clone());
+            match answer {
+                Answer::Created { .. } => {
+                    response.iter().filter_map(tag).for_each(|tag| tag.clone_into(&mut self.tag));
+                    return Some((Arc::new(history.about(slug.to_owned())), key.into(), create));
+                }
+                Answer::Unknown | Answer::NothingChanged => {}
+                other => panic!("a page was refused: {other:?}"),
             }
-            Ok(_) => panic!("a page was refused: {response:?}"),
         }
-        let response = response.expect("it was just looked at");
-        let body: Value = serde_json::from_slice(response.body()).expect("a creation result");
-        let [slug, key] = ["slug", "edit_key"].map(|field| body[field].as_str().expect("a creation result").to_owned());
-        tag(&response).expect("an entity tag").clone_into(&mut self.tag);
-        let answer = Answer::Created { version: version(&response).expect("an entity tag") };
-        self.count(began, &answer).await;
-        history.answered(id, answer);
-        Some((Arc::new(history.about(slug)), key.into()))
+        None
     }
 
-    async fn burst(&mut self, history: &History, key: &str, calls: usize) {
+    async fn burst(&mut self, history: &History, key: &str, create: &Call, calls: usize) {
         for _ in 0..calls {
             if history.unknown() >= UNKNOWN_OUTCOMES {
                 break;
             }
-            let call = self.choose();
+            let call = self.choose(create);
             self.call(history, key, call).await;
         }
     }
 
-    /// The next call. Half of the calls read, and few of them delete the page.
-    fn choose(&mut self) -> Call {
+    /// The next call. Half of the calls read, few of them delete the page, and few send its `create` again.
+    fn choose(&mut self, create: &Call) -> Call {
         let patch = |title, content| Call::Patch { title, content, if_match: None };
         match self.chance.below(100) {
-            0..45 => Call::Get,
+            0..42 => Call::Get,
+            42..45 => create.clone(),
             45..62 => patch(None, Some(self.text("c"))),
             62..75 => patch(Some(Some(self.text("t"))), None),
             75..78 => patch(Some(None), None),
@@ -312,7 +310,7 @@ impl Client {
         let began = Instant::now();
         let id = history.invoked(self.number, call);
         let response = self.connection.send(request).await;
-        let answer = response.as_ref().map_or(Answer::Unknown, answer);
+        let answer = response.as_ref().map_or(Answer::Unknown, |response| answer(response, history.slug()));
         if let Answer::Page { version, .. } = answer {
             self.version = version;
             response.iter().filter_map(updated_at).for_each(|time| history.dated(version, &time));
@@ -351,7 +349,10 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
         None => builder,
     };
     let request = match call {
-        Call::Create { .. } => unreachable!("a page is created before it has a slug"),
+        Call::Create { title, content } => {
+            let body = json!({"title": &**title, "content": &**content, "edit_key": key}).to_string();
+            builder.method(Method::POST).uri("/api/pages").header(CONTENT_TYPE, "application/json").body(body.into())
+        }
         Call::Get => builder.body(Bytes::new()),
         Call::Patch { title, content, if_match: required } => {
             let mut fields = Map::new();
@@ -369,11 +370,15 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
     request.expect("it is valid")
 }
 
-/// The answer that `response` gives to a call about an existing page.
-fn answer(response: &Response<Bytes>) -> Answer {
+/// The answer that `response` gives to a call about the page `slug`.
+fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
     let unexpected = || Answer::Unexpected(format!("{} {:?}", response.status(), response.body()));
     let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
     match (response.status().as_u16(), body["error"].as_str()) {
+        (201, None) if body["slug"] == slug => {
+            version(response).map_or_else(unexpected, |version| Answer::Created { version })
+        }
+        (400, Some("key_in_use")) => Answer::KeyInUse,
         (200, None) => page(response, &body).unwrap_or_else(unexpected),
         (204, None) => Answer::Deleted,
         (404, Some("not_found")) => Answer::NotFound,
