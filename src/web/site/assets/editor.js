@@ -1,6 +1,6 @@
 // The home page: writing, drafts, files and publishing.
 
-import { addDraft, dropDraft, isPage, keep, leaveDraft, otherDrafts, saveDraft, takeDraft } from './keys.js';
+import { addDraft, dropDraft, isPage, keep, leaveDraft, newKey, otherDrafts, saveDraft, takeDraft } from './keys.js';
 import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
 import { closeReceipt, expectKey, isKeySafe, showReceipt } from './receipt.js';
 import { check, content, count, fill, form, guard, title } from './sheet.js';
@@ -15,11 +15,14 @@ editor.noValidate = true;
 
 let isDraftStored = true;
 
+/** The text that was sent last, with the key that was made for it, until its page is there. It is a part of the draft. */
+let sent = null;
+
 /** Stores the sheet as a draft. Returns how that went, in words. */
 function store() {
     // The fields of a page that was published are empty.
     const isEmpty = !title.value && !content.value;
-    isDraftStored = isEmpty || saveDraft('', { title: title.value, content: content.value });
+    isDraftStored = isEmpty || saveDraft('', { title: title.value, content: content.value, ...(sent && { sent }) });
     if (isEmpty) dropDraft();
     showDrafts();
     return isEmpty ? '' : isDraftStored ? 'Draft saved' : 'Draft not saved: this browser refuses';
@@ -43,6 +46,7 @@ const keepDraft = guard(editor, store, () => !isKeySafe() || !isDraftStored);
 
 function show(text) {
     fill(text);
+    sent = text.sent ?? null;
     keepDraft();
     followAtOnce();
 }
@@ -138,7 +142,31 @@ for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
 const publishButton = editor.querySelector('[value=publish]');
 const previewButton = editor.querySelector('[value=preview]');
 
-const UNKNOWN = 'Your text is safe here; try again. If it did get through, that copy is online and can’t be edited.';
+const UNKNOWN = 'Your text is safe here. Publish it again, unchanged: it goes online once.';
+
+/** Pauses before a text is sent again whose answer was lost, in milliseconds. */
+const AGAIN_AFTER = [500, 2000];
+
+const isLost = ({ status }) => navigator.onLine && [0, 502, 504].includes(status);
+
+/** Sends the text with its key, which is stored before. Sent again, the server finds the page that it made. */
+async function send() {
+    if (sent?.title !== title.value || sent.content !== content.value) {
+        sent = { title: title.value, content: content.value, edit_key: newKey() };
+    }
+    keepDraft();
+    for (const pause of [...AGAIN_AFTER, null]) {
+        const body = form('publish');
+        body.append('edit_key', sent.edit_key);
+        try {
+            return await ask('/', { method: 'POST', body, expect: isPage, unknown: UNKNOWN });
+        } catch (problem) {
+            if (problem.code === 'key_in_use') sent = null;
+            if (pause === null || !isLost(problem)) throw problem;
+            await new Promise((done) => setTimeout(done, pause));
+        }
+    }
+}
 
 /** Asks which heading became the title of `published`, and keeps that too. */
 async function nameByHeading(published) {
@@ -153,11 +181,12 @@ const publish = once(publishButton, async () => {
     expectKey(true);
     let made;
     try {
-        ({ body: made } = await ask('/', { method: 'POST', body: form('publish'), expect: isPage, unknown: UNKNOWN }));
+        ({ body: made } = await send());
     } finally {
         publishButton.textContent = 'Publish';
         expectKey(false);
     }
+    sent = null;
     const name = title.value.trim();
     const published = { ...made, title: name || made.slug, ...(!name && { from_heading: true }) };
     showReceipt(published, dropDraft);

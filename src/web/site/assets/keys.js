@@ -7,6 +7,19 @@ const SLUG = /^[0-9a-z-]+-[2-9b-z]{8}$/;
 /** The edit key in `text`, such as an edit link. */
 export const findKey = (text) => /hbk_[0-9A-Za-z]{43}(?![0-9A-Za-z])/.exec(text)?.[0];
 
+const KEY_CHARS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** A new edit key, drawn by the browser's cryptographic generator. The server takes none with fewer different characters. */
+export function newKey() {
+    let key = '';
+    while (key.length < 43) {
+        // With the last bytes some characters would be likelier than others.
+        const [byte] = crypto.getRandomValues(new Uint8Array(1));
+        if (byte < 248) key += KEY_CHARS[byte % 62];
+    }
+    return new Set(key).size < 20 ? newKey() : `hbk_${key}`;
+}
+
 /** The result of `work` on the storage, or `otherwise` if the browser refuses. */
 function stored(work, otherwise = null) {
     try {

@@ -36,11 +36,11 @@ export function confirmOn(button, words, spoken = words) {
     tell(spoken);
 }
 
-/** A failure with words for people. `field` is the one that must be corrected. */
+/** A failure with words for people. `field` is the one that must be corrected, and `status` is 0 if there was no answer. */
 export class Problem extends Error {
-    constructor(message, { status = 0, wait = 0, field } = {}) {
+    constructor(message, { status = 0, code, wait = 0, field } = {}) {
         super(message);
-        Object.assign(this, { status, wait, field });
+        Object.assign(this, { status, code, wait, field });
     }
 }
 
@@ -76,6 +76,9 @@ function words(status, body, wait, unknown) {
         case 410: return 'This page was deleted.';
         case 429: return `Your network has reached its limit. Your text is safe here; try again ${when(wait)}.`;
     }
+    if (body?.error === 'key_in_use') {
+        return 'This text was published before, and its page was changed or deleted since. Publish again for a new page.';
+    }
     return body?.message?.replaceAll('`', '') ?? `Handbill can’t answer right now (${status}). ${unknown}`;
 }
 
@@ -103,7 +106,7 @@ export async function ask(path, { headers, expect = () => true, unknown = UNKNOW
         const message = words(response.status, body, wait, unknown);
         const isOfTitle = message.startsWith('The page has no title');
         throw new Problem(isOfTitle ? 'Give your page a title.' : message,
-            { status: response.status, wait, field: isOfTitle ? $('title') : undefined });
+            { status: response.status, code: body?.error, wait, field: isOfTitle ? $('title') : undefined });
     }
     throw new Problem(wasOnline || response
         ? `Can’t reach Handbill. ${unknown}`

@@ -128,16 +128,17 @@ await withBrowser(name, async (browser) => {
         for (const [kind, answer] of Object.entries(answers)) {
             const end = await intercept(tab, answer);
             await press(tab, '[value=publish]');
-            await said(tab, 'that copy is online and can’t be edited');
+            await said(tab, 'Publish it again, unchanged: it goes online once');
             assert.equal(await text(tab, 'content'), 'Kept whatever comes', kind);
             assert.deepEqual(await drafts(tab), ['Kept whatever comes'], kind);
             assert.ok(await tab.$eval('#published', (result) => result.hidden), kind);
             await end();
             await tab.evaluate(() => { document.getElementById('status').textContent = ''; });
         }
+        const sent = await tab.evaluate(() => JSON.parse(localStorage.getItem('handbill:draft:')).sent.edit_key);
         await press(tab, '[value=publish]');
         await shown(tab, 'published');
-        assert.deepEqual(await keys(tab), [await text(tab, 'key')]);
+        assert.deepEqual([await keys(tab), await text(tab, 'key')], [[sent], sent], 'the key was stored before it was sent');
     });
 
     // While a page is published, leaving warns, and nothing can be typed that would be lost.
