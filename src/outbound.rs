@@ -50,12 +50,13 @@ pub struct Outbound {
 /// Why there is no answer. Each message goes on after the name of the server.
 #[derive(Debug, Error)]
 pub enum OutboundError {
-    /// The request was not answered. The server may or may not have got it.
+    /// There is no connection, so the server has not got the request.
     #[error("cannot be reached ({0})")]
     Unreachable(String),
     #[error("did not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    #[error("cut its answer short ({0})")]
+    /// The connection ended before the end of the answer, perhaps before its beginning.
+    #[error("closed the connection before its whole answer was there ({0})")]
     CutShort(String),
     #[error("gave an answer of more than {}, which was not read to its end", shown(*.0))]
     TooLarge(usize),
@@ -110,7 +111,8 @@ impl Outbound {
 
     async fn begin(&self, request: Request<Bytes>) -> Result<(Parts, Incoming), OutboundError> {
         let answer = self.client.request(request.map(Full::new)).await;
-        Ok(answer.map_err(|error| OutboundError::Unreachable(innermost(&error)))?.into_parts())
+        let unanswered = |is_connect| if is_connect { OutboundError::Unreachable } else { OutboundError::CutShort };
+        Ok(answer.map_err(|error| unanswered(error.is_connect())(innermost(&error)))?.into_parts())
     }
 
     async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<Bytes, OutboundError>
@@ -231,12 +233,15 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_ends_too_early_and_one_that_never_begins_are_told_apart() {
-        let origin = hostile_server("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", b"short", false).await;
-        let refused = client(MIB).send(request(&origin)).await.unwrap_err();
-        assert!(matches!(refused, OutboundError::CutShort(_)), "{refused}");
-        let origin = hostile_server("", b"", false).await;
-        let refused = client(MIB).send(request(&origin)).await.unwrap_err();
+    async fn an_answer_that_does_not_come_whole_and_a_server_that_is_not_there_are_told_apart() {
+        for head in ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", ""] {
+            let refused = client(MIB).send(request(&hostile_server(head, b"", false).await)).await.unwrap_err();
+            assert!(matches!(refused, OutboundError::CutShort(_)), "{refused}");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let nobody = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let refused = client(MIB).send(request(&nobody)).await.unwrap_err();
         assert!(matches!(refused, OutboundError::Unreachable(_)), "{refused}");
     }
 

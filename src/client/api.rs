@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::error::ClientError;
@@ -23,6 +23,19 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// in it as JSON, and once more as JSON within a string, which is at most 11 MB together.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
+/// Pauses before a create is sent again whose answer was lost: together more than a server takes to start again.
+const AGAIN_AFTER: [Duration; 6] = [
+    Duration::from_millis(125),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// The path at which pages are created.
+const PAGES: &str = "/api/pages";
+
 /// A client of servers.
 pub(super) struct Api {
     outbound: Outbound,
@@ -38,6 +51,11 @@ pub(super) struct CreatedPage {
 }
 
 impl CreatedPage {
+    /// The page that was created, by an answer that is not an error.
+    pub(super) fn in_answer(answer: &Response<Bytes>, server: &Origin) -> Result<Self, ClientError> {
+        serde_json::from_slice::<Self>(answer.body()).map_err(|_| not_handbill(server))?.checked(server)
+    }
+
     /// This page, with an address and a key that have the form of one. A server may answer anything.
     pub(super) fn checked(self, server: &Origin) -> Result<Self, ClientError> {
         let page = PageReference::parse(&self.url, server).map_err(|_| not_handbill(server))?;
@@ -71,10 +89,32 @@ impl Api {
         Ok(Self { outbound, wait })
     }
 
-    pub(super) async fn create(&self, server: &Origin, title: &str, content: &str) -> Result<CreatedPage, ClientError> {
-        let body = json!({"title": title, "content": content});
-        let answer = self.call(Method::POST, server, "/api/pages", HeaderMap::new(), Some(&body)).await?;
-        serde_json::from_slice::<CreatedPage>(answer.body()).map_err(|_| not_handbill(server))?.checked(server)
+    pub(super) async fn create(&self, server: &Origin, body: &Value) -> Result<CreatedPage, ClientError> {
+        let answer = self.call(Method::POST, server, PAGES, HeaderMap::new(), Some(body)).await?;
+        CreatedPage::in_answer(&answer, server)
+    }
+
+    /// The answer to a create with a key, whatever its status. If an answer is lost, the create is sent again until there is
+    /// one, a few times: the server finds the page that it may have made.
+    pub(super) async fn send_create(
+        &self,
+        server: &Origin,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Response<Bytes>, ClientError> {
+        let (mut pauses, mut is_lost) = (AGAIN_AFTER.iter(), false);
+        loop {
+            let answer = self.send(Method::POST, server, PAGES, headers.clone(), Some(body.clone())).await;
+            is_lost |= matches!(answer, Err(ClientError::Lost(_)));
+            // The server may be starting again.
+            let has_failed = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
+            match pauses.next().filter(|_| is_lost && has_failed) {
+                Some(pause) => sleep(*pause).await,
+                None => {
+                    return answer.map_err(|error| if is_lost { ClientError::Lost(error.to_string()) } else { error });
+                }
+            }
+        }
     }
 
     pub(super) async fn read(&self, page: &PageReference) -> Result<ReadPage, ClientError> {
@@ -113,7 +153,10 @@ impl Api {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         loop {
             let body = body.map(|body| Bytes::from(body.to_string()));
-            let answer = self.send(method.clone(), server, path, headers.clone(), body).await?;
+            let answer = match body {
+                Some(body) if method == Method::POST => self.send_create(server, &headers, &body).await?,
+                body => self.send(method.clone(), server, path, headers.clone(), body).await?,
+            };
             if answer.status().is_success() {
                 return Ok(answer);
             }
@@ -150,14 +193,16 @@ impl Api {
         let agent = concat!("handbill/", env!("CARGO_PKG_VERSION"));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
         self.outbound.send(request).await.map_err(|error| {
-            let advice = match &error {
-                OutboundError::Unreachable(_) => "check --server or HANDBILL_SERVER",
-                OutboundError::TooLarge(_) => {
-                    "no Handbill server does so, and it is unknown whether anything was changed: check --server"
+            let unavailable = |advice| ClientError::Unavailable(format!("{server} {error}: {advice}"));
+            match &error {
+                OutboundError::Unreachable(_) => unavailable("check --server or HANDBILL_SERVER"),
+                OutboundError::TooLarge(_) => unavailable(
+                    "no Handbill server does so, and it is unknown whether anything was changed: check --server",
+                ),
+                OutboundError::Silent(_) | OutboundError::CutShort(_) => {
+                    ClientError::Lost(format!("{server} {error}: it is unknown whether anything was changed"))
                 }
-                OutboundError::Silent(_) | OutboundError::CutShort(_) => "it is unknown whether anything was changed",
-            };
-            ClientError::Unavailable(format!("{server} {error}: {advice}"))
+            }
         })
     }
 }

@@ -1,14 +1,16 @@
 //! `handbill mcp`: the tools of a server for agents that speak the Model Context Protocol over standard input and output,
 //! with the keys of the key file.
 //!
-//! Each message is passed to the server's `/mcp`, and its answer back. Four things differ from the server: a key that
-//! `create_page` returns is kept before the agent sees it; a call without `edit_key` gets the kept key; the list of tools
-//! says so; and there is one more tool, `list_pages`, which shows the kept pages without their keys.
+//! Each message is passed to the server's `/mcp`, and its answer back. Four things differ from the server: `create_page`
+//! goes to the REST API with a key that was made and kept here, so that a lost answer loses no page; a call without
+//! `edit_key` gets the kept key; the list of tools says so; and there is one more tool, `list_pages`, which shows the kept
+//! pages without their keys.
 
 use std::io::{self, BufRead, Write};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::header::{ACCEPT, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -17,7 +19,9 @@ use super::args::ConnectionArgs;
 use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::keys::{forget_page, keep};
+use super::publishing::Outgoing;
 use super::reference::PageReference;
+use handbill_core::domain::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_core::domain::origin::Origin;
 
 /// The member of `_meta` that names the revision in revisions without a handshake.
@@ -79,6 +83,16 @@ impl Bridge {
             return id.map(|id| self.list_pages(&id, &message));
         }
         if method == "tools/call"
+            && tool == "create_page"
+            && let (Some(id), Some([title, content])) = (&id, new_page_in(&message))
+        {
+            let created = self.create(&message, title, content).await;
+            return Some(match created {
+                Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
+                Err(error) => failure(id, INTERNAL_ERROR, &error.to_string()),
+            });
+        }
+        if method == "tools/call"
             && let Err(error) = self.add_key(&mut message)
         {
             return id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string()));
@@ -89,7 +103,7 @@ impl Bridge {
         };
         let is_read = match method.as_str() {
             "initialize" | "tools/list" => true,
-            "tools/call" => matches!(tool.as_str(), "create_page" | "delete_page"),
+            "tools/call" => tool == "delete_page",
             _ => false,
         };
         if !is_read {
@@ -106,16 +120,7 @@ impl Bridge {
         match method.as_str() {
             "initialize" => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
             "tools/list" => describe_kept_keys(&mut answer),
-            // The error may show the key, and clients write this stream to their logs. The agent has the key.
-            _ if tool == "create_page" && self.keep_key(&message, &answer).is_err() => {
-                let path = self.keys.path();
-                eprintln!(
-                    "handbill: the key of a new page could not be kept in {}; only the agent has it",
-                    path.display()
-                );
-            }
-            _ if tool == "delete_page" => self.forget(&answer),
-            _ => {}
+            _ => self.forget(&answer),
         }
         Some(answer.to_string())
     }
@@ -169,12 +174,44 @@ impl Bridge {
         Ok(())
     }
 
-    fn keep_key(&self, message: &Value, answer: &Value) -> Result<(), ClientError> {
-        let created = &answer["result"]["structuredContent"];
-        let Ok(created) = serde_json::from_value::<CreatedPage>(created.clone()) else { return Ok(()) };
-        let created = created.checked(&self.server)?;
-        let title = message["params"]["arguments"]["title"].as_str().map(str::to_owned);
-        keep(&self.keys, &created, title, None, false)
+    /// The result of a create, whose key is on disk before the page is sent.
+    async fn create(&self, message: &Value, title: &str, content: &str) -> Result<Value, ClientError> {
+        let outgoing = Outgoing::begin(&self.keys, &self.server, title, content)?;
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+        let body = Bytes::from(outgoing.body.to_string());
+        let answer = self.api.send_create(&self.server, &headers, &body).await;
+        let answer = answer.map_err(|error| outgoing.failed(error))?;
+        let status = answer.status();
+        let mut shown: Value = serde_json::from_slice(answer.body()).map_err(|_| not_handbill(&self.server))?;
+        let texts = if status.is_success() {
+            let created = CreatedPage::in_answer(&answer, &self.server)?;
+            match keep(&self.keys, &created, Some(title.to_owned()), None, false) {
+                Ok(()) => outgoing.end(),
+                // The error shows the key, and clients write this stream to their logs. The agent has the key.
+                Err(_) => eprintln!(
+                    "handbill: the key of a new page could not be kept in {}; only the agent has it",
+                    self.keys.path().display()
+                ),
+            }
+            let holds_key = [title, content].into_iter().any(EditKey::stands_in);
+            [Some(shown.to_string()), holds_key.then(|| PUBLISHED_KEY_WARNING.to_owned())]
+        } else {
+            if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+                outgoing.end();
+            }
+            shown["status"] = status.as_u16().into();
+            let after = answer.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
+            if let Some(after) = after {
+                shown["retry_after"] = after.into();
+            }
+            [Some(shown.to_string()), None]
+        };
+        let texts = texts.into_iter().flatten().map(|text| json!({"type": "text", "text": text}));
+        let mut result = json!({"content": texts.collect::<Vec<_>>(), "isError": !status.is_success()});
+        if status.is_success() {
+            result["structuredContent"] = shown;
+        }
+        Ok(completed(result, message))
     }
 
     /// Forgets the key of a page that was deleted.
@@ -197,16 +234,29 @@ impl Bridge {
             .map(|KeptKey { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}))
             .collect();
         let list = json!({"pages": list});
-        let mut result = json!({
+        let result = json!({
             "content": [{"type": "text", "text": list.to_string()}],
             "structuredContent": list,
             "isError": false,
         });
-        if message["params"]["_meta"][VERSION_IN_META].is_string() {
-            result["resultType"] = json!("complete");
-        }
-        json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+        json!({"jsonrpc": "2.0", "id": id, "result": completed(result, message)}).to_string()
     }
+}
+
+/// Title and content of a create whose arguments fit. All others go to the server, whose error says what is wrong.
+fn new_page_in(message: &Value) -> Option<[&str; 2]> {
+    let arguments = message["params"]["arguments"].as_object()?;
+    let are_known =
+        arguments.iter().all(|(name, value)| matches!(name.as_str(), "title" | "content") || value.is_null());
+    are_known.then_some([arguments.get("title")?.as_str()?, arguments.get("content")?.as_str()?])
+}
+
+/// `result` as the revision of `message` has it.
+fn completed(mut result: Value, message: &Value) -> Value {
+    if message["params"]["_meta"][VERSION_IN_META].is_string() {
+        result["resultType"] = json!("complete");
+    }
+    result
 }
 
 /// Makes `edit_key` optional in the list of tools, and adds `list_pages`.

@@ -15,6 +15,7 @@ use super::error::ClientError;
 use super::key_file::{self, KeptKey, KeyFile};
 use super::keys::{OwnPage, forget_page, heading_title, keep};
 use super::output::{hint, print, print_line, print_text};
+use super::publishing::Outgoing;
 use super::reference::PageReference;
 use super::{bridge, edit};
 use handbill_core::domain::content::MAX_BYTES;
@@ -53,12 +54,15 @@ async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) ->
     let api = Api::new(connection.wait)?;
     let count = drafts.len();
     for (done, Draft { title, content, source, from_heading }) in drafts.into_iter().enumerate() {
-        let created = api.create(&server, &title, &content).await.inspect_err(|_| {
+        let outgoing = Outgoing::begin(&keys, &server, &title, &content)?;
+        let created = api.create(&server, &outgoing.body).await.map_err(|error| {
             if count > 1 {
                 eprintln!("handbill: {done} of {count} files were published before this failure:");
             }
+            outgoing.failed(error)
         })?;
         keep(&keys, &created, Some(title), source, from_heading)?;
+        outgoing.end();
         let CreatedPage { url, edit_key, .. } = created;
         print_line(&if json { json!({"url": url, "edit_key": edit_key}).to_string() } else { url })?;
     }

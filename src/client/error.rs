@@ -26,6 +26,9 @@ pub(super) enum ClientError {
     /// The server cannot be reached or cannot answer now.
     #[error("{0}")]
     Unavailable(String),
+    /// The answer was lost, so it is unknown whether anything was changed.
+    #[error("{0}")]
+    Lost(String),
     /// The page was published, but its key could not be kept. The message shows the key, because there is no other copy.
     #[error("{0}")]
     KeyNotKept(String),
@@ -41,7 +44,7 @@ impl ClientError {
             Self::Key(_) => 4,
             Self::Changed(_) => 5,
             Self::Limited(_) => 6,
-            Self::Unavailable(_) => 7,
+            Self::Unavailable(_) | Self::Lost(_) => 7,
             Self::KeyNotKept(_) => 8,
         }
     }

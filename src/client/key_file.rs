@@ -25,7 +25,7 @@ const LOCK: &str = "keys.lock";
 const NEW_FILE: &str = "keys.jsonl.new";
 
 /// The directory's mode: only the user may list it.
-const DIRECTORY_MODE: u32 = 0o700;
+pub(super) const DIRECTORY_MODE: u32 = 0o700;
 
 /// The mode of the files: only the user may read them.
 const FILE_MODE: u32 = 0o600;

@@ -13,6 +13,7 @@ mod error;
 mod key_file;
 mod keys;
 mod output;
+mod publishing;
 mod reference;
 
 use std::process::ExitCode;

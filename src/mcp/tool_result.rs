@@ -9,18 +9,17 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::RequestId;
 use serde::Serialize;
+use serde_json::json;
 
 use super::error::tool_error;
 use super::representation::{ToolRepresentation, link_to};
 use crate::api::cache_groups;
 use crate::api::error::ApiError;
 use crate::api::types::{CreatedBody, DeletedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
+use handbill_core::domain::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
 use handbill_core::service::{Created, PageRead};
-
-/// The content block for a page that was written with something of the form of a key in it. People paste the wrong thing.
-const KEY_WARNING: &[u8] = br#"{"type":"text","text":"Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one."}"#;
 
 pub(super) struct ToolResult {
     json: ToolJson,
@@ -84,7 +83,8 @@ impl ToolResult {
 
 /// The warning about `page`, which was just written.
 fn note_on(page: &Page) -> Option<Bytes> {
-    page.seems_to_hold_a_key().then_some(Bytes::from_static(KEY_WARNING))
+    let block = || to_json(&json!({"type": "text", "text": PUBLISHED_KEY_WARNING})).into();
+    page.seems_to_hold_a_key().then(block)
 }
 
 pub(super) struct Shape<'a> {

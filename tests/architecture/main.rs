@@ -42,8 +42,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "app",
         &["api", "domain", "ports", "service", "telemetry", "config", "web", "mcp", "operators", "server", "backends"],
     ),
-    // The client is another program in the same binary: it knows a server only by its interface.
-    ("client", &["domain", "outbound"]),
+    // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
+    ("client", &["domain", "ports", "outbound"]),
     ("cli", &["app", "client", "config", "domain", "operators", "telemetry", "web"]),
     ("outbound", &[]),
 ];

@@ -675,13 +675,38 @@ fn an_agent_changes_a_page_in_a_later_conversation_without_its_key() {
 }
 
 #[test]
+fn an_agent_whose_page_is_refused_gets_the_error_of_a_tool() {
+    let user = User::of_server_with(&["--create-limit", "1"]);
+    let mut agent = Agent::start(&user, true);
+    let mut refused = |arguments: Value| {
+        let result = agent.ask("tools/call", json!({"name": "create_page", "arguments": arguments}))["result"].clone();
+        assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None), "{result}");
+        serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap()
+    };
+    for (arguments, error) in [
+        (json!({"title": "T", "content": ""}), "empty_content"),
+        (json!({"title": "T"}), "invalid_body"),
+        (json!({"title": "T", "content": "c", "edit_key": "hbk_"}), "invalid_body"),
+    ] {
+        let refused = refused(arguments);
+        assert_eq!((&refused["error"], &refused["status"]), (&json!(error), &json!(400)), "{refused}");
+    }
+    user.done(&["publish", "--title", "T"], "The one page of this hour.");
+    let limited = refused(json!({"title": "T", "content": "c"}));
+    assert_eq!((&limited["error"], &limited["status"]), (&json!("rate_limited"), &json!(429)), "{limited}");
+    assert!(limited["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{limited}");
+}
+
+#[test]
 fn an_agent_learns_that_the_server_cannot_be_reached() {
     let user = User::new();
     let mut agent = Agent::start(&user, false);
     let created = agent.call("create_page", &json!({"title": "T", "content": "c"}));
     user.server.stop_now();
     let answer = agent.ask("tools/call", json!({"name": "get_page", "arguments": {"slug": created["slug"]}}));
-    assert!(answer["error"]["message"].as_str().unwrap().contains("cannot be reached"), "{answer}");
+    // The bridge may notice the end only when it uses its connection.
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("cannot be reached") || message.contains("closed the connection"), "{answer}");
     agent.say(&json!("no message"));
     writeln!(agent.child.stdin.as_mut().unwrap(), "{{").unwrap();
     drop(agent.child.stdin.take());

@@ -17,6 +17,7 @@ mod logs;
 mod metrics;
 pub(crate) mod moving;
 mod operators;
+mod repeat;
 mod scrub;
 mod shell;
 pub(crate) mod support;

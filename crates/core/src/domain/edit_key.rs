@@ -24,6 +24,9 @@ pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 /// refuses placeholders, and proves nothing else.
 pub const MIN_DIFFERENT_CHARS: usize = 20;
 
+/// The warning to an agent that has published something of the form of a key. People paste the wrong thing.
+pub const PUBLISHED_KEY_WARNING: &str = "Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one.";
+
 /// A key of the right shape. It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
 #[derive(Clone)]
 pub struct EditKey(Zeroizing<String>);
