@@ -41,7 +41,7 @@ impl Head {
 pub(crate) struct Shown {
     pub(crate) title: WriteId,
     pub(crate) text: WriteId,
-    /// The edit key, named after the write that created the page.
+    /// The edit key and the time of the create, named after the write that created the page.
     pub(crate) key: WriteId,
 }
 

@@ -29,7 +29,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use crate::fence::FenceModel;
 use crate::ledger::LedgerModel;
 use crate::page::{PageModel, Scenario};
-use crate::protocol::Kind::{self, Create, Delete, NewText, NewTitle};
+use crate::protocol::Kind::{self, Create, Delete, KeyedCreate, NewText, NewTitle};
 use crate::protocol::{Record, Weakening};
 use crate::state::{
     FALSE_CONFIRMATION, FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, OLDER_RECORD, READABLE_TEXT, REVIVAL,
@@ -60,6 +60,9 @@ const CALM: Scenario = Scenario { name: "", has_page: true, writers: &[], reads:
 
 // The scenarios that show what a rule is for.
 const CREATES: &str = "two creates of one slug, one fast clock, two faults";
+const REPEAT: &str =
+    "a create and its repeat with one key, and a new title, of which the head keeps one nonce, one fault";
+const REPEAT_READ: &str = "a create and its repeat with one key, one fast clock, a read, two faults";
 const READERS: &str = "a new text, a reader who reads twice and one who reads once, one fault";
 const TITLE_AND_TEXT: &str = "a new title and a new text, one read, one fault";
 const DELETION: &str = "a new text by a fast clock and a deletion, two faults";
@@ -78,6 +81,30 @@ const SCENARIOS: &[Scenario] = &[
         writers: &[(&[Create], 0), (&[Create], FAST)],
         reads: &[1],
         faults: 2,
+        ..CALM
+    },
+    Scenario {
+        name: REPEAT,
+        has_page: false,
+        writers: &[(&[KeyedCreate], 0), (&[KeyedCreate], 0), (&[NewTitle], 0)],
+        reads: &[],
+        faults: 1,
+        kept: 1,
+    },
+    Scenario {
+        name: REPEAT_READ,
+        has_page: false,
+        writers: &[(&[KeyedCreate], 0), (&[KeyedCreate], FAST)],
+        reads: &[1],
+        faults: 2,
+        ..CALM
+    },
+    Scenario {
+        name: "a create and its repeat with one key, and a deletion, one fault",
+        has_page: false,
+        writers: &[(&[KeyedCreate], 0), (&[KeyedCreate], FAST), (&[Delete], 0)],
+        reads: &[],
+        faults: 1,
         ..CALM
     },
     Scenario {
@@ -171,6 +198,8 @@ const WEAKENINGS: &[(Weakening, &str, &str)] = &[
     (Weakening::ImportComparesVersionAlone, ONE_VERSION, OLDER_RECORD),
     (Weakening::ImportOverTombstone, DELETED, REVIVAL),
     (Weakening::ImportKnownByKey, TWO_ARCHIVES, FALSE_CONFIRMATION),
+    (Weakening::RepeatKnownByKey, REPEAT, FALSE_CONFIRMATION),
+    (Weakening::TextNamedByKey, REPEAT_READ, NO_TEXT),
     (Weakening::NonceInWrongPlace, SAME_VERSION, FALSE_DENIAL),
     (Weakening::ImportedDeletionAtItsTime, OLD_TOMBSTONE, READABLE_TEXT),
 ];

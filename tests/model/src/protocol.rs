@@ -9,6 +9,8 @@ use crate::database::{Columns, Effect, Entry, Head, Shown, Time, Transaction, Wr
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Create,
+    /// A create with the key of a client. Two of them are one create and its repeat.
+    KeyedCreate,
     NewTitle,
     NewText,
     /// A deletion by the page's owner, or a takedown: both write the same.
@@ -28,6 +30,16 @@ pub(crate) struct Record {
 
 /// The edit key of the page at the start and of every record.
 const KEY: WriteId = 0;
+
+/// The first write of a scenario.
+const FIRST: WriteId = 1;
+
+impl Kind {
+    /// Whether the write makes a page without reading first.
+    pub(crate) fn is_create(self) -> bool {
+        matches!(self, Self::Create | Self::KeyedCreate)
+    }
+}
 
 impl Record {
     /// Whether this record is stored over `found`.
@@ -77,6 +89,10 @@ pub(crate) enum Weakening {
     ImportComparesVersionAlone,
     /// A page with the key of an imported page is taken for that import.
     ImportKnownByKey,
+    /// A page with the key of a create is taken for the page that it made, although a repeat may have made it.
+    RepeatKnownByKey,
+    /// The text of a create is named after the page's key, so that a repeat has the text of the first.
+    TextNamedByKey,
     /// An import that keeps the version puts its nonce in the place of the write that it replaces.
     NonceInWrongPlace,
     /// The texts of a page are deleted as of the time in the imported tombstone.
@@ -88,6 +104,8 @@ pub(crate) enum Weakening {
 pub(crate) struct Work {
     pub(crate) id: WriteId,
     pub(crate) kind: Kind,
+    /// The text that it inserts, if it has one.
+    pub(crate) text: WriteId,
     /// The head that it replaces, and how many entries had been made by then.
     pub(crate) base: Option<(usize, Head)>,
     pub(crate) head: Head,
@@ -169,8 +187,10 @@ impl Work {
     ) -> Self {
         let before = base.as_ref().map(|(_, head)| head);
         let shown = before.and_then(|head| head.page);
+        let is_named_by_key = kind == Kind::KeyedCreate && weakening == Some(Weakening::TextNamedByKey);
+        let text = if is_named_by_key { FIRST } else { id };
         let page = match (kind, shown) {
-            (Kind::Create, _) => Some(Shown { title: id, text: id, key: id }),
+            (Kind::Create | Kind::KeyedCreate, _) => Some(Shown { title: id, text, key: id }),
             (Kind::NewTitle, Some(shown)) => Some(Shown { title: id, ..shown }),
             (Kind::NewText, Some(shown)) => Some(Shown { text: id, ..shown }),
             (Kind::Import(record), _) if !record.is_tombstone => Some(Shown { title: id, text: id, key: KEY }),
@@ -190,12 +210,15 @@ impl Work {
             std::iter::once(id).chain(kept_before.unwrap_or_default().iter().copied()).take(kept).collect()
         };
         let head = Head { version, updated_at, page, nonces };
-        Self { id, kind, base, head, clock, is_unknown: false, attempt: 0 }
+        Self { id, kind, text, base, head, clock, is_unknown: false, attempt: 0 }
     }
 
     /// Whether the write brings a text.
     pub(crate) fn has_text(&self) -> bool {
-        matches!(self.kind, Kind::Create | Kind::NewText | Kind::Import(Record { is_tombstone: false, .. }))
+        matches!(
+            self.kind,
+            Kind::Create | Kind::KeyedCreate | Kind::NewText | Kind::Import(Record { is_tombstone: false, .. })
+        )
     }
 
     /// The step after the beginning.
@@ -209,7 +232,7 @@ impl Work {
 
     /// The insert of its text.
     pub(crate) fn insert(&self) -> Effect {
-        Effect::Insert(self.id, self.head.updated_at)
+        Effect::Insert(self.text, self.head.updated_at)
     }
 
     /// Its transaction.
@@ -242,10 +265,11 @@ impl Work {
                 let age = row.version.checked_sub(made).map(usize::from);
                 let unchanged = self.base.as_ref().is_some_and(|(_, base)| row.version == base.version);
                 let is_forgotten = age.is_some_and(|age| row.nonces.get(age).is_none());
-                // A page keeps the key of its create, so a create is recognised for as long as the page is active. Each
-                // import of a page has the page's key, so the nonce decides if the row still has it.
-                let key = if self.kind == Kind::Create { self.id } else { KEY };
-                let has_key = self.base.is_none() && row.page.is_some_and(|page| page.key == key);
+                // A page keeps the key and the time of its create, so a create is recognised for as long as the page is
+                // active. Each import of a page has these too, so the nonce decides if the row still has it.
+                let key = if self.kind.is_create() { self.id } else { KEY };
+                let is_any_repeat = self.kind == Kind::KeyedCreate && weakening == Some(Weakening::RepeatKnownByKey);
+                let has_key = self.base.is_none() && row.page.is_some_and(|page| is_any_repeat || page.key == key);
                 let is_known_by_key = has_key && (is_forgotten || weakening == Some(Weakening::ImportKnownByKey));
                 if is_known_by_key || age.and_then(|age| row.nonces.get(age)) == Some(&self.id) {
                     Verdict::Done
@@ -281,7 +305,7 @@ impl Work {
                 Some(Effect::DeleteAll(until + 1))
             }
             (Kind::NewText | Kind::Import(_), true) => replaced.map(|(text, time)| Effect::Delete(text, time + 1)),
-            (_, false) if self.has_text() => Some(Effect::Delete(self.id, self.head.updated_at + 1)),
+            (_, false) if self.has_text() => Some(Effect::Delete(self.text, self.head.updated_at + 1)),
             _ => None,
         }
     }

@@ -91,11 +91,11 @@ impl PageModel {
         state.writers[number].begun += 1;
         let kind = self.scenario.writers[number].0[begun];
         // A create does not read. If there is a page already, its transaction is refused.
-        let base = if kind == Kind::Create { None } else { self.read_base(state, pair) };
+        let base = if kind.is_create() { None } else { self.read_base(state, pair) };
         let found = base.as_ref().map(|(_, head)| head);
         let is_active = found.is_some_and(|head| head.page.is_some());
         let goes_on = match kind {
-            Kind::Create => true,
+            Kind::Create | Kind::KeyedCreate => true,
             Kind::NewTitle | Kind::NewText | Kind::Delete => is_active,
             Kind::Import(record) => {
                 record.is_newer_than(found)
