@@ -127,9 +127,10 @@ impl Tiers {
 
     /// The tier of `client`: that of the smallest network which contains the client.
     pub fn of(&self, client: Client) -> Option<&Arc<LimitTier>> {
-        let contains = |network: &IpNet| network.contains(&client.address());
-        let tiers = self.0.iter().filter(|(network, _)| contains(network));
-        tiers.max_by_key(|(network, _)| network.prefix_len()).map(|(_, tier)| tier)
+        let address = client.address();
+        let longest = if address.is_ipv6() { MAX_IPV6_PREFIX } else { 32 };
+        // One lookup for each length, because a list may have thousands of networks.
+        (0..=longest).rev().find_map(|prefix| self.0.get(&IpNet::new_assert(address, prefix).trunc()))
     }
 }
 
@@ -221,13 +222,16 @@ mod tests {
     #[test]
     fn the_smallest_network_that_contains_the_client_counts() {
         let tier = |name: &str, network: &str| format!(r#"{{"name": "{name}", "networks": ["{network}"], {SHARED}}}"#);
-        let all = [tier("wide", "10.0.0.0/8"), tier("narrow", "10.1.0.0/16"), tier("six", "2001:db8::/32")].join(",");
+        let networks =
+            [("wide", "10.0.0.0/8"), ("narrow", "10.1.0.0/16"), ("six", "2001:db8::/32"), ("rest", "0.0.0.0/0")];
+        let all = networks.map(|(name, network)| tier(name, network)).join(",");
         let tiers = Tiers::parse(&format!("[{all}]")).unwrap();
         let name = |address: &str| tiers.of(client(address)).map(|tier| tier.name.to_string());
         assert_eq!(name("10.2.3.4").as_deref(), Some("wide"));
         assert_eq!(name("10.1.3.4").as_deref(), Some("narrow"));
         assert_eq!(name("2001:db8:1::1").as_deref(), Some("six"));
-        assert_eq!(name("192.0.2.1"), None);
+        assert_eq!(name("192.0.2.1").as_deref(), Some("rest"));
+        assert_eq!(name("2001:db9::1"), None);
     }
 
     #[test]
