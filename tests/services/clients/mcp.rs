@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::service::Service;
+use super::service::{Service, UNLIMITED};
 use super::tools::{Client, sources};
 
 /// A limit that any client reaches, however slow it is, and a wait that is short enough to sit out.
@@ -13,6 +13,13 @@ const SOON_LIMITED: [&str; 6] = ["--create-limit", "1", "--edit-limit", "0", "--
 async fn makes_the_journey(client: Client, mode: &[&str]) {
     let service = Service::start_with(&SOON_LIMITED).await;
     client.arg(service.url()).args(mode).succeeds().await;
+    service.stop().await;
+}
+
+/// The same journey, for a client that knows only the tools' own host.
+async fn makes_the_journey_at_the_tools_host(client: Client, mode: &[&str]) {
+    let (service, host) = Service::start_with_tools_host(&SOON_LIMITED).await;
+    client.arg(host).args(mode).succeeds().await;
     service.stop().await;
 }
 
@@ -30,6 +37,21 @@ async fn the_python_sdk_makes_the_journey_by_the_protocol_of_2026_07_28() {
 #[tokio::test]
 async fn the_python_sdk_makes_the_journey_by_the_protocol_of_2025_11_25() {
     makes_the_journey(Client::python("journey.py"), &["legacy"]).await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_makes_the_journey_at_the_tools_own_host() {
+    makes_the_journey_at_the_tools_host(Client::python("journey.py"), &["auto"]).await;
+}
+
+#[tokio::test]
+async fn the_first_typescript_sdk_makes_the_journey_at_the_tools_own_host() {
+    makes_the_journey_at_the_tools_host(Client::node("v1.mjs"), &[]).await;
+}
+
+#[tokio::test]
+async fn the_second_typescript_sdk_makes_the_journey_at_the_tools_own_host() {
+    makes_the_journey_at_the_tools_host(Client::node("v2.mjs"), &["auto"]).await;
 }
 
 #[tokio::test]
@@ -106,12 +128,14 @@ async fn inspect(service: &Service, method: &[&str]) -> Value {
     serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
-/// Runs every scenario of the suite that is open to a server without the suite's own prompts, resources and tools.
+/// Runs, at both hosts, every scenario of the suite that is open to a server without the suite's own prompts, resources and
+/// tools.
 /// `node/conformance-*.yaml` lists the known findings, with reasons; anything more or less fails.
 async fn conforms(revision: &str, scenarios: &[&str]) {
-    let service = Service::start().await;
-    for scenario in scenarios {
-        let suite = Client::node_program("conformance").args(["server", "--url"]).arg(format!("{}/mcp", service.url()));
+    let (service, tools_host) = Service::start_with_tools_host(&UNLIMITED).await;
+    let hosts = [service.url(), tools_host];
+    for (host, scenario) in hosts.iter().flat_map(|host| scenarios.iter().map(move |scenario| (host, scenario))) {
+        let suite = Client::node_program("conformance").args(["server", "--url"]).arg(format!("{host}/mcp"));
         let suite = suite.args(["--scenario", scenario, "--spec-version", revision, "--output-dir", "results"]);
         suite
             .arg("--expected-failures")

@@ -7,13 +7,15 @@ use http::{Request, StatusCode};
 use tempfile::TempDir;
 
 use crate::connection::send;
+use crate::port::Port;
 use crate::replica::Replica;
 
 /// A free port of this machine.
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// No limits, since these clients do not test them.
-const UNLIMITED: [&str; 8] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0", "--preview-limit", "0"];
+pub(crate) const UNLIMITED: [&str; 8] =
+    ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0", "--preview-limit", "0"];
 
 /// One replica with a store of its own.
 pub(crate) struct Service {
@@ -29,13 +31,25 @@ impl Service {
 
     /// Starts one with these settings, besides those for its addresses and its data.
     pub(crate) async fn start_with(settings: &[&str]) -> Self {
+        Self::start_at(ANY_PORT, settings).await
+    }
+
+    async fn start_at(public: SocketAddr, settings: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         let data_dir = data.path().to_str().expect("it is text");
         // Errors that the service logs help to explain a client's failure.
         let settings = [&["--data-dir", data_dir, "--log", "error"], settings].concat();
-        let replica = Replica::start(ANY_PORT, ANY_PORT, settings).await;
+        let replica = Replica::start(public, ANY_PORT, settings).await;
         replica.ready().await;
         Self { replica, _data: data }
+    }
+
+    /// Starts one whose tools have a host of their own besides, with these settings. Returns the base URL of that host too.
+    pub(crate) async fn start_with_tools_host(settings: &[&str]) -> (Self, String) {
+        let port = Port::hold();
+        let url = format!("http://localhost:{}", port.number());
+        let service = Self::start_at(port.address, &[settings, &["--mcp-base-url", &url]].concat()).await;
+        (service, url)
     }
 
     /// The base URL, which is all that a client is given.

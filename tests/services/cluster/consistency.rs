@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use handbill::app::Deps;
 use handbill_core::domain::client::Client;
+use handbill_core::domain::edit_key::SECRET_CHARS;
 use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{Lookup, PageStore};
@@ -70,14 +71,17 @@ async fn each_client_has_one_quota_over_all_replicas() {
 /// How many characters a slug's suffix has, each from one byte; it is drawn first.
 const SUFFIX_BYTES: usize = 8;
 
-/// Yields the same suffix to every racer, then random bytes.
+/// Yields a random key, then the same suffix to every racer, then random bytes. No byte of the key is drawn again.
 fn racing() -> Random {
+    const KEY_AND_SUFFIX: usize = SECRET_CHARS + SUFFIX_BYTES;
     let drawn = AtomicUsize::new(0);
     Random::Controlled(Arc::new(move |bytes: &mut [u8]| {
         for byte in bytes {
+            (&Random::System).fill_bytes(std::slice::from_mut(byte));
             match drawn.fetch_add(1, Ordering::Relaxed) {
-                0..SUFFIX_BYTES => *byte = 7,
-                _ => (&Random::System).fill_bytes(std::slice::from_mut(byte)),
+                0..SECRET_CHARS => *byte %= 62,
+                SECRET_CHARS..KEY_AND_SUFFIX => *byte = 7,
+                _ => {}
             }
         }
     }))
