@@ -1,4 +1,4 @@
-//! The start of the listeners, and what the operator is told of it.
+//! The start of the listeners, and the lines that it prints for the operator.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The deployment's secret for slugs. `handbill migrate` writes it once, and each replica reads it once.
+//! The deployment's secret for slugs. `handbill migrate` writes it once.
 
 use rand::Rng;
 use scylla::statement::{Consistency, SerialConsistency, Statement};

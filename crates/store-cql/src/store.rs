@@ -8,7 +8,7 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, OnceCell, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
@@ -60,7 +60,6 @@ pub struct CqlStore {
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
     /// The number of entries of the audit, as far as it is known.
     pub(super) audit_end: Mutex<u64>,
-    slug_secret: OnceCell<SlugSecret>,
 }
 
 #[derive(Debug, Error)]
@@ -98,7 +97,6 @@ impl CqlStore {
             operated,
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
-            slug_secret: OnceCell::new(),
         })
     }
 
@@ -284,7 +282,7 @@ pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
 #[async_trait]
 impl PageStore for CqlStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
-        self.slug_secret.get_or_try_init(|| self.read_slug_secret()).await.cloned()
+        self.read_slug_secret().await
     }
 
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
@@ -307,6 +305,9 @@ impl PageStore for CqlStore {
             return Ok(InsertResult::Inserted);
         }
         self.delete_text(&permit, &page.head.slug, text, page.head.updated_at).await;
+        // A text may be large, and the permits of reads bound how many arrive at once.
+        drop(permit);
+        let permit = self.permit(&self.reads, &page.head.slug, needed_by).await?;
         InsertResult::refused(self.settled_record(&permit, &page.head.slug).await?)
     }
 

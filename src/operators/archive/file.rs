@@ -10,7 +10,7 @@ use thiserror::Error;
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
-pub(super) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
 /// The end of a compressed file's name.
 const ZSTD_EXTENSION: &str = "zst";
@@ -86,6 +86,15 @@ impl NewFile {
             Output::Compressed(encoder) => encoder.write_all(bytes),
         };
         written.map_err(|reason| self.refused(reason))
+    }
+
+    /// Adds what is left of `source`.
+    pub fn copy(&mut self, source: &mut impl Read) -> Result<(), FileError> {
+        let copied = match &mut self.output {
+            Output::Plain(file) => io::copy(source, file),
+            Output::Compressed(encoder) => io::copy(source, encoder),
+        };
+        copied.map(drop).map_err(|reason| self.refused(reason))
     }
 
     /// Puts the file on disk and gives it its name.

@@ -1,8 +1,7 @@
 //! The backups that a running process makes by itself, each with a copy of the ledger of deletions beside it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
-use super::file::{FILE_MODE, FileError, UNFINISHED_EXTENSION};
+use super::file::{FileError, NewFile, UNFINISHED_EXTENSION};
 use super::moving::{BackupName, Destination, MoveError, backups_in, new_backup_in, write};
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::PageScan;
@@ -109,21 +108,15 @@ impl ScheduledBackups {
     }
 }
 
-/// Copies `from`, if it is there, to the new file `to`, which has its name once it is on disk.
+/// Copies `from`, if it is there, to the new file `to`.
 fn copy(from: &Path, to: &Path) -> Result<(), FileError> {
-    let unfinished = to.with_added_extension(UNFINISHED_EXTENSION);
-    let copied = || -> io::Result<()> {
-        let mut source = match fs::File::open(from) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened?,
-        };
-        let mut target =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished)?;
-        io::copy(&mut source, &mut target)?;
-        target.sync_all()?;
-        fs::rename(&unfinished, to)
+    let mut source = match File::open(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(|reason| FileError::Io { path: from.to_owned(), action: "read", reason })?,
     };
-    copied().map_err(|reason| FileError::Io { path: to.to_owned(), action: "written", reason })
+    let mut target = NewFile::create(to)?;
+    target.copy(&mut source)?;
+    target.finish()
 }
 
 /// Removes the unfinished files of processes that ended.

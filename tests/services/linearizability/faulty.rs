@@ -32,7 +32,7 @@ pub(crate) enum Fault {
     UncheckedSwap,
     /// A deleted page can sometimes be read again.
     Revival,
-    /// The secret for slugs is sometimes another one, so that a repeated create makes a second page.
+    /// Every other replica reads another secret for slugs, so that a create that is repeated there makes a second page.
     SecondPage,
     /// An insert sometimes reports success without any effect.
     LostInsert,
@@ -50,6 +50,9 @@ const RARITY: usize = 50;
 /// memory, which about one in twenty does.
 const RARITY_OF_STALE_HEADS: usize = 5;
 
+/// [`Fault::SecondPage`] strikes on one call in this many: a replica reads the secret once.
+const RARITY_OF_OTHER_SECRETS: usize = 2;
+
 /// A store with a fault.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
@@ -66,7 +69,11 @@ impl FaultyStore {
 
     /// Whether `fault` strikes this call.
     fn strikes(&self, fault: Fault) -> bool {
-        let rarity = if fault == Fault::StaleHead { RARITY_OF_STALE_HEADS } else { RARITY };
+        let rarity = match fault {
+            Fault::StaleHead => RARITY_OF_STALE_HEADS,
+            Fault::SecondPage => RARITY_OF_OTHER_SECRETS,
+            _ => RARITY,
+        };
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % rarity == rarity - 1
     }
 

@@ -39,7 +39,7 @@ impl LimitKind {
 pub struct Attempt {
     /// The limit that counts the attempt.
     pub kind: LimitKind,
-    /// The narrowest window, whose quota the client is told of.
+    /// The narrowest window. The client is told its quota.
     pub own: Window,
     /// Further windows, the widest last. It is that of a tier or of a network around the client.
     pub wider: Vec<Window>,

@@ -61,14 +61,15 @@ impl PageService {
         let secret = match &edit_key {
             Some(key) => {
                 check_text(key, "title", title.as_str())?;
-                Some(StoreBudget::new(deadline).wait(self.store.slug_secret()).await?)
+                let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
+                Some(StoreBudget::new(deadline).wait(kept).await?)
             }
             None => None,
         };
         let made = self.publishable(&content, edit_key.as_ref(), purpose).await?;
         self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = edit_key.unwrap_or_else(|| EditKey::random(|bound| index_below(&self.random, bound)));
-        let slug = self.slug(secret.as_ref(), &title, &edit_key, 0);
+        let slug = self.slug(secret, &title, &edit_key, 0);
         let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
         let mut page = Page::new(head, content, made.rendered);
         for counter in 1..=SLUG_ATTEMPTS {
@@ -85,7 +86,7 @@ impl PageService {
                 InsertResult::SlugTaken(_) => return Err(ServiceError::KeyInUse),
             }
             page = Arc::unwrap_or_clone(candidate);
-            page.head.slug = self.slug(secret.as_ref(), &title, &edit_key, counter);
+            page.head.slug = self.slug(secret, &title, &edit_key, counter);
         }
         Err(ServiceError::NoFreeSlug)
     }

@@ -47,12 +47,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
+use crate::domain::slug_secret::SlugSecret;
 use crate::domain::subject::Requester;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Lookup, PageStore};
@@ -123,6 +125,8 @@ pub struct PageService {
     policy: PublishingPolicy,
     tiers: LimitTiers,
     turns: WriteQueues,
+    /// The secret for slugs, once it was needed. It never changes.
+    slug_secret: Arc<OnceCell<SlugSecret>>,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -148,7 +152,22 @@ impl PageService {
         let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
         let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(parts.turns));
         let (pages, policy) = (parts.pages, parts.policy);
-        Self { store, limiter, clock, random, quotas, networks, rendering, large_reads, pages, policy, tiers, turns }
+        let slug_secret = Arc::default();
+        Self {
+            store,
+            limiter,
+            clock,
+            random,
+            quotas,
+            networks,
+            rendering,
+            large_reads,
+            pages,
+            policy,
+            tiers,
+            turns,
+            slug_secret,
+        }
     }
 
     pub fn quotas(&self) -> Quotas {
