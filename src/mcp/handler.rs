@@ -15,9 +15,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, DiscoverResult, Icon, Implementation, InitializeRequestParams, JsonObject,
-    JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, RequestMetaObject, ServerCapabilities,
-    ServerConfig,
+    CacheScope, DiscoverResult, Icon, Implementation, InitializeRequestParams, JsonObject, JsonRpcResponse,
+    JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, RequestMetaObject, ServerCapabilities, ServerConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -182,7 +181,7 @@ impl Server {
 
     fn call_tool(self: &Arc<Self>, head: &Parts, call: Call) -> Result<Answer, ProtocolRefusal> {
         let Call { id, revision, params, meta } = call;
-        let CallToolRequestParams { name, arguments, .. } = call_parameters(params)?;
+        let (name, arguments) = call_parameters(params)?;
         let Some(tool) = ToolName::parse(&name) else {
             self.count("_OTHER", "unknown_tool");
             let names = ToolName::ALL.map(ToolName::as_str).join(", ");
@@ -197,7 +196,7 @@ impl Server {
         let requester = Requester { client: proxies.client(head), subject };
         // A call may wait for long, and many do at once. Until then nothing is kept of the message but the arguments.
         drop((name, meta));
-        let (server, arguments) = (Arc::clone(self), arguments.unwrap_or_default());
+        let (server, arguments) = (Arc::clone(self), arguments);
         let calling = match catch_unwind(AssertUnwindSafe(|| self.mcp.call(tool, requester, arguments))) {
             Ok(Either::Left(result)) => {
                 return Ok(now(self.called(&id, revision, tool, span, result.into_inner())));
@@ -249,10 +248,15 @@ fn panicked() -> ApiError {
     ApiError::internal()
 }
 
-fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, ProtocolRefusal> {
-    let message =
-        "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.";
-    serde_json::from_value(Value::Object(params)).map_err(|_| ProtocolRefusal::invalid_params(message))
+/// The name and the arguments of a call.
+fn call_parameters(mut params: JsonObject) -> Result<(String, JsonObject), ProtocolRefusal> {
+    match (params.remove("name"), params.remove("arguments")) {
+        (Some(Value::String(name)), Some(Value::Object(arguments))) => Ok((name, arguments)),
+        (Some(Value::String(name)), None | Some(Value::Null)) => Ok((name, JsonObject::new())),
+        _ => Err(ProtocolRefusal::invalid_params(
+            "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
+        )),
+    }
 }
 
 /// The `id` and parameters of an `initialize` that can be answered. Any other `initialize` is checked like every

@@ -13,9 +13,8 @@ use crate::api::request::json::{self, Kept};
 /// counts, or uses a UUID of 36 bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// The parameters that the methods of this server read, and those that the header `Mcp-Name` repeats.
-const PARAMETERS: [&str; 8] =
-    ["arguments", "capabilities", "clientInfo", "cursor", "name", "protocolVersion", "taskId", "uri"];
+/// The parameters besides `arguments` that the methods of this server read, and those that the header `Mcp-Name` repeats.
+const PARAMETERS: [&str; 7] = ["capabilities", "clientInfo", "cursor", "name", "protocolVersion", "taskId", "uri"];
 
 /// A well-formed message, without what nobody reads.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ pub(super) struct Message {
     pub(super) id: Option<RequestId>,
     /// `None` for an answer, which this server never asks for.
     pub(super) method: Option<String>,
-    /// The [`PARAMETERS`].
+    /// The `arguments` and the [`PARAMETERS`].
     pub(super) params: JsonObject,
     /// The client's statements about itself and the message.
     pub(super) meta: RequestMetaObject,
@@ -34,10 +33,11 @@ impl Message {
     /// Parses the body of a request. `of_meta` are the members of `_meta` that are read. A refusal names the message's `id`
     /// if that could be read.
     pub(super) fn parse(bytes: &[u8], of_meta: &[&str]) -> Result<Self, ProtocolRefusal> {
-        let kept = |is_read| if is_read { Kept::All } else { Kept::Nothing };
+        let kept = |is_read| if is_read { Kept::Short } else { Kept::Nothing };
         let of_meta = |name: &str| kept(of_meta.contains(&name));
         let of_params = |name: &str| match name {
             "_meta" => Kept::Members(&of_meta),
+            "arguments" => Kept::All,
             _ => kept(PARAMETERS.contains(&name)),
         };
         let of_message = |name: &str| match name {

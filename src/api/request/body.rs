@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use serde::de::{DeserializeOwned, Error as _, Visitor, value};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, Visitor, value};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -178,19 +178,18 @@ pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
 /// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     // Serde would also accept an array with the fields of the struct in order.
-    let is_object = bytes.trim_ascii_start().starts_with(b"{");
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        let wrong = |IgnoredAny| wrong_shape(".", "", &Fields::of::<T>());
+        let message = serde_json::from_slice(bytes).map_or_else(|error| not_json(bytes, &error), wrong);
+        return Err(BodyError::Malformed(message));
+    }
     // Almost every body is right. Following the path to an error takes time, so this is done only for a wrong body.
-    if is_object && let Ok(value) = serde_json::from_slice(bytes) {
+    if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
-    let fields = Fields::of::<T>();
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut json);
-    let error = match parsed {
-        Ok(value) => {
-            json.end().map_err(|error| BodyError::Malformed(not_json(bytes, &error)))?;
-            return if is_object { Ok(value) } else { Err(BodyError::Malformed(wrong_shape(".", "", &fields))) };
-        }
+    let error = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+        Ok(value) => return json.end().map(|()| value).map_err(|error| BodyError::Malformed(not_json(bytes, &error))),
         Err(error) => error,
     };
     let inner = error.inner();
@@ -200,7 +199,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     let of_content = |name: &str| if name == "content" { Kept::All } else { Kept::Nothing };
     let read = json::read(bytes, Kept::Members(&of_content)).ok();
     check_content_size(read.as_ref().and_then(|read| read.value.get("content")))?;
-    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), &fields)))
+    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), &Fields::of::<T>())))
 }
 
 /// Parses `object` like [`parse`]. Messages list `fields`.
@@ -215,7 +214,10 @@ pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
 ) -> Body<(A, B)> {
     let size = check_content_size(object.get("content"));
     let names = names_of::<B>();
-    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
+    let (mut of_b, of_a): (Map<_, _>, Map<_, _>) =
+        object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
+    // Long are only the texts of the fields, and those of objects in a list.
+    of_b.values_mut().for_each(json::shorten);
     let both = || Ok((from_object(of_a)?, from_object(of_b)?));
     both().map_err(|error: serde_path_to_error::Error<serde_json::Error>| match size {
         Err(too_large) => too_large,
