@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
-use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
@@ -22,7 +21,7 @@ use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
 };
 use handbill_core::ports::rate_limiter::{Attempt, RateLimiter};
-use handbill_core::ports::renderer::{Made, Purpose, RenderError, Renderer};
+use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -187,13 +186,8 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
 
 #[async_trait]
 impl Renderer for Instrumented<dyn Renderer> {
-    async fn render(
-        &self,
-        content: &Content,
-        purpose: Purpose,
-        blocklist: Option<Arc<Blocklist>>,
-    ) -> Result<Made, RenderError> {
-        let rendering = self.inner.render(content, purpose, blocklist);
+    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+        let rendering = self.inner.render(content, purpose, checks);
         let (rendered, took, span) = self.time("render", "markdown", rendering).await;
         if rendered.is_ok() {
             self.measure.metrics.renders.observe(took.as_secs_f64());

@@ -21,10 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::queue::{Limits, Queue, Ticket};
 use crate::config::Budgets;
-use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
-use handbill_core::domain::markdown::{Rendered, first_heading, render};
-use handbill_core::ports::renderer::{Made, Memory, Purpose, RenderError, Renderer};
+use handbill_core::domain::markdown::{first_heading, render};
+use handbill_core::ports::renderer::{Checks, Made, Memory, Purpose, RenderError, Renderer};
 
 /// Content up to this many bytes is short. Most pages are. It takes about a millisecond, and the longest content up to
 /// 30 ms if it is hostile. Each has a queue of its own, so that short content does not wait for long content.
@@ -142,15 +141,12 @@ impl RenderThreads {
 
 #[async_trait]
 impl Renderer for RenderThreads {
-    async fn render(
-        &self,
-        content: &Content,
-        purpose: Purpose,
-        blocklist: Option<Arc<Blocklist>>,
-    ) -> Result<Made, RenderError> {
-        let work = move |source: &str| checked(source, blocklist.as_deref());
-        let ((rendered, is_refused), permit) = self.run(content, purpose, work, kept_bytes).await?;
-        Ok(Made { rendered, is_refused, memory: Memory::of(permit) })
+    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+        let work = move |source: &str| checked(source, &checks);
+        // Memory for a page until it is stored: an update has its HTML twice, and a store makes a record of it.
+        let kept = |made: &Made| 2 * made.rendered.html.len();
+        let (made, permit) = self.run(content, purpose, work, kept).await?;
+        Ok(Made { memory: Memory::of(permit), ..made })
     }
 
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
@@ -159,16 +155,12 @@ impl Renderer for RenderThreads {
     }
 }
 
-/// The HTML of `source`, and whether `blocklist` refuses it, for which it takes up to 28 ms of a hostile text.
-fn checked(source: &str, blocklist: Option<&Blocklist>) -> (Rendered, bool) {
+/// The HTML of `source`, and the results of `checks`. A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
+fn checked(source: &str, Checks { blocklist, key }: &Checks) -> Made {
     let rendered = render(source);
-    let is_refused = blocklist.is_some_and(|blocklist| blocklist.refuses(&rendered.html));
-    (rendered, is_refused)
-}
-
-/// Memory for a page until it is stored: an update has its HTML twice, and a store makes a record of it.
-fn kept_bytes((rendered, _): &(Rendered, bool)) -> usize {
-    2 * rendered.html.len()
+    let is_refused = blocklist.as_ref().is_some_and(|blocklist| blocklist.refuses(&rendered.html));
+    let shows_key = key.as_ref().is_some_and(|key| rendered.exposes(|text| key.occurs_in(text)));
+    Made { rendered, is_refused, shows_key, memory: Memory::of(()) }
 }
 
 /// A queue, and those who are called when their turn comes.
@@ -229,14 +221,8 @@ pub struct RenderInPlace;
 
 #[async_trait]
 impl Renderer for RenderInPlace {
-    async fn render(
-        &self,
-        content: &Content,
-        _purpose: Purpose,
-        blocklist: Option<Arc<Blocklist>>,
-    ) -> Result<Made, RenderError> {
-        let (rendered, is_refused) = checked(content.as_str(), blocklist.as_deref());
-        Ok(Made { rendered, is_refused, memory: Memory::of(()) })
+    async fn render(&self, content: &Content, _purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+        Ok(checked(content.as_str(), &checks))
     }
 
     async fn first_heading(&self, content: &Content, _purpose: Purpose) -> Result<Option<String>, RenderError> {
@@ -255,6 +241,7 @@ mod tests {
 
     use super::*;
     use handbill_core::domain::client::Client;
+    use handbill_core::domain::edit_key::EditKey;
 
     /// Longest wait for work that must not wait. Nothing depends on it being short.
     const MAX_WAIT: Duration = Duration::from_mins(1);
@@ -323,6 +310,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_key_that_only_the_html_shows_is_found_in_it() {
+        let key = EditKey::parse(&format!("hbk_{}", "a".repeat(43))).unwrap();
+        for (text, shown) in [("&#104;bk_", true), ("hbk_", true), ("&#105;bk_", false)] {
+            let content = Content::parse(format!("{text}{}", "a".repeat(43))).unwrap();
+            let checks = Checks { key: Some(key.clone()), ..Checks::default() };
+            assert_eq!(threads().render(&content, write(1), checks).await.unwrap().shows_key, shown, "{text}");
+        }
+    }
+
+    #[tokio::test]
     async fn short_content_does_not_wait_for_long_content() {
         let (threads, long) = (threads(), content(SHORT_BYTES + 1));
         let (open, works) = gates(2 * cores().min(MAX_LONG_AT_ONCE));
@@ -369,7 +366,7 @@ mod tests {
             let (threads, content) = (threads(), Content::parse(text).unwrap());
             let mut held = Vec::new();
             let refused = loop {
-                match threads.render(&content, write(1), None).await {
+                match threads.render(&content, write(1), Checks::default()).await {
                     Ok(made) => held.push(made),
                     Err(error) => break error,
                 }
@@ -378,7 +375,7 @@ mod tests {
             let bytes: u64 = held.iter().map(|made| 2 * made.rendered.html.len() as u64).sum();
             assert!((budget / 2..=budget).contains(&bytes), "{bytes}");
             held.truncate(1);
-            assert!(threads.render(&content, write(1), None).await.is_ok());
+            assert!(threads.render(&content, write(1), Checks::default()).await.is_ok());
         }
     }
 

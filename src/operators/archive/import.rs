@@ -9,7 +9,7 @@ use handbill_core::domain::page::{Page, Tombstone};
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
-use handbill_core::ports::renderer::{Purpose, RenderError, Renderer};
+use handbill_core::ports::renderer::{Checks, Purpose, RenderError, Renderer};
 
 /// How many records were stored, and how many were not and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Importer {
     async fn record_of(&self, entry: &Entry) -> Result<Record, RenderError> {
         Ok(match entry {
             Entry::Page(head, content) => {
-                let rendered = self.renderer.render(content, Purpose::Upkeep, None).await?.rendered;
+                let rendered = self.renderer.render(content, Purpose::Upkeep, Checks::default()).await?.rendered;
                 Record::Active(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
             }
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use handbill::backends::rendering::RenderInPlace;
-use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::markdown::RENDERER_VERSION;
 use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill_core::ports::renderer::{Made, Purpose, RenderError, Renderer};
+use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -40,14 +39,9 @@ impl Watched {
 
 #[async_trait]
 impl Renderer for Watched {
-    async fn render(
-        &self,
-        content: &Content,
-        purpose: Purpose,
-        blocklist: Option<Arc<Blocklist>>,
-    ) -> Result<Made, RenderError> {
-        self.called("render", purpose)?;
-        RenderInPlace.render(content, purpose, blocklist).await
+    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+        self.called(if checks.key.is_some() { "render and look for the key" } else { "render" }, purpose)?;
+        RenderInPlace.render(content, purpose, checks).await
     }
 
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
@@ -96,6 +90,17 @@ async fn a_title_that_was_sent_is_not_looked_for() {
     app.send(markdown("# c").query("title=T")).await.expect_status(201);
     app.send(form(&[field("title", "T"), field("content", "c"), field("action", "preview")])).await.expect_status(200);
     assert!(renderer.calls().iter().all(|(what, _)| *what == "render"));
+}
+
+#[tokio::test]
+async fn a_key_is_looked_for_in_the_html_where_the_text_is_rendered() {
+    let (app, renderer) = start(Setup::unlimited());
+    let page = app.published().await;
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    let create = json!({"title": "T", "content": "c", "edit_key": page.key}).to_string();
+    app.send(Request::new("POST", "/api/pages").json(create)).await.expect_status(201);
+    let names: Vec<_> = renderer.calls().into_iter().map(|(what, _)| what).collect();
+    assert_eq!(names, ["render", "render and look for the key", "render and look for the key"]);
 }
 
 #[tokio::test]

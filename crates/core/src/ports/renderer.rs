@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
+use crate::domain::edit_key::EditKey;
 use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
 
@@ -34,12 +35,23 @@ pub enum RenderError {
     Hung,
 }
 
+/// Further work on the HTML, for the renderer since a search of a long text takes milliseconds.
+#[derive(Clone, Default)]
+pub struct Checks {
+    /// The hosts and texts that operators do not publish.
+    pub blocklist: Option<Arc<Blocklist>>,
+    /// The page's key.
+    pub key: Option<EditKey>,
+}
+
 /// HTML, and the memory that it takes.
 pub struct Made {
     /// The HTML.
     pub rendered: Rendered,
-    /// Whether the blocklist that the caller named refuses it.
+    /// Whether the blocklist refuses it.
     pub is_refused: bool,
+    /// Whether it shows the key. Markup and character references may spell the key even if the source does not contain it.
+    pub shows_key: bool,
     /// Keep it until the store has answered. Until then the HTML counts towards the renderer's budget, so that pages do not
     /// pile up before a slow store.
     pub memory: Memory,
@@ -60,13 +72,8 @@ impl Memory {
 /// Renders pages. Any content has HTML, but there may be no room to make it now. A caller may drop a future at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// The HTML of `content`, by the newest rules, compared with `blocklist`.
-    async fn render(
-        &self,
-        content: &Content,
-        purpose: Purpose,
-        blocklist: Option<Arc<Blocklist>>,
-    ) -> Result<Made, RenderError>;
+    /// The HTML of `content`, by the newest rules, and the results of `checks`.
+    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError>;
 
     /// The text of the heading that names `content`; `None` if it has no heading.
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError>;

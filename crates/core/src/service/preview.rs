@@ -6,7 +6,7 @@ use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
 use crate::domain::title::Title;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::Purpose;
+use crate::ports::renderer::{Checks, Purpose};
 
 #[derive(Debug)]
 pub struct Preview {
@@ -25,7 +25,7 @@ impl PageService {
             let title = self.title_of(new.title, &new.content, purpose).await?.ok();
             Ok(Preview {
                 title,
-                rendered: self.rendering.renderer().render(&new.content, purpose, None).await?.rendered,
+                rendered: self.rendering.renderer().render(&new.content, purpose, Checks::default()).await?.rendered,
             })
         };
         match body.and_then(PageFields::check_new) {

@@ -23,7 +23,7 @@ use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageState, PageText};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{PageStore, Record};
-use crate::ports::renderer::{Made, Purpose, Renderer};
+use crate::ports::renderer::{Checks, Made, Purpose, Renderer};
 
 /// Most pages that are rendered again at once, on any number of cores: half of the long texts that the renderer has at
 /// once.
@@ -122,7 +122,8 @@ impl Inner {
         permit: OwnedSemaphorePermit,
         sender: oneshot::Sender<Arc<Page>>,
     ) {
-        let Ok(Made { rendered, .. }) = self.renderer.render(&page.text.content, Purpose::Upkeep, None).await else {
+        let rendering = self.renderer.render(&page.text.content, Purpose::Upkeep, Checks::default());
+        let Ok(Made { rendered, .. }) = rendering.await else {
             // Work of the service itself is never refused, so this hangs. The next reader must not hang another thread.
             self.state().keep(&page);
             let _ = sender.send(page);
@@ -215,7 +216,6 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
-    use crate::domain::blocklist::Blocklist;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::{Rendered, render};
@@ -249,12 +249,7 @@ mod tests {
 
     #[async_trait]
     impl Renderer for Held {
-        async fn render(
-            &self,
-            content: &Content,
-            purpose: Purpose,
-            _: Option<Arc<Blocklist>>,
-        ) -> Result<Made, RenderError> {
+        async fn render(&self, content: &Content, purpose: Purpose, _: Checks) -> Result<Made, RenderError> {
             assert_eq!(purpose, Purpose::Upkeep);
             self.begun.fetch_add(1, Ordering::SeqCst);
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -265,7 +260,7 @@ mod tests {
                 return Err(RenderError::Hung);
             }
             let rendered = Rendered { html: self.html.clone(), ..render(content.as_str()) };
-            Ok(Made { rendered, is_refused: false, memory: Memory::of(()) })
+            Ok(Made { rendered, is_refused: false, shows_key: false, memory: Memory::of(()) })
         }
 
         async fn first_heading(&self, _: &Content, _: Purpose) -> Result<Option<String>, RenderError> {

@@ -19,7 +19,7 @@ use crate::domain::subject::Requester;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Made, Memory, Purpose};
+use crate::ports::renderer::{Checks, Made, Memory, Purpose};
 
 /// A page whose key was presented.
 struct Opened {
@@ -237,8 +237,7 @@ impl PageService {
         Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), Held::Html(memory)))
     }
 
-    /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
-    /// references may spell the key even if the source does not contain it.
+    /// The HTML of `content`, if neither of them contains `key` and operators publish it.
     pub(super) async fn publishable(
         &self,
         content: &Content,
@@ -248,8 +247,9 @@ impl PageService {
         if let Some(key) = key {
             check_text(key, "content", content.as_str())?;
         }
-        let made = self.rendering.renderer().render(content, purpose, self.policy.blocklist()).await?;
-        if key.is_some_and(|key| made.rendered.exposes(|text| key.occurs_in(text))) {
+        let checks = Checks { blocklist: self.policy.blocklist(), key: key.cloned() };
+        let made = self.rendering.renderer().render(content, purpose, checks).await?;
+        if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
         }
         self.policy.check_content(&made)?;
