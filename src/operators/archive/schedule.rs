@@ -4,16 +4,18 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
 use super::file::{FileError, NewFile, UNFINISHED_EXTENSION};
 use super::moving::{BackupName, Destination, MoveError, backups_in, new_backup_in, write};
+use handbill_core::niceness::give_way;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::PageScan;
 
@@ -58,10 +60,7 @@ impl ScheduledBackups {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            let backups = Arc::clone(&this);
-            // Files block, and compression takes a core for seconds.
-            let made = spawn_blocking(move || Handle::current().block_on(backups.make_if_due())).await;
-            match made.map_err(io::Error::other).map_err(MoveError::System).flatten() {
+            match Arc::clone(&this).make_aside().await {
                 Ok(None) => {}
                 Ok(Some(path)) => tracing::info!(path = %path.display(), "a backup is complete"),
                 Err(error) => {
@@ -70,6 +69,20 @@ impl ScheduledBackups {
                 }
             }
         }
+    }
+
+    /// Makes a backup if one is due, on a thread that gives way to those that answer: files block, and compression takes a
+    /// core for seconds.
+    pub async fn make_aside(self: Arc<Self>) -> Result<Option<PathBuf>, MoveError> {
+        let (sender, outcome) = oneshot::channel();
+        let runtime = Handle::current();
+        let make = move || {
+            give_way();
+            // At the end of the process nobody receives it.
+            let _ = sender.send(runtime.block_on(self.make_if_due()));
+        };
+        thread::Builder::new().name("handbill-backup".to_owned()).spawn(make).map_err(MoveError::System)?;
+        outcome.await.unwrap_or_else(|panicked| Err(MoveError::System(io::Error::other(panicked))))
     }
 
     /// Makes a backup if one is due. One that lacks unreadable records stays, but is no success: nothing older is removed for it.

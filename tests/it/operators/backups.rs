@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use handbill::operators::archive::file::verify;
 use handbill::operators::archive::schedule::{BackupPlan, ScheduledBackups};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::Clock;
 use handbill_store_redb::RedbStore;
 use prometheus_client::metrics::gauge::Gauge;
 use tempfile::{TempDir, tempdir};
@@ -64,6 +66,33 @@ async fn a_backup_is_made_once_the_newest_is_older_than_the_interval_and_its_led
     daily.clock.advance(HOUR);
     assert!(daily.look().await.is_some());
     assert_eq!(daily.backups.last_success.get(), 1_795_235_400 + 24 * 60 * 60);
+}
+
+/// A clock that notices the niceness of the thread that asks for the time.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Default)]
+struct Noticing(Mutex<Option<i32>>);
+
+#[cfg(target_os = "linux")]
+impl Clock for Noticing {
+    fn now(&self) -> UnixMillis {
+        *self.0.lock().unwrap() = rustix::process::getpriority_process(None).ok();
+        UnixMillis::new(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_backup_leaves_the_core_to_threads_that_answer() {
+    let (daily, clock) = (Daily::new(), Arc::new(Noticing::default()));
+    let backups = ScheduledBackups { clock: Arc::clone(&clock) as _, ..daily.backups };
+    assert!(Arc::new(backups).make_aside().await.unwrap().is_some());
+    let own = rustix::process::getpriority_process(None).unwrap();
+    assert_eq!(*clock.0.lock().unwrap(), Some((own + 10).min(19)));
 }
 
 #[tokio::test]
