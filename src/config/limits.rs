@@ -15,7 +15,7 @@ use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
 
-/// Highest limit. A window remembers each of its attempts in 16 bytes.
+/// Highest limit.
 const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;
 
 /// Longest window.

@@ -154,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::domain::client::Client;
+    use crate::domain::limit_tier::MAX_LIMIT;
     use crate::domain::network_limits::NetworkLimits;
     use crate::domain::timestamp::UnixMillis;
     use crate::ports::clock::Clock;
@@ -274,6 +275,20 @@ mod tests {
             // One window may be larger than the table.
             assert!(held <= 50_000 || windows.counted.len() == 1, "{held} bytes");
         }
+    }
+
+    #[tokio::test]
+    async fn a_window_of_the_highest_limit_pushes_out_no_other() {
+        // Those of a process with 256 MiB.
+        let limiter = MemoryRateLimiter::within(8 << 20, Arc::new(TestClock::new()));
+        for number in 0..1000 {
+            limiter.count(&Attempt::new(LimitKind::Edit, TEN, client(number)));
+        }
+        let highest = Attempt::new(LimitKind::Edit, Quota { limit: MAX_LIMIT, window: HOUR }, client(5000));
+        for _ in 0..=MAX_LIMIT {
+            limiter.count(&highest);
+        }
+        assert_eq!(clients(&limiter, LimitKind::Edit), 1001);
     }
 
     #[tokio::test]

@@ -17,8 +17,9 @@ use super::client::Client;
 /// Longest IPv6 prefix of a tier, in bits: a client is a whole /64.
 const MAX_IPV6_PREFIX: u8 = 64;
 
-/// Highest limit. A window remembers each of its attempts.
-pub const MAX_LIMIT: u32 = 1_000_000;
+/// Highest limit. A window remembers each of its attempts in 8 bytes, and one that fills the table of its limit would push
+/// all others out.
+pub const MAX_LIMIT: u32 = 100_000;
 
 /// Longest name of a tier, in bytes.
 const MAX_NAME_BYTES: usize = 32;
@@ -243,7 +244,7 @@ mod tests {
             ("[7]", SHARED, "expected a string at line 1"),
             ("[]", r#""shared": {"create": 1}"#, "missing field `edit`"),
             ("[]", r#""shared": {"create": -1, "edit": 1}"#, "invalid value"),
-            ("[]", r#""shared": {"create": 1, "edit": 1000001}"#, "above 1000000"),
+            ("[]", r#""shared": {"create": 1, "edit": 100001}"#, "above 100000"),
             ("[]", r#""client": {"create": 1, "edit": 1}"#, "missing field `shared`"),
             ("[]", r#""shared": {"create": 1, "edit": 1}, "subjects": {}"#, "unknown field `subjects`"),
             ("[]", r#""shared": {"create": 9, "edit": 9}, "subject": {"create": 10, "edit": 1}"#, "above the shared"),
