@@ -1,6 +1,6 @@
 """Clients that hold as many resources as they can. Each attack is one run of this program in the namespace of the clients.
 
-    python3 attackers.py '{"kind": …, "to": [host, port], "from": [addresses], "connections": n, "seconds": s, "page": slug}'
+    python3 attackers.py '{"kind": …, "to": [host, port], "from": [addresses], "connections": n, "seconds": s, "pages": [slugs]}'
 
 Prints the fate of the connections as JSON. Each is attempted once; one that the server closes is not opened again.
 """
@@ -17,11 +17,12 @@ import time
 
 BODY_BYTES = 128 * 1024  # the longest request body that Handbill takes
 HEAD_BYTES = 30 * 1024
+TRAILER_BYTES = 4000  # nearly the longest trailers
 CONNECTING = 400  # at once: fewer than fit into the server's queue of connections that it has not accepted
 IP_BIND_ADDRESS_NO_PORT = 24
 
 # The kinds that send their request again after each answer, on the same connection.
-REPEATING = ("calls", "meta", "creates", "retitles", "previews", "forms", "untitled")
+REPEATING = ("calls", "meta", "creates", "retitles", "retitle", "previews", "forms", "untitled")
 
 # The kind that reads this many answers, so that the server sends the next at once, and then acknowledges nothing more.
 DEAF, HEARD = "deaf", 4
@@ -86,6 +87,9 @@ def request(kind, host, page):
     if kind == "bodies":
         begun = head("POST", "/api/pages", "Content-Type: application/json", f"Content-Length: {BODY_BYTES}")
         return begun + b'{"title": "a", "content": "' + b"a" * (BODY_BYTES - 2048 - 27)
+    if kind == "trailers":
+        begun = head("POST", "/api/pages", "Content-Type: application/json", "Transfer-Encoding: chunked")
+        return begun + b"1\r\n{\r\n0\r\nX-Long: " + b"a" * (TRAILER_BYTES - 8)
     if kind in ("mcp", "calls"):
         return whole("POST", "/mcp", tool_call("get_page", {"slug": page}), *MCP_FIELDS)
     if kind == "parts":
@@ -96,7 +100,7 @@ def request(kind, host, page):
         return whole("POST", "/mcp", tool_call("get_page", {"slug": page}, f'{{"x":[{nested}]}}'), *MCP_FIELDS)
     if kind == "creates":
         return whole("POST", "/mcp", tool_call("create_page", {"title": "a", "content": TEXT}), *MCP_FIELDS)
-    if kind == "retitles":
+    if kind in ("retitles", "retitle"):
         slug, key = page.split()
         return whole("PATCH", f"/api/pages/{slug}", '{"title": "b"}', "Content-Type: application/json", f"Authorization: Bearer {key}")
     if kind == "previews":
@@ -111,8 +115,9 @@ def request(kind, host, page):
 
 
 class Connection:
-    def __init__(self, attack, source):
-        self.attack, self.left, self.state, self.got, self.expected = attack, attack.request, "connecting", b"", None
+    def __init__(self, attack, source, request):
+        self.attack, self.request, self.left = attack, request, request
+        self.state, self.got, self.expected = "connecting", b"", None
         self.answers = 0
         self.socket = socket.socket()
         self.socket.setblocking(False)
@@ -163,9 +168,9 @@ class Connection:
 
 
 class Attack:
-    def __init__(self, kind, to, sources, connections, seconds, page):
+    def __init__(self, kind, to, sources, connections, seconds, pages):
         self.kind, self.to, self.sources, self.connections, self.seconds = kind, tuple(to), sources, connections, seconds
-        self.request = memoryview(request(kind, f"{to[0]}:{to[1]}", page))
+        self.requests = [memoryview(request(kind, f"{to[0]}:{to[1]}", page)) for page in pages]
         self.refuses_to_read = kind in ("html", "json", "mcp", "parts")
         self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) if kind == HOLES else None
         self.statuses, self.answers, self.held = {}, 0, 0
@@ -178,7 +183,8 @@ class Attack:
         while time.monotonic() < end:
             connecting = sum(1 for one in by_number.values() if one.state == "connecting") if len(everyone) < self.connections else 0
             while len(everyone) < self.connections and connecting < CONNECTING:
-                one = Connection(self, self.sources[len(everyone) % len(self.sources)])
+                number = len(everyone)
+                one = Connection(self, self.sources[number % len(self.sources)], self.requests[number % len(self.requests)])
                 everyone.append(one)
                 if one.state == "connecting":
                     by_number[one.socket.fileno()] = one
@@ -235,7 +241,7 @@ class Attack:
             one.answers += 1
             if self.kind == DEAF and one.answers == HEARD:
                 one.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, FILTER)
-            one.got, one.expected, one.left, one.state = b"", None, self.request, "sending"
+            one.got, one.expected, one.left, one.state = b"", None, one.request, "sending"
             one.write()
 
 
@@ -243,5 +249,5 @@ if __name__ == "__main__":
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asked = json.loads(sys.argv[1])
-    attack = Attack(asked["kind"], asked["to"], asked["from"], asked["connections"], asked["seconds"], asked["page"])
+    attack = Attack(asked["kind"], asked["to"], asked["from"], asked["connections"], asked["seconds"], asked["pages"])
     print(json.dumps(attack.run()))
