@@ -145,4 +145,19 @@ mod tests {
         }
         assert!(line.text.ends_with("}\n"));
     }
+
+    #[test]
+    fn a_line_takes_at_most_400_bytes_whatever_a_client_sends() {
+        let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
+        let (method, route) = ("OPTIONS", "/.well-known/oauth-authorization-server/{resource}");
+        let end = RequestEnd {
+            id: "0123456789abcdef",
+            method,
+            route,
+            status: 503,
+            took: f64::from_bits(0x3f50_6249_86a2_1e7f),
+        };
+        line.write(UnixMillis::new(1_795_235_400_003), &end).unwrap();
+        assert!(line.text.len() <= 400, "{}", line.text);
+    }
 }
