@@ -2,7 +2,6 @@
 
 use http::HeaderValue;
 
-use crate::api::metadata;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::web::coding::Compressor;
@@ -49,9 +48,9 @@ pub struct Http {
 }
 
 impl SiteSettings {
-    /// The address of the tools that is given out.
-    pub(super) fn mcp_url(&self, base_url: &Origin) -> String {
-        format!("{}{}", self.mcp_base_url.as_ref().unwrap_or(base_url), metadata::path::MCP)
+    /// The origin of the tools that is given out.
+    pub(super) fn mcp_origin<'a>(&'a self, base_url: &'a Origin) -> &'a Origin {
+        self.mcp_base_url.as_ref().unwrap_or(base_url)
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     clock: &SharedClock,
 ) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
-    let mcp = site.mcp_url(base_url);
+    let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
     let card = server_card(base_url, &mcp, &site.links);
     let contact = site.abuse_contact.as_ref();
     let security = site.security_contact.as_ref().or(contact);

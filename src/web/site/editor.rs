@@ -132,7 +132,6 @@ struct PagesTemplate<'a> {
 #[template(path = "help.html")]
 struct HelpTemplate<'a> {
     layout: Layout<'a>,
-    mcp_url: &'a str,
     create_quota: Option<Quota>,
 }
 
@@ -182,11 +181,7 @@ pub(in crate::web) fn pages(http: &Http) -> Representation {
 
 pub(in crate::web) fn help(http: &Http) -> Representation {
     let base_url = &http.base_url;
-    let template = HelpTemplate {
-        layout: Layout::of(http),
-        mcp_url: &http.site.mcp_url(base_url),
-        create_quota: http.service.quotas().create,
-    };
+    let template = HelpTemplate { layout: Layout::of(http), create_quota: http.service.quotas().create };
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
 }
 
@@ -350,16 +345,8 @@ mod tests {
     #[test]
     fn the_help_shows_each_call_with_the_real_address_and_the_limits_in_force() {
         let base_url = Origin::parse("https://pages.example").unwrap();
-        let help = |create_quota| {
-            templates::html(
-                &HelpTemplate {
-                    layout: Layout::new(&base_url, &[]),
-                    mcp_url: "https://pages.example/mcp",
-                    create_quota,
-                },
-                0,
-            )
-        };
+        let help =
+            |create_quota| templates::html(&HelpTemplate { layout: Layout::new(&base_url, &[]), create_quota }, 0);
         let ten = Quota { limit: 10, window: std::time::Duration::from_hours(1) };
         for expected in [
             "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",

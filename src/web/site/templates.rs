@@ -93,6 +93,8 @@ pub struct GoneTemplate<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     pub(super) base_url: &'a str,
+    /// The origin of the tools.
+    pub(super) mcp_base_url: &'a str,
     pub(super) style: &'static str,
     pub(super) icon_path: &'static str,
     pub(super) links: &'a [SiteLink],
@@ -100,12 +102,14 @@ pub struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     pub fn of(http: &'a Http) -> Self {
-        Self::new(&http.base_url, &http.site.links)
+        let layout = Self::new(&http.base_url, &http.site.links);
+        Self { mcp_base_url: http.site.mcp_origin(&http.base_url).as_str(), ..layout }
     }
 
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
-        Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON, links }
+        let base_url = base_url.as_str();
+        Self { base_url, mcp_base_url: base_url, style, icon_path: metadata::path::ICON, links }
     }
 }
 
