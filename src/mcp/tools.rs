@@ -103,7 +103,8 @@ fn tidied(mut tool: Tool) -> Tool {
                     "format" => !value.as_str().is_some_and(|format| format.starts_with("uint")),
                     "default" => !value.is_null(),
                     // The list is in every conversation, and the results say the same by their names.
-                    "description" | "examples" => !is_output,
+                    "description" | "minimum" => !is_output,
+                    "examples" => false,
                     _ => true,
                 });
             }
@@ -145,15 +146,14 @@ fn whole_page(mut tool: Tool) -> Tool {
 fn limit_sentence(limit: Option<LimitKind>, quotas: &Quotas) -> String {
     let Some(Quota { limit: most, window }) = limit.and_then(|kind| quotas.of(kind)) else { return String::new() };
     let calls = if limit == Some(LimitKind::Edit) { "updates and deletes" } else { "calls" };
-    format!(" At most {most} {calls} in any {} seconds are admitted from one network address.", window.as_secs())
+    format!(" At most {most} {calls} in any {} seconds from one network address.", window.as_secs())
 }
 
 /// The argument by which every tool but `create_page` names its page.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema is used; `arguments` takes the slug")]
 struct SlugArgument {
-    /// The page's slug: the last part of its `url`. The whole `url` is accepted too.
-    #[schemars(example = "hello-world-7k2m9xqz")]
+    /// The last part of the page's `url`, or the whole `url`.
     slug: String,
 }
 
@@ -161,8 +161,9 @@ struct SlugArgument {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema is used; `arguments` takes the key")]
 struct KeyArgument {
-    /// The key that `create_page` returned for this page. Send it only here, and never publish it.
-    #[schemars(regex(pattern = "^([Bb][Ee][Aa][Rr][Ee][Rr] +)?hbk_[0-9A-Za-z]{43}$"))]
+    // `Bearer ` may stand before it.
+    /// The key that `create_page` returned for this very page. Send it only here, and never publish it.
+    #[schemars(regex(pattern = "hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
 }
 
@@ -170,12 +171,12 @@ struct KeyArgument {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetOptions {
-    /// Whether the result has `content_html`. The default is true for a whole page, and false for a part of one.
+    /// Whether the result has `content_html`; by default only that of a whole page.
     include_html: Option<bool>,
-    /// The number of characters of `content` to skip: `next_offset` of the call before.
+    /// The characters of `content` to skip: `next_offset` of the call before.
     #[schemars(range(min = 0))]
     offset: Option<Count<0>>,
-    /// The most characters (Unicode scalar values) of `content` to return; 20000 fits most clients.
+    /// The most characters (Unicode scalar values) to return; 20000 fits most clients.
     #[schemars(range(min = 1))]
     max_chars: Option<Count<1>>,
 }
@@ -208,28 +209,28 @@ impl<const LEAST: usize> TryFrom<Value> for Count<LEAST> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateOptions {
-    /// Changes of parts of the Markdown, in place of `content`. Either all of them are made or none.
+    /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
     edits: Option<Vec<EditArgument>>,
-    /// The page's `updated_at` when it was last read. If the page has changed since, the call fails with status 412.
-    #[schemars(example = "2026-11-21T04:30:00.123Z")]
+    /// The page's `updated_at` when it was last read.
     if_updated_at: Option<String>,
-    /// Whether the result has `content`. The default is true.
+    /// Whether the result has `content`.
     #[schemars(extend("default" = true))]
     include_content: Option<bool>,
-    /// Whether the result has `content_html`. The default is true.
+    /// Whether the result has `content_html`.
     #[schemars(extend("default" = true))]
     include_html: Option<bool>,
 }
 
-/// One change of a part of the Markdown.
+// One change of a part of the Markdown.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 struct EditArgument {
     /// The words to replace, copied exactly from `content`, where they must occur once.
     #[schemars(length(min = 1))]
     old: String,
-    /// The words to put in their place; empty to remove them.
+    /// The words in their place; empty removes them.
     new: String,
 }
 

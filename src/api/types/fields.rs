@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -33,9 +33,8 @@ pub struct FieldsBody {
     )]
     #[schemars(
         with = "Option<String>",
-        description = "The new title, on one line, without control characters. An empty one removes the title; left out or null, it stays.",
-        length(max = MAX_CHARS),
-        example = "Hello again"
+        description = "The new title, on one line; an empty one removes it.",
+        length(max = MAX_CHARS)
     )]
     title: Option<Option<String>>,
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
@@ -43,9 +42,8 @@ pub struct FieldsBody {
     #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
     #[schemars(
         with = "Option<String>",
-        description = "All of the new Markdown. Left out or null, the text stays. Its length counts bytes of UTF-8, not characters.",
-        length(min = 1, max = MAX_BYTES),
-        example = "A *second* version."
+        description = "All of the new Markdown. Its length counts bytes of UTF-8.",
+        length(min = 1, max = MAX_BYTES)
     )]
     content: Option<Option<String>>,
 }
@@ -91,6 +89,8 @@ pub struct CreatePage;
 struct Needed {
     name: &'static str,
     description: &'static str,
+    /// For MCP.
+    short: &'static str,
     /// For OpenAPI; `None` if that of an update holds.
     pattern: Option<&'static str>,
     example: &'static str,
@@ -105,6 +105,7 @@ const NEEDED: [Needed; 2] = [
     Needed {
         name: "title",
         description: "The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings, overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the title and never changes afterwards.",
+        short: "The title, on one line, without control characters. The address is derived from it and never changes.",
         pattern: Some(
             r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         ),
@@ -113,6 +114,7 @@ const NEEDED: [Needed; 2] = [
     Needed {
         name: "content",
         description: "Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.",
+        short: "Markdown. Its length counts bytes of UTF-8.",
         pattern: None,
         example: "A *first* page.",
     },
@@ -161,8 +163,7 @@ impl JsonSchema for CreatePage {
                 field.remove("default");
                 field.insert("type".to_owned(), "string".into());
                 field.insert("minLength".to_owned(), 1.into());
-                field.insert("description".to_owned(), needed.description.into());
-                field.insert("examples".to_owned(), json!([needed.example]));
+                field.insert("description".to_owned(), needed.short.into());
             }
         }
         schema
