@@ -35,6 +35,20 @@ class Chart(unittest.TestCase):
                     # No kind may be skipped. A kind without a schema is an error.
                     self.assertIn("Skipped: 0", done.stdout)
 
+    def test_kubernetes_knows_every_field_of_the_cron_job_for_hosted_agents_which_may_change_one_config_map(self):
+        manifest = (ROOT / "deploy/hosted-networks.yaml").read_text()
+        done = validate(manifest)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("Skipped: 0", done.stdout)
+        objects = {document["kind"]: document for document in yaml.safe_load_all(manifest)}
+        pod = objects["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        patched = pod["containers"][0]["args"][2]
+        mounted = {volume["name"]: volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
+        rules = objects["Role"]["rules"]
+        self.assertEqual((mounted["tiers"], [rule["resourceNames"] for rule in rules]), (patched, [[patched]]))
+        for name in mounted.values():
+            self.assertTrue(name is None or f"configmap {name} " in (ROOT / "docs/operations.md").read_text(), name)
+
     def test_a_field_that_kubernetes_does_not_know_is_found(self):
         good = render(CHART / "ci/external-values.yaml")
         for there, wrong in (

@@ -87,6 +87,20 @@ class Package(unittest.TestCase):
         self.assertIn(f"EnvironmentFile=-{package['conf-files'][0]}", unit)
         self.assertIn("ExecStart=/usr/bin/handbill serve", unit)
 
+    def test_the_debian_package_has_the_script_for_hosted_agents_and_a_timer_that_nothing_enables(self):
+        package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]["deb"]
+        modes = {f"/{target}": mode for _, target, mode in package["assets"]}
+        service = (ROOT / "deploy/hosted-networks.service").read_text()
+        script = re.search(r"^ExecStart=(\S+)", service, re.MULTILINE)[1]
+        self.assertEqual(modes[script], "755")
+        for unit in ("hosted-networks.service", "hosted-networks.timer"):
+            self.assertIn(f"/usr/lib/systemd/system/{unit}", modes)
+        self.assertEqual(package["systemd-units"]["unit-name"], "handbill")
+        document = (ROOT / "docs/operations.md").read_text()
+        for path in (script, "/usr/share/handbill/hosted-agents.json"):
+            self.assertIn(path, modes)
+            self.assertIn(path, document)
+
     def test_the_image_and_the_downloads_have_a_bill_of_materials_by_the_same_version(self):
         image, script = ((ROOT / "deploy" / name).read_text() for name in ("Dockerfile", "package"))
         version = re.search(r"cargo-cyclonedx@(\S+)", image)[1]
