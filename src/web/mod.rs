@@ -23,9 +23,11 @@ mod token;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
+use http::Uri;
 
 use self::discovery::openapi;
 use self::finish::Finish;
@@ -41,6 +43,7 @@ use crate::mcp::Tools;
 use crate::telemetry::http::{RequestTelemetry, name_route};
 use handbill_core::domain::contact::Contact;
 use handbill_core::domain::origin::Origin;
+use handbill_core::service::ServiceError;
 
 /// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
@@ -87,6 +90,9 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
 }
 
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.
-async fn method_not_allowed() -> Response {
+async fn method_not_allowed(State(http): State<Arc<Http>>, uri: Uri) -> Response {
+    if error::shows_key(&uri) {
+        return error::service_error_response(&ServiceError::KeyInQuery, &http.base_url);
+    }
     error::error_response(ApiError::method_not_allowed())
 }

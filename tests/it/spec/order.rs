@@ -123,6 +123,19 @@ async fn existence_comes_before_a_key_in_the_query_of_a_read() {
 }
 
 #[tokio::test]
+async fn a_key_in_the_query_comes_before_a_method_that_the_address_does_not_take() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let of_page = ["", ".md", "/edit"].map(|end| ("POST", format!("/{}{end}", page.slug)));
+    let of_api = [("GET", "/api/pages".to_owned()), ("POST", format!("/api/pages/{}", page.slug))];
+    for (method, path) in of_page.into_iter().chain(of_api) {
+        app.send(Request::new(method, &path)).await.expect_error(405, "method_not_allowed");
+        let answer = app.send(Request::new(method, &path).query(&format!("a={}", page.key))).await;
+        assert_eq!(answer.expect_error(401, "key_in_query").header("cache-control"), "no-store", "{method} {path}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_in_the_query_of_a_create_comes_before_the_body_and_the_limit_and_uses_no_quota() {
     let app = Setup::new().limits(2, 60).start();
     let key = format!("key={}", app.published().await.key);
