@@ -83,7 +83,7 @@ pub const CREATE_PAGE: Operation = Operation {
     operation_id: "createPage",
     title: "Publish a page",
     summary: "Publishes a Markdown page at a new public address. The answer holds the page's edit key, which is shown this once and cannot be recovered: hand it to the user and never publish it.",
-    rest_notes: "Needs no credential. A body that is refused spends no quota.",
+    rest_notes: "Needs no credential. A body that is refused spends no quota, unless the error is `content_refused` or `key_in_use`.",
     tool_notes: "`<url>/edit#<edit_key>` opens the editor with the key in it: the part after `#` is not sent to the server, but a chat that redirects links may pass it on. \
                  The title is shown as the heading, so leave it out of the content. \
                  Markdown: paragraphs, headings, bold, italic, strikethrough, lists, quotes, code, rules, links and https images. Bare web addresses become links; raw HTML and tables show as text. \

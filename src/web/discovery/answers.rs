@@ -23,7 +23,7 @@ type Answer = (&'static str, ApiError);
 pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, limit: Option<LimitKind>) {
     let mut answers = common();
     if operation.request_body.is_some() {
-        answers.extend(body());
+        answers.extend(body(limit == Some(LimitKind::Create)));
     } else {
         answers.push(("The request head is invalid (`invalid_request`).", ApiError::no_host()));
     }
@@ -58,13 +58,15 @@ fn common() -> Vec<Answer> {
     ]
 }
 
-fn body() -> [Answer; 3] {
+fn body(of_create: bool) -> [Answer; 3] {
     let error = |error| ApiError::from(&ServiceError::Body(error));
+    let invalid = if of_create {
+        "Invalid body (`invalid_body`), empty content (`empty_content`), or an invalid request head (`invalid_request`). After the limit, and so with quota: content that the operators do not publish (`content_refused`), a key that is in use (`key_in_use`)."
+    } else {
+        "Invalid body (`invalid_body`), empty content (`empty_content`), content that the operators do not publish (`content_refused`), or an invalid request head (`invalid_request`)."
+    };
     [
-        (
-            "Invalid body (`invalid_body`), empty content (`empty_content`), content that the operators do not publish (`content_refused`), or an invalid request head (`invalid_request`).",
-            error(BodyError::Content(ContentError::Empty)),
-        ),
+        (invalid, error(BodyError::Content(ContentError::Empty))),
         ("The body did not arrive in time (`timeout`).", error(BodyError::Read(BodyReadError::TimedOut))),
         (
             "The content (`content_too_large`) or the body (`body_too_large`) is too large.",

@@ -202,7 +202,7 @@ fn every_answer_that_the_limiter_precedes_documents_its_fields() {
     for (method, path, operation) in DOCUMENT.operations() {
         let never: &[&str] = match (method, path) {
             ("get", _) => continue,
-            // A 400 comes from before the limiter, or after it as `content_refused`.
+            // A 400 comes from before the limiter, or after it as `content_refused` or `key_in_use`.
             (_, "/api/pages") => &["401", "408", "413", "431"],
             _ => &["431"],
         };
@@ -212,6 +212,15 @@ fn every_answer_that_the_limiter_precedes_documents_its_fields() {
                 assert_eq!(is_listed, !never.contains(&status.as_str()), "{method} {path} {status} {field}");
             }
         }
+    }
+}
+
+#[test]
+fn a_create_alone_may_find_its_key_in_use_which_uses_quota() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        let told =
+            operation["responses"]["400"]["description"].as_str().is_some_and(|told| told.contains("`key_in_use`"));
+        assert_eq!(told, (method, path) == ("post", "/api/pages"), "{method} {path}");
     }
 }
 

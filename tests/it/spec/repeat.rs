@@ -58,6 +58,16 @@ async fn other_content_with_the_same_key_and_title_is_key_in_use_and_changes_not
 }
 
 #[tokio::test]
+async fn a_create_whose_key_is_in_use_uses_quota_and_a_key_that_is_none_does_not() {
+    let app = Setup::new().limits(2, 0).start();
+    let key = new_key();
+    create(&app, &key, "T", "first").await;
+    app.create(body("hbk_", "T", "first")).await.expect_error(400, "invalid_body");
+    app.create(body(&key, "T", "second")).await.expect_error(400, "key_in_use");
+    app.create(body(&key, "T", "first")).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
 async fn a_repeat_after_the_content_changed_or_the_page_was_deleted_is_key_in_use() {
     let app = TestApp::new();
     let key = new_key();
