@@ -54,6 +54,12 @@ pub(crate) async fn create(service: SocketAddr, local: Ipv4Addr) -> Reply {
     call(service, local, Method::POST, "/api/pages", None, Some(&body)).await
 }
 
+/// Publishes a page with a key that the client made, or finds it.
+pub(crate) async fn create_with(service: SocketAddr, edit_key: &str) -> Reply {
+    let body = json!({"title": "A page", "content": "first", "edit_key": edit_key});
+    call(service, Ipv4Addr::LOCALHOST, Method::POST, "/api/pages", None, Some(&body)).await
+}
+
 pub(crate) async fn read(service: SocketAddr, page: &Published) -> Reply {
     about(service, Method::GET, page, None).await
 }

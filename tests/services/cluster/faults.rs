@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::calls::{Published, Reply, create, publish, read, rewrite};
+use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
 use crate::environment::{FAR_TOO_LONG, TEST_TIMEOUT};
 
@@ -182,6 +182,25 @@ async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
     until_every_replica_says(&service, true).await;
     service.redis.replace().await;
     until_every_replica_says(&service, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_a_create_that_is_sent_again_finds_its_page_at_every_replica() {
+    let mut service =
+        Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
+    let [before, without] =
+        ["hbk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG", "hbk_GFEDCBAzyxwvutsrqponmlkjihgfedcba9876543210"];
+    let first = create_with(service.replicas[0].public, before).await.expect_status(201);
+    service.redis.lose().await;
+    let second = create_with(service.replicas[0].public, without).await.expect_status(201);
+    for (key, made) in [(before, &first), (without, &second)] {
+        for replica in &service.replicas {
+            assert_eq!(create_with(replica.public, key).await.expect_status(201).body, made.body);
+        }
+        let page = Published { slug: made.text("slug").to_owned(), key: key.to_owned() };
+        rewrite(service.replicas[1].public, &page, "second").await.expect_status(200);
+        assert_eq!(create_with(service.replicas[2].public, key).await.expect_status(400).text("error"), "key_in_use");
+    }
 }
 
 /// Waits until every replica reports that it counts on its own, or that it does not.
