@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::error::ClientError;
+use super::publishing::Outgoing;
 use super::reference::PageReference;
 use crate::outbound::{Limits, Outbound, OutboundError};
 use handbill_core::domain::edit_key::EditKey;
@@ -32,6 +33,8 @@ const AGAIN_AFTER: [Duration; 6] = [
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The path at which pages are created.
 const PAGES: &str = "/api/pages";
@@ -89,8 +92,13 @@ impl Api {
         Ok(Self { outbound, wait })
     }
 
-    pub(super) async fn create(&self, server: &Origin, body: &Value) -> Result<CreatedPage, ClientError> {
-        let answer = self.call(Method::POST, server, PAGES, HeaderMap::new(), Some(body)).await?;
+    pub(super) async fn create(&self, server: &Origin, outgoing: &Outgoing) -> Result<CreatedPage, ClientError> {
+        let answer = self.waiting(server, async || self.send_create(server, outgoing).await).await;
+        let answer = answer.map_err(|error| match error {
+            // Nobody asked for a page. The address is not one for creates.
+            ClientError::NoPage(message) => ClientError::Failed(message),
+            error => error,
+        })?;
         CreatedPage::in_answer(&answer, server)
     }
 
@@ -99,21 +107,30 @@ impl Api {
     pub(super) async fn send_create(
         &self,
         server: &Origin,
-        headers: &HeaderMap,
-        body: &Bytes,
+        outgoing: &Outgoing,
     ) -> Result<Response<Bytes>, ClientError> {
+        let headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
+        let body = Bytes::from(outgoing.body.to_string());
         let (mut pauses, mut is_lost) = (AGAIN_AFTER.iter(), false);
         loop {
             let answer = self.send(Method::POST, server, PAGES, headers.clone(), Some(body.clone())).await;
             is_lost |= matches!(answer, Err(ClientError::Lost(_)));
             // The server may be starting again.
             let has_failed = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
-            match pauses.next().filter(|_| is_lost && has_failed) {
-                Some(pause) => sleep(*pause).await,
-                None => {
-                    return answer.map_err(|error| if is_lost { ClientError::Lost(error.to_string()) } else { error });
-                }
+            if let Some(pause) = pauses.next().filter(|_| is_lost && has_failed) {
+                sleep(*pause).await;
+                continue;
             }
+            return match answer {
+                Ok(answer) => {
+                    outgoing.answered(answer.status(), is_lost);
+                    Ok(answer)
+                }
+                Err(error) if is_lost => Err(ClientError::Lost(format!(
+                    "{error}. Publish the same text again: its key is kept, so there will be no second page"
+                ))),
+                Err(error) => Err(error),
+            };
         }
     }
 
@@ -140,7 +157,6 @@ impl Api {
         self.call(Method::DELETE, &page.server, &path(page), authorized(key), None).await.map(drop)
     }
 
-    /// The answer to a request, if it succeeded. At a limit it waits as long as the server says and the user allows.
     async fn call(
         &self,
         method: Method,
@@ -149,14 +165,21 @@ impl Api {
         mut headers: HeaderMap,
         body: Option<&Value>,
     ) -> Result<Response<Bytes>, ClientError> {
+        headers.insert(ACCEPT, JSON);
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        let send = async || self.send(method.clone(), server, path, headers.clone(), body.clone()).await;
+        self.waiting(server, send).await
+    }
+
+    /// The answer that `send` gets, if it succeeded. At a limit it waits as long as the server says and the user allows.
+    async fn waiting(
+        &self,
+        server: &Origin,
+        send: impl AsyncFn() -> Result<Response<Bytes>, ClientError>,
+    ) -> Result<Response<Bytes>, ClientError> {
         let give_up_at = Instant::now() + self.wait;
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         loop {
-            let body = body.map(|body| Bytes::from(body.to_string()));
-            let answer = match body {
-                Some(body) if method == Method::POST => self.send_create(server, &headers, &body).await?,
-                body => self.send(method.clone(), server, path, headers.clone(), body).await?,
-            };
+            let answer = send().await?;
             if answer.status().is_success() {
                 return Ok(answer);
             }
@@ -188,7 +211,7 @@ impl Api {
         *request.uri_mut() = format!("{server}{path}").parse().map_err(|_| not_handbill(server))?;
         *request.headers_mut() = headers;
         if has_body {
-            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request.headers_mut().insert(CONTENT_TYPE, JSON);
         }
         let agent = concat!("handbill/", env!("CARGO_PKG_VERSION"));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));

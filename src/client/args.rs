@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use directories::ProjectDirs;
 use serde::Deserialize;
 
@@ -41,15 +42,48 @@ const SHARED: usize = 100;
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Server, such as `https://pages.example` or `pages.example`; a page's whole address takes precedence [default: `server`
-    /// in the file handbill/config.toml of the user's configuration directory, else `http://127.0.0.1:8080`]
-    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", value_parser = server, display_order = SHARED)]
-    server: Option<Origin>,
+    #[command(flatten)]
+    server: ServerArg,
     /// How long to wait for the server's limits (`Retry-After`) before giving up, for example 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
+}
+
+/// The server that the user names.
+#[derive(Clone)]
+struct ServerArg {
+    server: Option<Origin>,
+    /// Whether it is on the command line, and not only in the variable.
+    is_typed: bool,
+}
+
+impl FromArgMatches for ServerArg {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = matches.value_source("server") == Some(ValueSource::CommandLine);
+        Ok(Self { server: matches.get_one("server").cloned(), is_typed })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ServerArg {
+    fn augment_args(command: Command) -> Command {
+        let arg = Arg::new("server").long("server").env("HANDBILL_SERVER").value_name("ORIGIN");
+        command.arg(arg.value_parser(server).display_order(SHARED).help(
+            "Server, such as `https://pages.example` or `pages.example`; a page's whole address takes precedence, and so \
+             does the address of the one kept page with a bare slug, unless this option is typed [default: `server` in the \
+             file handbill/config.toml of the user's configuration directory, else `http://127.0.0.1:8080`]",
+        ))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
 /// The server of a user who names none.
@@ -63,9 +97,14 @@ struct Configuration {
 }
 
 impl ConnectionArgs {
+    /// Whether the command line itself names the server.
+    pub(super) fn is_server_typed(&self) -> bool {
+        self.server.is_typed
+    }
+
     /// The server: that of the flag or the variable, else that of the configuration file, else the one of this machine.
     pub(super) fn server(&self) -> Result<Origin, ClientError> {
-        if let Some(server) = &self.server {
+        if let Some(server) = &self.server.server {
             return Ok(server.clone());
         }
         let path = ProjectDirs::from("", "", "handbill").map(|dirs| dirs.config_dir().join("config.toml"));

@@ -9,8 +9,8 @@
 use std::io::{self, BufRead, Write};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -177,10 +177,7 @@ impl Bridge {
     /// The result of a create, whose key is on disk before the page is sent.
     async fn create(&self, message: &Value, title: &str, content: &str) -> Result<Value, ClientError> {
         let outgoing = Outgoing::begin(&self.keys, &self.server, title, content)?;
-        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
-        let body = Bytes::from(outgoing.body.to_string());
-        let answer = self.api.send_create(&self.server, &headers, &body).await;
-        let answer = answer.map_err(|error| outgoing.failed(error))?;
+        let answer = self.api.send_create(&self.server, &outgoing).await?;
         let status = answer.status();
         let mut shown: Value = serde_json::from_slice(answer.body()).map_err(|_| not_handbill(&self.server))?;
         let texts = if status.is_success() {
@@ -196,9 +193,6 @@ impl Bridge {
             let holds_key = [title, content].into_iter().any(EditKey::stands_in);
             [Some(shown.to_string()), holds_key.then(|| PUBLISHED_KEY_WARNING.to_owned())]
         } else {
-            if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
-                outgoing.end();
-            }
             shown["status"] = status.as_u16().into();
             let after = answer.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
             if let Some(after) = after {

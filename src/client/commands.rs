@@ -13,7 +13,7 @@ use super::args::{
 };
 use super::error::ClientError;
 use super::key_file::{self, KeptKey, KeyFile};
-use super::keys::{OwnPage, forget_page, heading_title, keep};
+use super::keys::{OwnPage, forget_page, heading_title, keep, page_of};
 use super::output::{hint, print, print_line, print_text};
 use super::publishing::Outgoing;
 use super::reference::PageReference;
@@ -55,11 +55,10 @@ async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) ->
     let count = drafts.len();
     for (done, Draft { title, content, source, from_heading }) in drafts.into_iter().enumerate() {
         let outgoing = Outgoing::begin(&keys, &server, &title, &content)?;
-        let created = api.create(&server, &outgoing.body).await.map_err(|error| {
+        let created = api.create(&server, &outgoing).await.inspect_err(|_| {
             if count > 1 {
                 eprintln!("handbill: {done} of {count} files were published before this failure:");
             }
-            outgoing.failed(error)
         })?;
         keep(&keys, &created, Some(title), source, from_heading)?;
         outgoing.end();
@@ -124,9 +123,8 @@ async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), Cl
     Ok(())
 }
 
-async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(&page, &connection.server()?)?;
-    let read = Api::new(connection.wait)?.read(&page).await?;
+async fn get(GetArgs { target, json, html }: GetArgs) -> Result<(), ClientError> {
+    let read = Api::new(target.connection.wait)?.read(&page_of(&target)?).await?;
     if json {
         return print_line(&String::from_utf8_lossy(&read.json));
     }
@@ -237,9 +235,9 @@ fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn forget(PageArgs { page, connection }: &PageArgs) -> Result<(), ClientError> {
-    let page = PageReference::parse(page, &connection.server()?)?;
-    let keys = KeyFile::in_directory(connection.keys.keys_dir.clone())?;
+fn forget(args: &PageArgs) -> Result<(), ClientError> {
+    let page = page_of(args)?;
+    let keys = KeyFile::in_directory(args.connection.keys.keys_dir.clone())?;
     if keys.find(&page)?.is_none() {
         return Err(ClientError::Key(format!("no key of {} is kept", page.url())));
     }

@@ -56,6 +56,19 @@ fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, Clien
     })
 }
 
+/// The page that `args` name. If no `--server` is typed, a bare slug is that of the one kept page that has it.
+pub(super) fn page_of(PageArgs { page, connection }: &PageArgs) -> Result<PageReference, ClientError> {
+    let named = PageReference::parse(page, &connection.server()?)?;
+    if page.contains("://") || connection.is_server_typed() {
+        return Ok(named);
+    }
+    // Without a key file there is no kept page, and a page can be read nevertheless.
+    let kept =
+        KeyFile::in_directory(connection.keys.keys_dir.clone()).and_then(|keys| keys.pages()).unwrap_or_default();
+    let same_slug: Vec<_> = kept.iter().filter_map(KeptKey::reference).filter(|kept| kept.slug == named.slug).collect();
+    Ok(if let [kept] = &same_slug[..] { kept.clone() } else { named })
+}
+
 /// The page that `text` names, and what is kept of it.
 pub(super) struct OwnPage {
     pub(super) keys: KeyFile,
@@ -65,16 +78,13 @@ pub(super) struct OwnPage {
 }
 
 impl OwnPage {
-    pub(super) fn find(PageArgs { page, connection }: &PageArgs) -> Result<Self, ClientError> {
-        let page = PageReference::parse(page, &connection.server()?)?;
-        Self::of(page, KeyFile::in_directory(connection.keys.keys_dir.clone())?)
+    pub(super) fn find(args: &PageArgs) -> Result<Self, ClientError> {
+        Self::of(page_of(args)?, KeyFile::in_directory(args.connection.keys.keys_dir.clone())?)
     }
 
     /// The same, or the page that was published from the file that `text` names.
     pub(super) fn find_by_file(args: &PageArgs) -> Result<Self, ClientError> {
-        let (Err(ClientError::Usage(_)), Ok(file)) =
-            (PageReference::parse(&args.page, &args.connection.server()?), fs::canonicalize(&args.page))
-        else {
+        let (Err(ClientError::Usage(_)), Ok(file)) = (page_of(args), fs::canonicalize(&args.page)) else {
             return Self::find(args);
         };
         let keys = KeyFile::in_directory(args.connection.keys.keys_dir.clone())?;

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use http::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +27,8 @@ pub(super) struct Outgoing {
     /// The body of the create.
     pub(super) body: Value,
     file: PathBuf,
+    /// Whether it was sent before. Then the page may exist.
+    is_repeat: bool,
 }
 
 impl Outgoing {
@@ -40,7 +43,7 @@ impl Outgoing {
         let earlier = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let is_whole = |body: &Value| body["edit_key"].as_str().is_some_and(|key| EditKey::parse_new(key).is_ok());
         if let Some(body) = earlier.filter(is_whole) {
-            return Ok(Self { body, file });
+            return Ok(Self { body, file, is_repeat: true });
         }
         let body = json!({"title": title, "content": content, "edit_key": new_key().reveal()});
         let written = || -> io::Result<()> {
@@ -51,27 +54,26 @@ impl Outgoing {
             File::open(&folder)?.sync_all()
         };
         written().map_err(|error| ClientError::Failed(format!("could not write {} ({error})", file.display())))?;
-        Ok(Self { body, file })
+        Ok(Self { body, file, is_repeat: false })
     }
 
-    /// Forgets the attempt: the key is kept with the page's address, or the server has refused the page.
+    /// Forgets the attempt if `status` says that nothing was stored. At a limit the same text is sent later. After a lost
+    /// answer only Handbill itself can say so, and not who stands before it.
+    pub(super) fn answered(&self, status: StatusCode, was_lost: bool) {
+        let is_refused = match status.as_u16() {
+            400 => true,
+            300..=499 => status != StatusCode::TOO_MANY_REQUESTS && !self.is_repeat && !was_lost,
+            _ => false,
+        };
+        if is_refused {
+            self.end();
+        }
+    }
+
+    /// Forgets the attempt: the key is kept with the page's address, or nothing was stored.
     pub(super) fn end(&self) {
         // A file that stays makes the same text the same page once more.
         let _ = fs::remove_file(&self.file);
-    }
-
-    /// The error for the user if the create failed with `error`.
-    pub(super) fn failed(&self, error: ClientError) -> ClientError {
-        match error {
-            ClientError::Failed(_) => self.end(),
-            ClientError::Lost(why) => {
-                return ClientError::Lost(format!(
-                    "{why}. Publish the same text again: its key is kept, so there will be no second page"
-                ));
-            }
-            _ => {}
-        }
-        error
     }
 }
 
@@ -113,5 +115,29 @@ mod tests {
         assert_ne!(second, key, "a file that was cut short was never sent");
         outgoing.end();
         assert_ne!(begin("https://a.example", "T", "c").1, second);
+    }
+
+    #[test]
+    fn a_text_is_forgotten_once_it_is_known_that_it_was_not_stored() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyFile::in_directory(Some(home.path().join("keys"))).unwrap();
+        let begin = || Outgoing::begin(&keys, &Origin::parse("https://a.example").unwrap(), "T", "c").unwrap();
+        let stays = |outgoing: Outgoing, status: u16, was_lost| {
+            outgoing.answered(StatusCode::from_u16(status).unwrap(), was_lost);
+            let stays = outgoing.file.exists();
+            outgoing.end();
+            stays
+        };
+        for refused in [301, 400, 403, 404, 413, 431] {
+            assert!(!stays(begin(), refused, false), "{refused}");
+        }
+        for open in [200, 429, 500, 503] {
+            assert!(stays(begin(), open, false), "{open}");
+        }
+        for (status, may_stay) in [(404, true), (400, false)] {
+            assert_eq!(stays(begin(), status, true), may_stay, "the answer before was lost");
+            drop(begin());
+            assert_eq!(stays(begin(), status, false), may_stay, "an earlier command may have made the page");
+        }
     }
 }

@@ -540,6 +540,43 @@ fn a_file_names_the_server_and_flags_and_variables_win_over_it() {
 }
 
 #[test]
+fn a_bare_slug_is_that_of_the_one_kept_page_that_has_it_unless_a_server_is_typed() {
+    let (user, other) = (User::new(), User::new());
+    let slug = user.published("One.");
+    let elsewhere = |args: &[&str]| {
+        let mut command = user.command(args);
+        command.env("HANDBILL_SERVER", other.origin());
+        let output = run(command, b"");
+        (output.status.code(), text(&output.stdout).to_owned())
+    };
+    assert_eq!(elsewhere(&["get", &slug]), (Some(0), "One.".to_owned()));
+    assert_eq!(elsewhere(&["get", &slug, "--server", &other.origin()]).0, Some(3));
+    assert_eq!(elsewhere(&["get", &format!("{}/{slug}", other.origin())]).0, Some(3));
+    assert_eq!(elsewhere(&["update", &slug, "--title", "New"]).0, Some(0));
+    assert_eq!(user.title(&slug), "New");
+    // The same slug is kept of two servers, so it names none of them.
+    let copied = fs::read_to_string(user.key_file()).unwrap();
+    fs::write(user.key_file(), copied.clone() + &copied.replace(&user.origin(), "https://pages.example")).unwrap();
+    assert_eq!(elsewhere(&["get", &slug]).0, Some(3));
+    fs::write(user.key_file(), copied).unwrap();
+    assert_eq!(elsewhere(&["delete", &slug, "--yes"]).0, Some(0));
+    user.fails(&["get", &slug], "", 3);
+}
+
+#[test]
+fn a_text_for_the_host_of_the_tools_is_refused_names_the_public_host_and_is_not_kept() {
+    let user = User::of_server_with(&["--mcp-base-url", "http://localhost", "--create-limit", "1"]);
+    let tools = format!("http://localhost:{}", user.server.address.port());
+    let waiting = || fs::read_dir(user.home.path().join(".local/share/handbill/sending")).unwrap().count();
+    let message = user.fails(&["publish", "--title", "T", "--server", &tools], "One.", 1);
+    assert!(message.contains("serves the tools alone") && message.contains(&user.origin()), "{message}");
+    assert_eq!(waiting(), 0, "nothing was stored");
+    user.done(&["publish", "--title", "T"], "One.");
+    user.fails(&["publish", "--title", "T"], "Two.", 6);
+    assert_eq!(waiting(), 1, "the text waits until the limit admits it");
+}
+
+#[test]
 fn keys_move_to_another_machine_and_are_forgotten_one_by_one() {
     let user = User::new();
     let slugs = [user.published("one"), user.published("two")];
