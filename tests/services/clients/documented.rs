@@ -47,3 +47,16 @@ async fn the_documented_python_publishes_edits_and_reads() {
     assert_eq!(last, "Changed by an *agent*.");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn the_documented_typescript_publishes_edits_and_reads() {
+    let service = Service::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("example.mts"), example("ts", &service)).expect("it can be written");
+    let printed = Client::node_in(folder.path(), "example.mts").succeeds().await;
+    let (first, last) = printed.trim_end().split_once('\n').unwrap_or_else(|| panic!("two lines: {printed}"));
+    let published = format!("Published at {}/hello-", service.url());
+    assert!(first.starts_with(&published) && first.contains(" with the key hbk_"), "{printed}");
+    assert_eq!(last, "Changed by an *agent*.");
+    service.stop().await;
+}
