@@ -32,7 +32,7 @@ fn read(slug: &Slug, bytes: &[u8]) -> Option<Record> {
     let head = decode_head(slug, bytes);
     let record = decode(slug, bytes).ok()?;
     match &record {
-        Record::Active(page) => assert_eq!(head, Ok(Lookup::Active(page.head.clone()))),
+        Record::Active(page) => assert_eq!(head, Ok(page.head.clone().into())),
         Record::Deleted(tombstone) => assert_eq!(head, Ok(Lookup::Deleted(tombstone.clone()))),
     }
     let written = encode(&record).expect("what was read can be written");

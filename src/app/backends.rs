@@ -13,17 +13,19 @@ use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{BackupSettings, EmbeddedSettings, Settings, StoreKind};
 use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
+use crate::operators::hiding;
 use crate::server::drain::Readiness;
 use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::StoreSize;
 use handbill_core::ports::audit_log::AuditLog;
+use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_core::ports::renderer::Renderer;
-use handbill_core::service::PublishingPolicy;
+use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
@@ -32,6 +34,9 @@ use handbill_store_redb::{RecordCount, RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
+
+/// Hidden pages that are taken down in one go at most.
+const ENDED_AT_ONCE: usize = 1000;
 
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
@@ -183,6 +188,15 @@ impl StoreHandle {
                 scan: Arc::clone(store) as _,
                 switch: Arc::clone(store) as _,
             },
+        }
+    }
+
+    /// Begins to take down hidden pages whose time is over, if only this process uses the store.
+    pub(super) fn follow_hidden(&self, operators: &Operators, clock: &SharedClock) {
+        if let Self::Embedded(store) = self {
+            let (store, operators, clock) = (Arc::clone(store), operators.clone(), Arc::clone(clock));
+            let over = async move |now| store.hidden_until(now, ENDED_AT_ONCE).await;
+            tokio::spawn(hiding::follow(over, operators, clock));
         }
     }
 

@@ -252,6 +252,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     moderation.read_switch(&*switch).await?;
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
+    handle.follow_hidden(&operators, clock);
     let metrics = Arc::clone(metrics);
     let api = OperatorsApi { operators, records: scan, switch, policy, log: log_filter, metrics: Arc::clone(&metrics) };
     let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));

@@ -3,10 +3,11 @@
 //!
 //! | part | holds |
 //! |---|---|
-//! | [`api`] | the routes: probes, metrics, takedown, inspect, scan, audit, the switch of creates, records, the log's filter |
+//! | [`api`] | the routes: probes, metrics, takedown, hide, show, inspect, scan, audit, the switch of creates, records, the log's filter |
 //! | [`commands`] | the subcommands, which call the API or work on a store |
 //! | [`archive`] | records as a file |
 //! | [`criteria`] | what operators look for in pages |
+//! | [`hiding`] | the end of hidden pages whose time is over |
 //! | [`moderation`] | the blocklist, the tiers of limits and the switch of creates, kept up to date |
 //! | [`listener`] | the listener's own thread |
 //!
@@ -18,6 +19,7 @@ pub mod api;
 pub mod archive;
 pub mod commands;
 pub mod criteria;
+pub mod hiding;
 pub mod listener;
 pub mod moderation;
 mod watched_file;

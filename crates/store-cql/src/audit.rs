@@ -41,6 +41,8 @@ const GIVEN_UP_AFTER: Duration = Duration::from_hours(1);
 
 const TAKEDOWN: &str = "takedown";
 const CREATES: &str = "creates";
+const HIDE: &str = "hide";
+const SHOW: &str = "show";
 
 #[derive(DeserializeRow)]
 struct EntryRow {
@@ -97,6 +99,8 @@ impl EntryRow {
             TAKEDOWN => {
                 AuditAction::Takedown { slug: Slug::parse(&self.slug?).ok()?, reason: self.reason?.parse().ok()? }
             }
+            HIDE => AuditAction::Hide { slug: Slug::parse(&self.slug?).ok()?, reason: self.reason?.parse().ok()? },
+            SHOW => AuditAction::Show { slug: Slug::parse(&self.slug?).ok()? },
             CREATES => AuditAction::Creates {
                 paused: self.paused?,
                 hourly_budget: self.hourly_budget.map(u32::try_from).transpose().ok()?,
@@ -196,7 +200,7 @@ impl CqlStore {
             let AuditAction::Takedown { slug, .. } = &begun.entry.action else { continue };
             let was_done = match self.settled_head(permit, slug).await? {
                 Lookup::Deleted(tombstone) => begun.left(&tombstone),
-                Lookup::Active(_) | Lookup::Absent => false,
+                Lookup::Active(_) | Lookup::Hidden(_) | Lookup::Absent => false,
             };
             if was_done {
                 self.append_once(permit, &begun).await?;
@@ -290,6 +294,8 @@ type EntryValues<'a> = (
 fn values_of(number: u64, begun: &Begun) -> EntryValues<'_> {
     let (action, slug, reason, paused, budget) = match &begun.entry.action {
         AuditAction::Takedown { slug, reason } => (TAKEDOWN, Some(slug.as_str()), Some(reason.code()), None, None),
+        AuditAction::Hide { slug, reason } => (HIDE, Some(slug.as_str()), Some(reason.code()), None, None),
+        AuditAction::Show { slug } => (SHOW, Some(slug.as_str()), None, None, None),
         AuditAction::Creates { paused, hourly_budget } => {
             (CREATES, None, None, Some(*paused), hourly_budget.map(u32::cast_signed))
         }
@@ -345,7 +351,9 @@ mod tests {
         let takedown =
             AuditAction::Takedown { slug: Slug::parse("a-page-22222222").unwrap(), reason: TakedownReason::Phishing };
         let creates = |hourly_budget| AuditAction::Creates { paused: true, hourly_budget };
-        for action in [takedown, creates(None), creates(Some(7))] {
+        let slug = || Slug::parse("a-page-22222222").unwrap();
+        let hide = AuditAction::Hide { slug: slug(), reason: TakedownReason::Spam };
+        for action in [takedown, creates(None), creates(Some(7)), hide, AuditAction::Show { slug: slug() }] {
             let entry = AuditEntry { at: UnixMillis::new(5), by: "desk".to_owned(), action };
             let begun = Begun { id: [1; 16], entry: entry.clone(), after: 0 };
             let (bucket, number, id, at, by, action, slug, reason, paused, hourly_budget) = values_of(10_001, &begun);

@@ -155,7 +155,7 @@ impl CqlStore {
                 }
                 Ok(Some(tombstone))
             }
-            Lookup::Active(_) | Lookup::Absent => Ok(None),
+            Lookup::Active(_) | Lookup::Hidden(_) | Lookup::Absent => Ok(None),
         }
     }
 }

@@ -87,7 +87,7 @@ impl Verdict {
             // decides while the row has it; after that, the row has our page or a newer record of it.
             Some(row) if row.has_forgotten(page.head.version) && row.is_of(&page.head) => Self::Done,
             // A tombstone has no key, and may have replaced our page.
-            Some(row) if !row.is_active() && row.has_forgotten(page.head.version) => Self::TooOld,
+            Some(row) if !row.is_page() && row.has_forgotten(page.head.version) => Self::TooOld,
             Some(_) => Self::Refused,
         }
     }
@@ -101,7 +101,7 @@ impl Verdict {
     ) -> Self {
         match row {
             Some(row) if row.carries(made, nonce) => Self::Done,
-            Some(row) if row.is_active() && row.version() == Some(expected) => Self::NotYet,
+            Some(row) if row.is_page() && row.version() == Some(expected) => Self::NotYet,
             Some(row) if row.has_forgotten(made) => Self::TooOld,
             // Heads are never removed, so if there is no head now, there was no page to replace.
             Some(_) | None => Self::Refused,

@@ -85,7 +85,8 @@ impl CqlStore {
         let inserted_at = if keeps_text { None } else { Some(self.insert_text(permit, page, &text).await?) };
         let nonces = nonces_after(&base, page.head.version, nonce);
         let head = page.head.clone();
-        let image = HeadImage::of_page(&head, text, &nonces, Over::AHead);
+        let over = if base.head.hidden.is_some() { Over::AHiddenHead } else { Over::AHead };
+        let image = HeadImage::of_page(&head, text, &nonces, over);
         let done = self.replace_head(permit, &base, image, page.head.version, &nonce, inserted_at).await?;
         let slug = &page.head.slug;
         if done {

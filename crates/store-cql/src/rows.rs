@@ -17,12 +17,13 @@ use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::Takedown;
+use crate::domain::takedown::{Hiding, Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 use crate::ports::page_store::{Cause, Lookup};
 
 const ACTIVE: &str = "active";
+pub(super) const HIDDEN: &str = "hidden";
 const DELETED: &str = "deleted";
 
 /// A head as CQL returns it, in which any column may be missing.
@@ -80,18 +81,18 @@ pub(super) enum UnreadableRow {
 
 impl HeadRow {
     pub(super) fn times(&self) -> StoredTimes {
-        let changed_at = self.deleted_at.or(self.updated_at);
         StoredTimes {
             written_at: self.written_at.map(|micros| UnixMillis::new(micros / 1000)),
-            changed_at: changed_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
+            changed_at: self.updated_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
         }
     }
 
-    /// The head in this row, which was read under `slug`. There may be texts that nothing points to although it is absent.
+    /// The head in this row, which was read under `slug`, of a hidden page too: writes replace it and texts belong to it as to
+    /// any other. There may be texts that nothing points to although it is absent.
     pub(super) fn into_base(self, slug: &Slug) -> Result<Lookup<Base>, UnreadableRow> {
         match self.state.as_deref() {
             None => Ok(Lookup::Absent),
-            Some(ACTIVE) => self.into_active(slug).map(Lookup::Active),
+            Some(ACTIVE | HIDDEN) => self.into_active(slug).map(Lookup::Active),
             Some(DELETED) => Ok(Lookup::Deleted(Tombstone {
                 slug: slug.clone(),
                 version: version(self.version, "version")?,
@@ -111,6 +112,15 @@ impl HeadRow {
             version: version(self.current_text_version, "current_text_version")?,
             nonce: nonce.ok_or(missing("current_text_nonce"))?,
         };
+        let hidden = if self.state.as_deref() == Some(HIDDEN) {
+            // A reason of a later version shows the page no more than any other.
+            let reason = self.takedown_reason.as_deref().and_then(|reason| reason.parse().ok());
+            let takedown =
+                Takedown { reason: reason.unwrap_or(TakedownReason::Terms), by: self.takedown_by.unwrap_or_default() };
+            Some(Box::new(Hiding { takedown, until: time(self.deleted_at, "deleted_at")? }))
+        } else {
+            None
+        };
         let renderer_version = self.renderer_version.and_then(|version| u16::try_from(version).ok());
         let head = PageHead {
             slug: slug.clone(),
@@ -121,6 +131,7 @@ impl HeadRow {
             updated_at: time(self.updated_at, "updated_at")?,
             link_origins: self.link_origins.unwrap_or_default(),
             renderer_version: renderer_version.ok_or(missing("renderer_version"))?,
+            hidden,
         };
         Ok(Base { head, text, digest: None, nonces: Nonces::from_stored(self.nonces.unwrap_or_default()) })
     }
@@ -163,9 +174,9 @@ impl NonceRow {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
 
-    /// Whether the head is that of a page, not a tombstone.
-    pub(super) fn is_active(&self) -> bool {
-        self.state.as_deref() == Some(ACTIVE)
+    /// Whether the head is that of a page, perhaps hidden, and not a tombstone.
+    pub(super) fn is_page(&self) -> bool {
+        matches!(self.state.as_deref(), Some(ACTIVE | HIDDEN))
     }
 
     /// Whether the write that made `version` had `nonce`. The row shows this only for the last versions.
@@ -197,6 +208,7 @@ impl NonceRow {
 pub(super) enum Over {
     Nothing,
     AHead,
+    AHiddenHead,
 }
 
 impl Over {
@@ -204,7 +216,15 @@ impl Over {
     fn emptied<T: Default>(self) -> MaybeUnset<T> {
         match self {
             Self::Nothing => MaybeUnset::Unset,
-            Self::AHead => MaybeUnset::Set(T::default()),
+            Self::AHead | Self::AHiddenHead => MaybeUnset::Set(T::default()),
+        }
+    }
+
+    /// The value of a column of takedowns that the head does not have.
+    fn emptied_of_takedown<T: Default>(self) -> MaybeUnset<T> {
+        match self {
+            Self::Nothing | Self::AHead => MaybeUnset::Unset,
+            Self::AHiddenHead => MaybeUnset::Set(T::default()),
         }
     }
 }
@@ -234,6 +254,7 @@ pub(super) struct HeadImage {
 pub(super) struct Replacement {
     #[scylla(flatten)]
     pub(super) image: HeadImage,
+    expected_state: &'static str,
     expected_version: i64,
     expected_updated_at: CqlTimestamp,
 }
@@ -241,22 +262,26 @@ pub(super) struct Replacement {
 impl HeadImage {
     pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces, over: Over) -> Self {
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+        let hiding = head.hidden.as_deref();
+        let takedown = hiding.map(|hiding| &hiding.takedown);
         let link_origins = Some(&head.link_origins).filter(|origins| !origins.is_empty());
         Self {
-            state: ACTIVE,
+            state: state_of(head),
             version: head.version.get().cast_signed(),
             created_at: CqlTimestamp(head.created_at.get()),
             updated_at: CqlTimestamp(head.updated_at.get()),
-            // No page follows a tombstone.
-            deleted_at: MaybeUnset::Unset,
+            // Only in a hidden head this column means anything, and no page follows a tombstone.
+            deleted_at: MaybeUnset::from_option(hiding.map(|hiding| CqlTimestamp(hiding.until.get()))),
             title: title.map_or_else(|| over.emptied(), MaybeUnset::Set),
             key_hash: MaybeUnset::Set(head.key_hash.as_bytes().to_vec()),
             current_text_version: MaybeUnset::Set(text.version.get().cast_signed()),
             current_text_nonce: MaybeUnset::Set(text.nonce.to_vec()),
             link_origins: link_origins.cloned().map_or_else(|| over.emptied(), MaybeUnset::Set),
             renderer_version: MaybeUnset::Set(i32::from(head.renderer_version)),
-            takedown_reason: MaybeUnset::Unset,
-            takedown_by: MaybeUnset::Unset,
+            takedown_reason: takedown
+                .map_or_else(|| over.emptied_of_takedown(), |takedown| MaybeUnset::Set(takedown.reason.code())),
+            takedown_by: takedown
+                .map_or_else(|| over.emptied_of_takedown(), |takedown| MaybeUnset::Set(takedown.by.clone())),
             nonces: nonces.as_bytes().to_vec(),
             slug: head.slug.as_str().to_owned(),
         }
@@ -286,10 +311,15 @@ impl HeadImage {
     pub(super) fn replacing(self, expected: &PageHead) -> Replacement {
         Replacement {
             image: self,
+            expected_state: state_of(expected),
             expected_version: expected.version.get().cast_signed(),
             expected_updated_at: CqlTimestamp(expected.updated_at.get()),
         }
     }
+}
+
+fn state_of(head: &PageHead) -> &'static str {
+    if head.hidden.is_some() { HIDDEN } else { ACTIVE }
 }
 
 /// A text as it is inserted: CQL writes an unset column where it reads a missing one.

@@ -68,10 +68,22 @@ impl CqlStore {
     async fn scanned(&self, name: &str) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
         let unreadable = |cause: Cause| Ok(Some(Err(UnreadableRecord { name: name.to_owned(), cause })));
         let Ok(slug) = Slug::parse(name) else { return unreadable(NotASlugError.into()) };
-        match self.record_under(&slug, &self.background_permit().await?).await {
+        let permit = self.background_permit().await?;
+        let found = loop {
+            match self.record_under(&slug, &permit).await {
+                Ok(Lookup::Hidden(head)) => match self.page_of(&permit, &head).await {
+                    Ok(Some(page)) => break Ok(Lookup::Active(page)),
+                    // An operator has shown it or taken it down since.
+                    Ok(None) => {}
+                    Err(error) => break Err(error),
+                },
+                found => break found,
+            }
+        };
+        match found {
             Ok(Lookup::Active(page)) => Ok(Some(Ok(Record::Active(page)))),
             Ok(Lookup::Deleted(tombstone)) => Ok(Some(Ok(Record::Deleted(tombstone)))),
-            Ok(Lookup::Absent) => Ok(None),
+            Ok(Lookup::Hidden(_) | Lookup::Absent) => Ok(None),
             Err(StoreError::Unreadable(cause)) => unreadable(cause),
             Err(error) => Err(error),
         }

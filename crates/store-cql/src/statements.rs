@@ -168,7 +168,7 @@ impl Statements {
                 .await?,
             replace_head: conditional(format!(
                 "UPDATE {pages} SET {assignments} WHERE slug = :slug \
-                 IF state = 'active' AND version = :expected_version AND updated_at = :expected_updated_at"
+                 IF state = :expected_state AND version = :expected_version AND updated_at = :expected_updated_at"
             ))
             .await?,
             reads: preparing.reads.clone(),

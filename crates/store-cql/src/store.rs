@@ -228,12 +228,14 @@ impl CqlStore {
         Ok(found)
     }
 
-    /// The record under `slug`: its head, and the text that the head points to.
+    /// The record under `slug`: its head, and the text that the head points to unless the page is hidden.
     pub(super) async fn record_under(&self, slug: &Slug, permit: &Permit<'_>) -> Result<Lookup, StoreError> {
         let mut gone = None;
         loop {
             let (head, text) = match self.read_head(permit, slug).await? {
+                Lookup::Active(base) if base.head.hidden.is_some() => return Ok(Lookup::Hidden(Box::new(base.head))),
                 Lookup::Active(base) => (base.head, base.text),
+                Lookup::Hidden(head) => return Ok(Lookup::Hidden(head)),
                 Lookup::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
                 Lookup::Absent => return Ok(Lookup::Absent),
             };
@@ -251,14 +253,29 @@ impl CqlStore {
     /// The record under `slug`. Every interrupted write of its head is completed first.
     async fn settled_record(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup, StoreError> {
         match self.settled_head(permit, slug).await? {
+            Lookup::Active(base) if base.head.hidden.is_some() => Ok(Lookup::Hidden(Box::new(base.head))),
             Lookup::Active(Base { head, text, .. }) => match self.read_text(permit, &head, text).await? {
                 Some(page) => Ok(Lookup::Active(page)),
                 // Another request has replaced the text since.
                 None => self.record_under(slug, permit).await,
             },
+            Lookup::Hidden(head) => Ok(Lookup::Hidden(head)),
             Lookup::Deleted(tombstone) => Ok(Lookup::Deleted(tombstone)),
             Lookup::Absent => Ok(Lookup::Absent),
         }
+    }
+
+    /// The page of `head`, hidden or not, unless it has changed since.
+    pub(super) async fn page_of(&self, permit: &Permit<'_>, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let text = match self.recent.text_at(&head.slug, head.state()) {
+            Some(text) => text,
+            // The page was changed, or so many others were read since.
+            None => match self.read_head(permit, &head.slug).await? {
+                Lookup::Active(base) if base.head.state() == head.state() => base.text,
+                _ => return Ok(None),
+            },
+        };
+        self.read_text(permit, head, text).await
     }
 }
 
@@ -321,20 +338,15 @@ impl PageStore for CqlStore {
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         let permit = self.permit(&self.reads, slug, None).await?;
-        Ok(self.read_head(&permit, slug).await?.map(|base| base.head))
+        Ok(match self.read_head(&permit, slug).await?.map(|base| base.head) {
+            Lookup::Active(head) => head.into(),
+            other => other,
+        })
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         let permit = self.permit(&self.reads, &head.slug, None).await?;
-        let text = match self.recent.text_at(&head.slug, head.state()) {
-            Some(text) => text,
-            // The page was changed, or so many others were read since.
-            None => match self.read_head(&permit, &head.slug).await? {
-                Lookup::Active(base) if base.head.state() == head.state() => base.text,
-                _ => return Ok(None),
-            },
-        };
-        self.read_text(&permit, head, text).await
+        self.page_of(&permit, head).await
     }
 
     async fn compare_and_set(

@@ -1,4 +1,4 @@
-//! `handbill sweep`: deletes texts that no head points to.
+//! `handbill sweep`: deletes texts that no head points to, and takes down pages that were hidden for long enough.
 //!
 //! A crash between two writes leaves such a text: a create or update that stored its text and no head, or a change whose
 //! old text was not deleted. No request can read it, but its bytes stay.
@@ -30,12 +30,12 @@ use super::connect::ReachError;
 use super::fence::Fenced;
 use super::nonces::TextId;
 use super::ring::{PARTS, range};
-use super::rows::HeadRow;
+use super::rows::{HIDDEN, HeadRow};
 use super::store::CqlStore;
 use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_store::{Cause, Lookup};
+use crate::ports::page_store::{CasResult, Cause, Lookup, PageStore, Record};
 use crate::settings::CqlSettings;
 
 /// Keys that one page of a result holds.
@@ -50,7 +50,7 @@ const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 /// Which texts are deleted, and how fast the table is read.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepPlan {
-    /// Whether texts are only counted.
+    /// Whether all is only counted.
     pub dry_run: bool,
     /// Texts younger than this stay.
     pub min_age: Duration,
@@ -66,15 +66,21 @@ pub struct SweepReport {
     pub unnamed: u64,
     /// Texts in partitions without a head.
     pub headless: u64,
-    /// Whether the texts were only counted.
+    /// Pages whose time of being hidden is over.
+    pub hidden: u64,
+    /// Whether all was only counted.
     pub dry_run: bool,
 }
 
 impl fmt::Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { read, unnamed, headless, dry_run } = self;
-        let done = if *dry_run { "Would delete" } else { "Deleted" };
-        write!(f, "Read {read} keys. {done} {unnamed} texts that no page shows and {headless} texts without a page.")
+        let Self { read, unnamed, headless, hidden, dry_run } = self;
+        let (deleted, took) = if *dry_run { ("Would delete", "Would take") } else { ("Deleted", "Took") };
+        write!(
+            f,
+            "Read {read} keys. {deleted} {unnamed} texts that no page shows and {headless} texts without a page. \
+             {took} down {hidden} hidden pages whose time was over."
+        )
     }
 }
 
@@ -100,14 +106,26 @@ struct KeyRow {
     inserted_at: Option<CqlTimestamp>,
     /// The database's timestamp of the text, in microseconds, which is made from the time of its page.
     written_at: Option<i64>,
+    state: Option<String>,
+    deleted_at: Option<CqlTimestamp>,
 }
 
 impl KeyRow {
+    /// Whether this is the text of a page that is hidden until `now` at the latest.
+    fn is_hidden_until(&self, now: UnixMillis) -> bool {
+        let is_over = self.deleted_at.is_some_and(|CqlTimestamp(until)| until <= now.get());
+        self.state.as_deref() == Some(HIDDEN) && is_over && self.is_named()
+    }
+
+    fn is_named(&self) -> bool {
+        self.current_text_version == self.text_version && self.current_text_nonce == self.text_nonce
+    }
+
     /// The text in this row if its head does not name it and it was inserted before `inserted_before`, with its timestamp.
     fn suspect(self, inserted_before: UnixMillis) -> Option<(String, TextId, i64)> {
+        let is_named = self.is_named();
         let (version, nonce, written_at) = (self.text_version?, self.text_nonce?, self.written_at?);
         let CqlTimestamp(inserted_at) = self.inserted_at?;
-        let is_named = self.current_text_version == Some(version) && self.current_text_nonce.as_ref() == Some(&nonce);
         let id = TextId { version: PageVersion::new(version.cast_unsigned()), nonce: nonce.try_into().ok()? };
         (!is_named && inserted_at < inserted_before.get()).then_some((self.slug, id, written_at))
     }
@@ -171,13 +189,29 @@ impl CqlStore {
         while let Some(row) = rows.try_next().await.map_err(failed)? {
             report.read += 1;
             read += 1;
-            if let Some((slug, text, written_at)) = row.suspect(inserted_before) {
+            if row.is_hidden_until(plan.now) {
+                self.end_hiding(&row.slug, plan, report).await?;
+            } else if let Some((slug, text, written_at)) = row.suspect(inserted_before) {
                 self.sweep_text(&slug, text, written_at, plan.dry_run, report).await?;
             }
             if read.is_multiple_of(100) {
                 sleep_until(began + Duration::from_secs(read.into()) / plan.rows_per_second.get()).await;
             }
         }
+        Ok(())
+    }
+
+    /// Takes the page down if its time of being hidden is still over.
+    async fn end_hiding(&self, slug: &str, plan: SweepPlan, report: &mut SweepReport) -> Result<(), SweepError> {
+        let Ok(slug) = Slug::parse(slug) else { return Ok(()) };
+        self.fence.check()?;
+        let Lookup::Hidden(head) = self.head(&slug).await.map_err(failed)? else { return Ok(()) };
+        let Some(hiding) = head.hidden.as_ref().filter(|hiding| hiding.until <= plan.now) else { return Ok(()) };
+        let tombstone = head.taken_down(hiding.takedown.clone(), plan.now);
+        let is_done = plan.dry_run
+            || self.compare_and_set(head.version, Record::Deleted(tombstone), None).await.map_err(failed)?
+                == CasResult::Swapped;
+        report.hidden += u64::from(is_done);
         Ok(())
     }
 
@@ -200,7 +234,7 @@ impl CqlStore {
         let head = row.map_or(Ok(Lookup::Absent), |row| row.into_base(&parsed)).map_err(failed)?;
         match head {
             Lookup::Active(base) if base.text == text => return Ok(()),
-            Lookup::Active(_) | Lookup::Deleted(_) => report.unnamed += 1,
+            Lookup::Active(_) | Lookup::Hidden(_) | Lookup::Deleted(_) => report.unnamed += 1,
             Lookup::Absent => report.headless += 1,
         }
         if !dry_run {
@@ -217,7 +251,7 @@ impl CqlStore {
 async fn prepare(session: &Session, keyspace: &str) -> Result<PreparedStatement, SweepError> {
     let cql = format!(
         "SELECT slug, text_version, text_nonce, current_text_version, current_text_nonce, \
-         inserted_at, writetime(html) AS written_at \
+         inserted_at, writetime(html) AS written_at, state, deleted_at \
          FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?"
     );
     let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await.map_err(failed)?;
@@ -243,6 +277,8 @@ mod tests {
             current_text_nonce: current.map(|(_, nonce)| vec![nonce; 16]),
             inserted_at: Some(CqlTimestamp(1000)),
             written_at: Some(5),
+            state: Some("active".to_owned()),
+            deleted_at: None,
         }
     }
 

@@ -146,6 +146,10 @@ mod tests {
         let body = |action| postcard::to_allocvec(&action).unwrap();
         let takedown = entry().action;
         assert_eq!(body(takedown), b"\x00\x0fa-page-22222222\x02");
+        let slug = || Slug::parse("a-page-22222222").unwrap();
+        let hide = AuditAction::Hide { slug: slug(), reason: TakedownReason::Malware };
+        assert_eq!(body(hide), b"\x02\x0fa-page-22222222\x02");
+        assert_eq!(body(AuditAction::Show { slug: slug() }), b"\x03\x0fa-page-22222222");
         assert_eq!(body(AuditAction::Creates { paused: true, hourly_budget: Some(7) }), [1, 1, 1, 7]);
     }
 }

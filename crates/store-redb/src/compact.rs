@@ -15,6 +15,7 @@ use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
 use super::folders::{FILE_MODE, FileSystem, Folders};
+use super::hidden::HIDDEN;
 use super::panics::caught;
 use super::record;
 use super::slug_secret::SECRET;
@@ -74,7 +75,7 @@ fn copy_tables(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), OpenError> {
     let tables: Vec<_> = read.list_tables().map_err(|error| OpenError::database(old, error))?.collect();
-    let known = [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name()];
+    let known = [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name(), HIDDEN.name()];
     if let Some(unknown) = tables.iter().find(|table| !known.contains(&table.name())) {
         let reason = format!("it has a table {:?} that this Handbill does not know", unknown.name());
         return Err(OpenError::Damaged { path: old.to_owned(), reason });
@@ -85,8 +86,12 @@ fn copy_tables(
         copy_table(read, &write, SLUGS, &mut |_, ()| Ok(()))?;
         copy_table(read, &write, AUDIT, &mut |_, _| Ok(()))?;
         copy_table(read, &write, SECRET, &mut |_, _| Ok(()))?;
-        if tables.iter().any(|table| table.name() == UNLOGGED.name()) {
+        let has = |name| tables.iter().any(|table| table.name() == name);
+        if has(UNLOGGED.name()) {
             copy_table(read, &write, UNLOGGED, &mut |_, ()| Ok(()))?;
+        }
+        if has(HIDDEN.name()) {
+            copy_table(read, &write, HIDDEN, &mut |_, _| Ok(()))?;
         }
         let (mut done, all) = (0, redb::ReadableTableMetadata::len(&read.open_table(PAGES)?)?);
         copy_table(read, &write, PAGES, &mut |slug, value| {

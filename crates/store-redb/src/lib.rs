@@ -71,6 +71,7 @@ pub mod creates_file;
 mod data_dir;
 mod error;
 mod folders;
+mod hidden;
 mod jobs;
 mod known_states;
 mod ledger;

@@ -11,7 +11,7 @@ use super::no_wait::without_waiting;
 use super::panics::{Panicked, caught};
 use super::shared::{DbState, Shared, cause};
 use super::tables;
-use crate::domain::page::{PageHead, PageState};
+use crate::domain::page::{Page, PageHead, PageState};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Lookup, StoreError};
 
@@ -53,8 +53,15 @@ impl Found for Lookup {
     fn state(&self) -> Option<PageState> {
         match self {
             Self::Active(page) => Some(page.head.state()),
-            Self::Deleted(_) | Self::Absent => None,
+            Self::Hidden(_) | Self::Deleted(_) | Self::Absent => None,
         }
+    }
+}
+
+/// A page that may be hidden.
+impl Found for Option<Arc<Page>> {
+    fn state(&self) -> Option<PageState> {
+        self.as_ref().filter(|page| page.head.hidden.is_none()).map(|page| page.head.state())
     }
 }
 
@@ -68,7 +75,7 @@ impl Found for Lookup<PageHead> {
     fn state(&self) -> Option<PageState> {
         match self {
             Self::Active(head) => Some(head.state()),
-            Self::Deleted(_) | Self::Absent => None,
+            Self::Hidden(_) | Self::Deleted(_) | Self::Absent => None,
         }
     }
 }

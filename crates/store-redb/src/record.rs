@@ -20,6 +20,7 @@ use crate::domain::content::Content;
 use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Hiding;
 use crate::ports::page_store::{Lookup, Record};
 
 const VERSION: u8 = 1;
@@ -54,6 +55,14 @@ pub(super) enum RecordError {
 enum HeadRecord<'a> {
     Active(Cow<'a, PageHead>),
     Deleted(Cow<'a, Tombstone>),
+    /// A page that operators have hidden. Its text follows too.
+    Hidden(Cow<'a, Hiding>, Cow<'a, PageHead>),
+}
+
+/// The head of a record, as it was read.
+enum Head {
+    Page(PageHead),
+    Deleted(Tombstone),
 }
 
 /// A text as it is stored, which borrows the bytes of the file while it is read.
@@ -71,7 +80,14 @@ struct TextRecord<'a> {
 /// The bytes of `record`.
 pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
     let (head, text) = match record {
-        Record::Active(page) => (HeadRecord::Active(Cow::Borrowed(&page.head)), Some(&page.text)),
+        Record::Active(page) => {
+            let head = Cow::Borrowed(&page.head);
+            let head = match page.head.hidden.as_deref() {
+                Some(hiding) => HeadRecord::Hidden(Cow::Borrowed(hiding), head),
+                None => HeadRecord::Active(head),
+            };
+            (head, Some(&page.text))
+        }
         Record::Deleted(tombstone) => (HeadRecord::Deleted(Cow::Borrowed(tombstone)), None),
     };
     let mut bytes = Vec::with_capacity(HEAD_BYTES + SMALL_PARTS_BYTES + text.map_or(0, estimate));
@@ -103,7 +119,7 @@ fn estimate(text: &PageText) -> usize {
 pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
     let (head, rest) = head(slug, bytes)?;
     let (record, rest) = match head {
-        HeadRecord::Active(head) => {
+        Head::Page(head) => {
             let (text, rest) = postcard::take_from_bytes::<TextRecord<'_>>(rest)?;
             let text = PageText {
                 content: Content::from_stored(text.content),
@@ -112,9 +128,9 @@ pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
                 code_blocks: text.code_blocks.into_owned(),
                 language: text.language.as_deref().and_then(Language::from_code),
             };
-            (Record::Active(Arc::new(Page { head: head.into_owned(), text })), rest)
+            (Record::Active(Arc::new(Page { head, text })), rest)
         }
-        HeadRecord::Deleted(tombstone) => (Record::Deleted(tombstone.into_owned()), rest),
+        Head::Deleted(tombstone) => (Record::Deleted(tombstone), rest),
     };
     if rest.is_empty() { Ok(record) } else { Err(RecordError::TooLong(rest.len())) }
 }
@@ -122,19 +138,23 @@ pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
 /// The head of the record with these `bytes` under `slug`. The text is not decoded.
 pub(super) fn decode_head(slug: &Slug, bytes: &[u8]) -> Result<Lookup<PageHead>, RecordError> {
     Ok(match head(slug, bytes)?.0 {
-        HeadRecord::Active(head) => Lookup::Active(head.into_owned()),
-        HeadRecord::Deleted(tombstone) => Lookup::Deleted(tombstone.into_owned()),
+        Head::Page(head) => head.into(),
+        Head::Deleted(tombstone) => Lookup::Deleted(tombstone),
     })
 }
 
 /// The head of the record with these `bytes` under `slug`, and the bytes after it.
-fn head<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<(HeadRecord<'a>, &'a [u8]), RecordError> {
+fn head<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<(Head, &'a [u8]), RecordError> {
     let (head, rest) = postcard::take_from_bytes::<HeadRecord<'_>>(body(slug, bytes)?)?;
-    let own = match &head {
-        HeadRecord::Active(head) => &head.slug,
-        HeadRecord::Deleted(tombstone) => &tombstone.slug,
+    let (own, head) = match head {
+        HeadRecord::Active(head) => (head.slug.clone(), Head::Page(head.into_owned())),
+        HeadRecord::Hidden(hiding, head) => {
+            let hidden = Some(Box::new(hiding.into_owned()));
+            (head.slug.clone(), Head::Page(PageHead { hidden, ..head.into_owned() }))
+        }
+        HeadRecord::Deleted(tombstone) => (tombstone.slug.clone(), Head::Deleted(tombstone.into_owned())),
     };
-    if own == slug { Ok((head, rest)) } else { Err(RecordError::Damaged) }
+    if own == *slug { Ok((head, rest)) } else { Err(RecordError::Damaged) }
 }
 
 /// Verifies the checksum, and returns the part after the version byte and the checksum.
@@ -181,6 +201,7 @@ mod tests {
             updated_at: UnixMillis::new(-1),
             link_origins: vec!["https://a.example".to_owned()],
             renderer_version: 7,
+            hidden: None,
         };
         let text = PageText {
             content: Content::parse("# ü".to_owned()).unwrap(),
@@ -208,19 +229,27 @@ mod tests {
         Record::Deleted(Tombstone { takedown: Some(takedown), ..tombstone })
     }
 
+    fn hidden() -> Record {
+        let Record::Active(page) = page(Some("T")) else { unreachable!() };
+        let takedown = Takedown::new(TakedownReason::Phishing, "desk").unwrap();
+        let hiding = Hiding { takedown, until: UnixMillis::new(9) };
+        let head = PageHead { hidden: Some(Box::new(hiding)), ..page.head.clone() };
+        Record::Active(Arc::new(Page { head, text: page.text.clone() }))
+    }
+
     #[test]
     fn a_record_decodes_to_what_was_encoded() {
-        for record in [page(Some("Title")), page(None), tombstone(), taken_down()] {
+        for record in [page(Some("Title")), page(None), tombstone(), taken_down(), hidden()] {
             assert_eq!(decode(&slug(), &encode(&record).unwrap()), Ok(record));
         }
     }
 
     #[test]
     fn a_head_is_that_of_the_whole_record() {
-        for record in [page(Some("Title")), page(None), tombstone()] {
+        for record in [page(Some("Title")), page(None), tombstone(), hidden()] {
             let head = decode_head(&slug(), &encode(&record).unwrap());
             let expected = match record {
-                Record::Active(page) => Lookup::Active(page.head.clone()),
+                Record::Active(page) => page.head.clone().into(),
                 Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
             };
             assert_eq!(head, Ok(expected));
@@ -246,11 +275,18 @@ mod tests {
             encode(&taken_down()).unwrap()[HEAD_BYTES..],
             *b"\x01\x0fa-page-22222222\x02\x06\x08\x01\x01\x04desk"
         );
+        let expected = [
+            b"\x02\x01\x04desk\x12\x0fa-page-22222222\x01\x01T".as_slice(),
+            &key_hash,
+            b"\xac\x02\x02\x01\x01\x11https://a.example\x07",
+            b"\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x02de",
+        ];
+        assert_eq!(encode(&hidden()).unwrap()[HEAD_BYTES..], *expected.concat());
     }
 
     #[test]
     fn any_flipped_bit_is_an_error() {
-        for record in [page(Some("Title")), tombstone(), taken_down()] {
+        for record in [page(Some("Title")), tombstone(), taken_down(), hidden()] {
             let whole = encode(&record).unwrap();
             for bit in 0..whole.len() * 8 {
                 let mut flipped = whole.clone();

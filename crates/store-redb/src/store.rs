@@ -21,6 +21,7 @@ use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStor
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
+use super::hidden;
 use super::jobs::{Job, LedgerError, Write};
 use super::no_wait::Tries;
 use super::reading::{Found, Query, QueryResult, on_database, read, read_now};
@@ -164,6 +165,11 @@ impl RedbStore {
         })
     }
 
+    /// The pages that are hidden no longer than until `now`, at most `limit`.
+    pub async fn hidden_until(&self, now: UnixMillis, limit: usize) -> Result<Vec<Slug>, StoreError> {
+        self.read_blocking(move |shared| on_database(shared, |database| hidden::over(database, now, limit))).await
+    }
+
     /// Adds what the ledger of deletions lacks.
     pub(super) async fn complete_ledger(&self) -> Result<(), StoreError> {
         let (done, completed) = oneshot::channel();
@@ -235,10 +241,8 @@ impl PageStore for RedbStore {
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        Ok(match self.lookup(&head.slug).await? {
-            Lookup::Active(page) if page.head.state() == head.state() => Some(page),
-            _ => None,
-        })
+        let page = self.read(&head.slug, tables::page).await?;
+        Ok(page.filter(|page| page.head.state() == head.state()))
     }
 
     async fn compare_and_set(

@@ -15,6 +15,7 @@ use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
+use super::hidden;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
@@ -64,13 +65,18 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    /// Whether the record with these `bytes` under `slug` is such a page.
-    fn is(self, slug: &Slug, bytes: &[u8]) -> Result<bool, RecordError> {
-        let Lookup::Active(head) = record::decode_head(slug, bytes)? else { return Ok(false) };
-        Ok(match self {
+    /// The head of the record with these `bytes` under `slug`, if it is such a page, hidden or not.
+    fn head(self, slug: &Slug, bytes: &[u8]) -> Result<Option<PageHead>, RecordError> {
+        let head = match record::decode_head(slug, bytes)? {
+            Lookup::Active(head) => head,
+            Lookup::Hidden(head) => *head,
+            Lookup::Deleted(_) | Lookup::Absent => return Ok(None),
+        };
+        let is_expected = match self {
             Self::Version(version) => head.version == version,
             Self::State(state) => head.state() == state,
-        })
+        };
+        Ok(is_expected.then_some(head))
     }
 }
 
@@ -213,9 +219,16 @@ pub(super) fn lookup_up_to(
 }
 
 fn decode(slug: &Slug, bytes: &[u8]) -> Result<Lookup, RecordError> {
-    Ok(match record::decode(slug, bytes)? {
-        Record::Active(page) => Lookup::Active(page),
-        Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
+    Ok(record::decode(slug, bytes)?.into())
+}
+
+/// The page under `slug`, hidden or not.
+pub(super) fn page(database: &Database, slug: &Slug) -> Result<Result<Option<Arc<Page>>, StoreError>, redb::Error> {
+    read(database, slug, None, |bytes| {
+        Ok(match record::decode(slug, bytes)? {
+            Record::Active(page) => Some(page),
+            Record::Deleted(_) => None,
+        })
     })
 }
 
@@ -299,6 +312,7 @@ fn stage_one(
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
+    let mut was_hidden = false;
     let (applies, next) = match operation {
         Operation::Insert(page) => {
             let is_used = pages.get(page.head.slug.as_str())?.is_some() || slugs.get(hash(&page.head.slug))?.is_some();
@@ -311,8 +325,9 @@ fn stage_one(
         }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
-            let is_expected = stored.map(|bytes| expected.is(next.slug(), bytes.value())).transpose();
-            (is_expected.map(|is_expected| is_expected == Some(true)), next.clone())
+            let head = stored.map_or(Ok(None), |bytes| expected.head(next.slug(), bytes.value()));
+            was_hidden = matches!(&head, Ok(Some(head)) if head.hidden.is_some());
+            (head.map(|head| head.is_some()), next.clone())
         }
         Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
     };
@@ -330,6 +345,13 @@ fn stage_one(
         && let Err(error) = audit::append(transaction, &entry)?
     {
         return Ok(Err(error));
+    }
+    let until = match &next {
+        Record::Active(page) => page.head.hidden.as_ref().map(|hiding| hiding.until),
+        Record::Deleted(_) => None,
+    };
+    if was_hidden || until.is_some() {
+        hidden::stage(transaction, next.slug(), until)?;
     }
     pages.insert(next.slug().as_str(), bytes.as_slice())?;
     if let Operation::Insert(_) | Operation::InsertTombstone(_) = operation {

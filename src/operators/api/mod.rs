@@ -1,4 +1,4 @@
-//! The operators' API, on the operators' listener: it finds, shows and takes down pages, lists the audit, pauses creates,
+//! The operators' API, on the operators' listener: it finds, inspects, takes down, hides and shows pages, lists the audit, pauses creates,
 //! gives out the records for an export, and changes the filter of the log.
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
@@ -47,6 +47,7 @@ pub fn router(api: OperatorsApi, guard: Guard, runtime: Handle) -> Router {
 pub fn routes(api: OperatorsApi) -> Router {
     Router::new()
         .route("/takedown", post(pages::take_down))
+        .route("/show", post(pages::show))
         .route("/inspect/{slug}", get(pages::inspect))
         .route("/scan", post(scan::scan))
         .route("/audit", get(audit::list))

@@ -1,6 +1,7 @@
-//! Taking pages down, and looking at them.
+//! Taking pages down, hiding and showing them, and looking at them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -11,14 +12,14 @@ use tokio::task::spawn_blocking;
 use super::refusal::{OperatorsRefusal, parse};
 use super::state::OperatorsApi;
 use super::types::{
-    Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
+    Inspection, MAX_SLUGS, ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
+    hidden_until,
 };
 use crate::api::error::{self, ApiError};
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::Takedown;
-use handbill_core::ports::page_store::Lookup;
-use handbill_core::service::TakedownOutcome;
+use handbill_core::domain::takedown::{Takedown, operator_name};
+use handbill_core::service::{Found, HideOutcome, ServiceError, TakedownOutcome};
 
 /// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
 /// their share.
@@ -32,28 +33,68 @@ pub(super) async fn take_down(
     body: Bytes,
 ) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     let request: TakedownRequest = parse(&body)?;
-    if request.slugs.len() > MAX_SLUGS {
-        return Err(OperatorsRefusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
-    }
     let takedown = Takedown::new(request.reason, &request.by)
         .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
-    let (api, takedown) = (&api, &takedown);
-    let results = stream::iter(request.slugs)
-        .map(|text| async move { take_one_down(api, text, takedown, request.dry_run).await })
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
+    let act = match request.hidden_for_seconds {
+        None => Act::TakeDown(takedown),
+        Some(seconds) => Act::Hide(takedown, Duration::from_secs(seconds.into())),
+    };
+    on_each(&api, request.slugs, &act, request.dry_run).await
+}
+
+/// `POST /show`: shows hidden pages again.
+pub(super) async fn show(
+    State(api): State<Arc<OperatorsApi>>,
+    body: Bytes,
+) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
+    let request: ShowRequest = parse(&body)?;
+    let by = operator_name(&request.by)
+        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    on_each(&api, request.slugs, &Act::Show(by), request.dry_run).await
+}
+
+/// An act on pages.
+enum Act {
+    TakeDown(Takedown),
+    Hide(Takedown, Duration),
+    /// The operator's name.
+    Show(String),
+}
+
+/// Does `act` to each page. The results are in their order.
+async fn on_each(
+    api: &OperatorsApi,
+    texts: Vec<String>,
+    act: &Act,
+    is_dry_run: bool,
+) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
+    if texts.len() > MAX_SLUGS {
+        return Err(OperatorsRefusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
+    }
+    let one = |text| async move { on_one(api, text, act, is_dry_run).await };
+    let results = stream::iter(texts).map(one).buffered(AT_ONCE).collect().await;
     Ok(Json(TakedownAnswer { results }))
 }
 
-async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is_dry_run: bool) -> TakedownResult {
-    let result = |outcome| TakedownResult { slug: text.clone(), outcome, ..TakedownResult::default() };
+async fn on_one(api: &OperatorsApi, text: String, act: &Act, is_dry_run: bool) -> TakedownResult {
     let Some(slug) = slug_in(&text) else {
-        let message = "Give a slug, or the address of a page.".to_owned();
-        return TakedownResult { message: Some(message), ..result(TakedownCode::NotASlug) };
+        let (outcome, message) = (TakedownCode::NotASlug, Some("Give a slug, or the address of a page.".to_owned()));
+        return TakedownResult { slug: text, outcome, message, ..TakedownResult::default() };
     };
-    let result = |outcome| TakedownResult { slug: slug.to_string(), ..result(outcome) };
-    let result = match api.operators.take_down(&slug, takedown, is_dry_run).await {
+    let (action, result) = match act {
+        Act::TakeDown(takedown) => ("takedown", take_one_down(api, slug, takedown, is_dry_run).await),
+        Act::Hide(takedown, time) => {
+            ("hide", turn_one(api, slug, Some((takedown, *time)), &takedown.by, is_dry_run).await)
+        }
+        Act::Show(by) => ("show", turn_one(api, slug, None, by, is_dry_run).await),
+    };
+    api.count(action, result.outcome.as_str());
+    result
+}
+
+async fn take_one_down(api: &OperatorsApi, slug: Slug, takedown: &Takedown, is_dry_run: bool) -> TakedownResult {
+    let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
+    match api.operators.take_down(&slug, takedown, is_dry_run).await {
         Ok(TakedownOutcome::TakenDown(tombstone, page)) => {
             log_takedown(&slug, takedown);
             let (deleted_at, fingerprints) = (Some(tombstone.deleted_at.to_string()), aside(page, fingerprints).await);
@@ -83,14 +124,47 @@ async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is
             TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
         }
         Ok(TakedownOutcome::NotFound) => result(TakedownCode::NotFound),
-        Err(failure) => {
-            error::log(&failure);
-            let message = Some(ApiError::from(&failure).message);
-            TakedownResult { message, ..result(TakedownCode::Failed) }
-        }
+        Err(failure) => failed(&slug, &failure),
+    }
+}
+
+/// Hides the page under `slug` for a time, or shows it again.
+async fn turn_one(
+    api: &OperatorsApi,
+    slug: Slug,
+    hiding: Option<(&Takedown, Duration)>,
+    by: &str,
+    is_dry_run: bool,
+) -> TakedownResult {
+    let [done, would, already] = match hiding {
+        Some(_) => [TakedownCode::Hidden, TakedownCode::WouldHide, TakedownCode::AlreadyHidden],
+        None => [TakedownCode::Shown, TakedownCode::WouldShow, TakedownCode::AlreadyShown],
     };
-    api.count("takedown", result.outcome.as_str());
-    result
+    let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
+    match api.operators.hide(&slug, hiding, by, is_dry_run).await {
+        Ok(HideOutcome::Done(page)) => {
+            tracing::info!(slug = slug.as_str(), by, outcome = done.as_str(), "an operator hid or showed a page");
+            let hidden_until = hidden_until(&page);
+            TakedownResult { hidden_until, fingerprints: aside(page, fingerprints).await, ..result(done) }
+        }
+        Ok(HideOutcome::WouldBeDone(page)) => {
+            let title = page.head.title.as_ref().map(|title| title.as_str().to_owned());
+            TakedownResult { title, fingerprints: aside(page, fingerprints).await, ..result(would) }
+        }
+        Ok(HideOutcome::Already(page)) => TakedownResult { hidden_until: hidden_until(&page), ..result(already) },
+        Ok(HideOutcome::Deleted(tombstone)) => {
+            let deleted_at = Some(tombstone.deleted_at.to_string());
+            TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
+        }
+        Ok(HideOutcome::NotFound) => result(TakedownCode::NotFound),
+        Err(failure) => failed(&slug, &failure),
+    }
+}
+
+fn failed(slug: &Slug, failure: &ServiceError) -> TakedownResult {
+    error::log(failure);
+    let message = Some(ApiError::from(failure).message);
+    TakedownResult { slug: slug.to_string(), outcome: TakedownCode::Failed, message, ..TakedownResult::default() }
 }
 
 fn log_takedown(slug: &Slug, takedown: &Takedown) {
@@ -106,9 +180,9 @@ pub(super) async fn inspect(
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
     Ok(Json(match found.map_err(|error| OperatorsRefusal::from(&error))? {
-        Lookup::Active(page) => aside(page, Inspection::of_page).await,
-        Lookup::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
-        Lookup::Absent => Inspection::absent(&slug),
+        Found::Page(page) => aside(page, Inspection::of_page).await,
+        Found::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
+        Found::Absent => Inspection::absent(&slug),
     }))
 }
 

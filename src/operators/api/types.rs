@@ -32,6 +32,22 @@ pub struct TakedownRequest {
     /// Whether to only look.
     #[serde(default)]
     pub dry_run: bool,
+    /// Hides the pages for so many seconds, in which they can be shown again, and only then deletes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_for_seconds: Option<u32>,
+}
+
+/// The body of `POST /show`, whose answer is that of `POST /takedown`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowRequest {
+    /// Slugs or addresses of hidden pages, at most [`MAX_SLUGS`].
+    pub slugs: Vec<String>,
+    /// The operator's name.
+    pub by: String,
+    /// Whether to only look.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// The answer of `POST /takedown`: one result for each slug, in the order of the request.
@@ -50,7 +66,10 @@ pub struct TakedownResult {
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<String>,
-    /// Why it was not taken down.
+    /// The time at which a hidden page will be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_until: Option<String>,
+    /// Why it was not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Entries for `--blocklist-file` that refuse the same text or links; none if the page was gone before.
@@ -63,8 +82,20 @@ pub struct TakedownResult {
 pub enum TakedownCode {
     /// The page was taken down now.
     TakenDown,
-    /// The page can be read, and a dry run left it.
+    /// There is the page, and a dry run left it.
     WouldTakeDown,
+    /// The page was hidden now.
+    Hidden,
+    /// The page can be read, and a dry run left it.
+    WouldHide,
+    /// The page was hidden before, until the time that it says.
+    AlreadyHidden,
+    /// The page can be read again from now on.
+    Shown,
+    /// The page is hidden, and a dry run left it.
+    WouldShow,
+    /// The page could be read already.
+    AlreadyShown,
     /// The page was deleted before.
     AlreadyDeleted,
     /// No page ever had this slug.
@@ -83,6 +114,12 @@ impl TakedownCode {
         match self {
             Self::TakenDown => "taken_down",
             Self::WouldTakeDown => "would_take_down",
+            Self::Hidden => "hidden",
+            Self::WouldHide => "would_hide",
+            Self::AlreadyHidden => "already_hidden",
+            Self::Shown => "shown",
+            Self::WouldShow => "would_show",
+            Self::AlreadyShown => "already_shown",
             Self::AlreadyDeleted => "already_deleted",
             Self::NotFound => "not_found",
             Self::NotInLedger => "not_in_ledger",
@@ -92,8 +129,13 @@ impl TakedownCode {
     }
 
     /// Whether the page cannot be read any more, or never could, and no restore brings it back.
-    pub fn is_fine(self) -> bool {
-        !matches!(self, Self::NotInLedger | Self::NotASlug | Self::Failed)
+    pub fn is_gone(self) -> bool {
+        !matches!(self, Self::NotInLedger | Self::NotASlug | Self::Failed) && !self.is_shown()
+    }
+
+    /// Whether the page can be read, or could have been after a dry run.
+    pub fn is_shown(self) -> bool {
+        matches!(self, Self::Shown | Self::WouldShow | Self::AlreadyShown)
     }
 }
 
@@ -102,21 +144,24 @@ impl TakedownCode {
 pub struct Inspection {
     /// The page's slug.
     pub slug: String,
-    /// `active`, `deleted` or `absent`.
+    /// `active`, `hidden`, `deleted` or `absent`.
     pub state: String,
-    /// The facts of a page that can be read.
+    /// The facts of a page, perhaps hidden.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub page: Option<InspectedPage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<String>,
-    /// The takedown, if an operator deleted it.
+    /// The takedown, if an operator deleted or hid it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takedown: Option<Takedown>,
+    /// The time at which a hidden page will be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_until: Option<String>,
 }
 
-/// The facts of a page that can be read.
+/// The facts of a page, perhaps hidden.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InspectedPage {
     /// The title; `None` if an update cleared it.
@@ -182,6 +227,9 @@ pub struct FoundPage {
     /// The beginning of the text.
     pub excerpt: String,
     pub created_at: String,
+    /// The time at which a hidden page will be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_until: Option<String>,
     /// The hosts of its links and images.
     pub hosts: Vec<String>,
 }
@@ -193,6 +241,7 @@ impl FoundPage {
             title: page.head.title.as_ref().map(|title| title.as_str().to_owned()),
             excerpt: page.text.excerpt.clone(),
             created_at: page.head.created_at.to_string(),
+            hidden_until: hidden_until(page),
             hosts: link_hosts(&page.text.html).into_iter().collect(),
         }
     }
@@ -215,6 +264,10 @@ pub struct AuditLine {
 pub enum AuditLineAction {
     /// A page was taken down.
     Takedown { slug: String, reason: TakedownReason },
+    /// A page was to be hidden.
+    Hide { slug: String, reason: TakedownReason },
+    /// A page was to be shown again.
+    Show { slug: String },
     /// Creates were paused or resumed, or their budget was changed.
     Creates {
         /// Whether creates are paused from then on.
@@ -228,6 +281,8 @@ impl From<NumberedEntry> for AuditLine {
     fn from(NumberedEntry { number, entry }: NumberedEntry) -> Self {
         let action = match entry.action {
             AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
+            AuditAction::Hide { slug, reason } => AuditLineAction::Hide { slug: slug.to_string(), reason },
+            AuditAction::Show { slug } => AuditLineAction::Show { slug: slug.to_string() },
             AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
         };
         Self { number, at: entry.at.to_string(), by: entry.by, action }
@@ -261,6 +316,11 @@ fn sent<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<u32>>, D::E
     Deserialize::deserialize(field).map(Some)
 }
 
+/// The time at which `page`, if it is hidden, will be deleted.
+pub(super) fn hidden_until(page: &Page) -> Option<String> {
+    page.head.hidden.as_ref().map(|hiding| hiding.until.to_string())
+}
+
 /// The entries for `--blocklist-file` that refuse the same text or links as `page`.
 pub(super) fn fingerprints(page: &Page) -> Vec<String> {
     let html = &page.text.html;
@@ -271,7 +331,9 @@ impl Inspection {
     pub(super) fn of_page(page: &Page) -> Self {
         Self {
             slug: page.head.slug.to_string(),
-            state: "active".to_owned(),
+            state: if page.head.hidden.is_some() { "hidden" } else { "active" }.to_owned(),
+            takedown: page.head.hidden.as_ref().map(|hiding| hiding.takedown.clone()),
+            hidden_until: hidden_until(page),
             created_at: Some(page.head.created_at.to_string()),
             page: Some(InspectedPage {
                 title: page.head.title.as_ref().map(|title| title.as_str().to_owned()),

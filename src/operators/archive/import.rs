@@ -5,7 +5,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use handbill_core::domain::archive::{Entry, Precedence, Stored, precedence};
-use handbill_core::domain::page::{Page, Tombstone};
+use handbill_core::domain::page::{Page, PageState, Tombstone};
+use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
@@ -23,11 +24,13 @@ pub struct Counts {
     pub older: u64,
     /// Pages that the store knows as deleted.
     pub deleted: u64,
+    /// Pages that operators have hidden in the store.
+    pub hidden: u64,
 }
 
 impl Counts {
     pub fn total(&self) -> u64 {
-        self.pages + self.tombstones + self.same + self.older + self.deleted
+        self.pages + self.tombstones + self.same + self.older + self.deleted + self.hidden
     }
 
     pub fn count(&mut self, done: Done) {
@@ -37,6 +40,7 @@ impl Counts {
             (Precedence::Same, _) => &mut self.same,
             (Precedence::NewerStays, _) => &mut self.older,
             (Precedence::StaysDeleted, _) => &mut self.deleted,
+            (Precedence::StaysHidden, _) => &mut self.hidden,
         };
         *field += 1;
     }
@@ -81,6 +85,7 @@ impl Importer {
             let found = self.store.lookup(entry.slug()).await?;
             let stored = match &found {
                 Lookup::Active(page) => Stored::Active(page.head.state()),
+                Lookup::Hidden(head) => Stored::Hidden(head.state()),
                 Lookup::Deleted(_) => Stored::Deleted,
                 Lookup::Absent => Stored::Absent,
             };
@@ -98,9 +103,8 @@ impl Importer {
             };
             let now = self.clock.now();
             let is_stored = match (found, record.clone()) {
-                (Lookup::Active(page), record) => {
-                    self.store.replace(page.head.state(), record, now).await? == CasResult::Swapped
-                }
+                (Lookup::Active(page), record) => self.replace(page.head.state(), record, now).await?,
+                (Lookup::Hidden(head), record) => self.replace(head.state(), record, now).await?,
                 (_, Record::Active(page)) => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
                 (_, Record::Deleted(tombstone)) => self.store.insert_tombstone_if_absent(tombstone, now).await?,
             };
@@ -113,6 +117,10 @@ impl Importer {
             // Somebody else changed the page between the lookup and the write, so there is something new to compare
             // with.
         }
+    }
+
+    async fn replace(&self, state: PageState, record: Record, now: UnixMillis) -> Result<bool, ImportError> {
+        Ok(self.store.replace(state, record, now).await? == CasResult::Swapped)
     }
 
     async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), ImportError> {

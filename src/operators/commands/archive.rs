@@ -153,10 +153,10 @@ impl Restore {
 }
 
 fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
-    let Counts { pages, tombstones, same, older, deleted } = counts;
+    let Counts { pages, tombstones, same, older, deleted, hidden } = counts;
     print_line(&format!(
         "stored: {pages} pages, {tombstones} deletions; left as they were: {same} already there, {older} older than the \
-         page in the store, {deleted} deleted in the store"
+         page in the store, {deleted} deleted in the store, {hidden} hidden in the store"
     ))?;
     Ok(ExitCode::SUCCESS)
 }

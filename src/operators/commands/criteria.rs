@@ -30,8 +30,14 @@ impl CriteriaArgs {
         [linking_to, matching, created_after, created_before].into_iter().all(Option::is_none)
     }
 
-    /// The slugs of the pages that meet the criteria. Each is printed when it is found.
-    pub(super) async fn find(&self, client: &Client, as_json: bool) -> Result<Vec<String>, String> {
+    /// The slugs of the pages that meet the criteria, and of which `wants` wants the hidden or the others. Each is printed when
+    /// it is found.
+    pub(super) async fn find(
+        &self,
+        client: &Client,
+        as_json: bool,
+        wants: impl Fn(bool) -> bool,
+    ) -> Result<Vec<String>, String> {
         let mut request = ScanRequest {
             linking_to: self.linking_to.clone(),
             matching: self.matching.clone(),
@@ -47,7 +53,7 @@ impl CriteriaArgs {
                 bar.set_length(total);
             }
             bar.inc(answer.examined as u64);
-            for page in answer.pages {
+            for page in answer.pages.into_iter().filter(|page| wants(page.hidden_until.is_some())) {
                 bar.suspend(|| show(&page, as_json))?;
                 found.push(page.slug);
             }

@@ -51,7 +51,8 @@ fn as_text(found: &Inspection) -> String {
         line("title", page.title.as_deref().unwrap_or("(none)"));
         line("begins", &page.excerpt);
     }
-    for (name, time) in [("created", &found.created_at), ("deleted", &found.deleted_at)] {
+    for (name, time) in [("created", &found.created_at), ("deleted", &found.deleted_at), ("ends", &found.hidden_until)]
+    {
         if let Some(time) = time {
             line(name, time);
         }
@@ -67,7 +68,8 @@ fn as_text(found: &Inspection) -> String {
         line("fingerprint", print);
     }
     if let Some(takedown) = &found.takedown {
-        line("taken down", &format!("{}, by {}", takedown.reason, takedown.by));
+        let name = if found.hidden_until.is_some() { "hidden" } else { "taken down" };
+        line(name, &format!("{}, by {}", takedown.reason, takedown.by));
     }
     text
 }

@@ -39,6 +39,10 @@ pub enum OperatorsCommand {
     Healthcheck(AdminSettings),
     /// Take pages down, through the process or in the cluster itself
     Takedown(takedown::Takedown),
+    /// Hide pages from everybody, for as long as they may be shown again
+    Hide(takedown::Hide),
+    /// Show hidden pages again
+    Show(takedown::Show),
     /// Show what is known of pages, without their text
     Inspect(inspect::Inspect),
     /// Print what operators did, as one JSON object a line
@@ -86,6 +90,8 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Failover(settings) => failover::run(&settings, stores).await,
         OperatorsCommand::Healthcheck(admin) => healthcheck::run(admin.admin_listen).await,
         OperatorsCommand::Takedown(takedown) => takedown.run(stores).await,
+        OperatorsCommand::Hide(hide) => hide.run(stores).await,
+        OperatorsCommand::Show(show) => show.run(stores).await,
         OperatorsCommand::Inspect(inspect) => inspect.run(stores).await,
         OperatorsCommand::Audit(audit) => audit.run(stores).await,
         OperatorsCommand::Export(export) => export.run(stores).await,

@@ -1,9 +1,10 @@
-//! `handbill takedown`: takes pages down.
+//! `handbill takedown`, `hide` and `show`: take pages down, hide them for a time, and show them again.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use http::Method;
@@ -13,91 +14,131 @@ use super::criteria::CriteriaArgs;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
 use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
-use crate::operators::api::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use crate::operators::api::types::{ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
 use handbill_core::domain::takedown::{TakedownReason, operator_name};
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
 const CHUNK: usize = 25;
 
-/// The arguments of `handbill takedown`.
+/// Pages that criteria may find without `--expect`: one wrong character of a pattern finds thousands.
+const UNEXPECTED: usize = 100;
+
+/// The pages that a command works on, and how.
 #[derive(Args, Debug)]
-pub struct Takedown {
+struct Chosen {
     /// Slugs or addresses of pages; without any and without a criterion, one a line on standard input
     slugs: Vec<String>,
-    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
-    #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
-    reason: Option<TakedownReason>,
-    /// Name of who takes the pages down: a person, an address or a ticket; kept for ever
+    /// Name of who does it: a person, an address or a ticket; kept for ever
     #[arg(long, value_name = "NAME", required_unless_present = "dry_run", value_parser = operator_name)]
     by: Option<String>,
     #[command(flatten)]
     criteria: CriteriaArgs,
-    /// Only show what would be taken down
+    /// Number of pages that the criteria find; needed for more than 100
+    #[arg(long, value_name = "PAGES")]
+    expect: Option<usize>,
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Take down what the criteria find without asking
+    /// Do it to what the criteria find without asking
     #[arg(long)]
     yes: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    settings: OperatedSettings,
+}
+
+/// The arguments of `handbill takedown`.
+#[derive(Args, Debug)]
+pub struct Takedown {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
+    #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
+    reason: Option<TakedownReason>,
     /// Print the fingerprints of the pages, and append them to --blocklist-file if it is given; one of links refuses each page that links to exactly the same hosts
     #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_values = ["text", "links"], value_parser = ["text", "links"])]
     block: Vec<String>,
     #[command(flatten, next_help_heading = "Moderation")]
     blocklist: BlocklistSettings,
-    #[command(flatten)]
-    settings: OperatedSettings,
 }
 
-impl Takedown {
-    /// Exit code 1 if a page may still be readable.
-    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+/// The arguments of `handbill hide`.
+#[derive(Args, Debug)]
+pub struct Hide {
+    #[command(flatten)]
+    takedown: Takedown,
+    /// Time in which the pages can be shown again; after it they are deleted
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = hidden_for)]
+    hidden_for: Duration,
+}
+
+/// The arguments of `handbill show`.
+#[derive(Args, Debug)]
+pub struct Show {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// A time in whole seconds, as the API takes it.
+fn hidden_for(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(time.as_secs()).is_ok_and(|seconds| seconds > 0);
+    if fits { Ok(time) } else { Err("give between 1s and 49710d".to_owned()) }
+}
+
+impl Chosen {
+    /// The pages, if there are any to work on. Criteria find hidden pages only if `wants` says so, and ask `question`.
+    async fn pages(
+        &self,
+        client: &Client,
+        wants: impl Fn(bool) -> bool,
+        question: impl Fn(usize) -> String,
+    ) -> Result<Vec<String>, String> {
         if self.criteria.is_empty() {
-            let slugs = given_or_read(&self.slugs)?;
-            return self.take_down(&Client::new(&self.settings, stores).await?, &slugs).await;
+            return given_or_read(&self.slugs);
         }
         if !self.slugs.is_empty() {
             return Err("give slugs or criteria, not both".to_owned());
         }
-        let client = Client::new(&self.settings, stores).await?;
-        let found = self.criteria.find(&client, self.json).await?;
+        let found = self.criteria.find(client, self.json, wants).await?;
+        let count = found.len();
         if self.dry_run || found.is_empty() {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Vec::new());
         }
-        if !self.yes && !confirmed(&format!("Take down {} pages for ever? Type yes: ", found.len()))? {
-            return Err("nothing was taken down".to_owned());
+        if self.expect.map_or(count > UNEXPECTED, |expected| expected != count) {
+            return Err(format!(
+                "the criteria find {count} pages: look at them, and give --expect {count} to mean them"
+            ));
         }
-        self.take_down(&client, &found).await
+        if !self.yes && !confirmed(&question(count))? {
+            return Err("nothing was done".to_owned());
+        }
+        Ok(found)
     }
 
-    async fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
+    /// The results for `slugs`, of which `ask` gets some at a time. Returns whether `each` approves of all.
+    async fn act(
+        &self,
+        slugs: &[String],
+        ask: impl AsyncFn(Vec<String>, String) -> Result<TakedownAnswer, String>,
+        mut each: impl FnMut(TakedownResult) -> Result<bool, String>,
+    ) -> Result<ExitCode, String> {
         let bar = progress(Some(slugs.len() as u64));
         let mut all_fine = true;
-        let mut list = self.blocklist.blocklist_file.as_deref().filter(|_| !self.dry_run);
         for chunk in slugs.chunks(CHUNK) {
-            let request = TakedownRequest {
-                slugs: chunk.to_vec(),
-                // A dry run keeps neither.
-                reason: self.reason.unwrap_or(TakedownReason::Terms),
-                by: self.by.clone().unwrap_or_else(|| "dry run".to_owned()),
-                dry_run: self.dry_run,
-            };
-            let TakedownAnswer { results } = client.send(Method::POST, "/takedown", &request).await?;
+            // A dry run keeps no name.
+            let by = self.by.clone().unwrap_or_else(|| "dry run".to_owned());
+            let TakedownAnswer { results } = ask(chunk.to_vec(), by).await?;
             if results.len() != chunk.len() {
                 return Err(
                     "the answer has not one result for each page: is --admin-listen a Handbill of this version?"
                         .to_owned(),
                 );
             }
-            for mut result in results {
-                all_fine &= result.outcome.is_fine();
-                result.fingerprints.retain(|line| self.block.iter().any(|kind| line.starts_with(kind)));
-                bar.suspend(|| self.print(&result))?;
-                if let Some(Err(error)) = list.map(|list| append(list, &result)) {
-                    eprintln!("handbill: --blocklist-file cannot be written ({error}): add the printed lines yourself");
-                    (list, all_fine) = (None, false);
-                }
+            for result in results {
+                all_fine &= bar.suspend(|| each(result))?;
             }
             bar.inc(chunk.len() as u64);
         }
@@ -110,16 +151,90 @@ impl Takedown {
             return print_json(result);
         }
         let detail = match result.outcome {
-            TakedownCode::WouldTakeDown => result.title.as_deref().unwrap_or("(no title)"),
+            TakedownCode::WouldTakeDown | TakedownCode::WouldHide | TakedownCode::WouldShow => {
+                result.title.as_deref().unwrap_or("(no title)")
+            }
             TakedownCode::AlreadyDeleted => result.deleted_at.as_deref().unwrap_or_default(),
+            TakedownCode::Hidden | TakedownCode::AlreadyHidden => result.hidden_until.as_deref().unwrap_or_default(),
             _ => result.message.as_deref().unwrap_or_default(),
         };
         let line = format!("{}\t{}\t{}", shown(&result.slug), result.outcome.as_str(), shown(detail));
-        print_line(line.trim_end())?;
-        if !self.block.is_empty() && result.fingerprints.is_empty() {
-            eprintln!("handbill: {} has no text or links that could be blocked", shown(&result.slug));
+        print_line(line.trim_end())
+    }
+}
+
+impl Takedown {
+    /// Exit code 1 if a page may still be readable.
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+        let question = |count| format!("Take down {count} pages for ever? Type yes: ");
+        self.run_for(None, |_| true, question, stores).await
+    }
+
+    async fn run_for(
+        &self,
+        hidden_for: Option<Duration>,
+        wants: impl Fn(bool) -> bool,
+        question: impl Fn(usize) -> String,
+        stores: &Stores<'_>,
+    ) -> Result<ExitCode, String> {
+        let client = Client::new(&self.chosen.settings, stores).await?;
+        let slugs = self.chosen.pages(&client, wants, question).await?;
+        let ask = async |slugs, by| {
+            let request = TakedownRequest {
+                slugs,
+                // A dry run keeps none.
+                reason: self.reason.unwrap_or(TakedownReason::Terms),
+                by,
+                dry_run: self.chosen.dry_run,
+                hidden_for_seconds: hidden_for.map(|time| u32::try_from(time.as_secs()).unwrap_or(u32::MAX)),
+            };
+            client.send(Method::POST, "/takedown", &request).await
+        };
+        let mut list = self.blocklist.blocklist_file.as_deref().filter(|_| !self.chosen.dry_run);
+        self.chosen.act(&slugs, ask, |result| self.print(result, &mut list)).await
+    }
+
+    /// Prints `result` and adds its fingerprints to `list`. Returns whether all went well.
+    fn print(&self, mut result: TakedownResult, list: &mut Option<&Path>) -> Result<bool, String> {
+        let is_fine = result.outcome.is_gone();
+        result.fingerprints.retain(|line| self.block.iter().any(|kind| line.starts_with(kind)));
+        self.chosen.print(&result)?;
+        if !self.chosen.json {
+            if !self.block.is_empty() && result.fingerprints.is_empty() {
+                eprintln!("handbill: {} has no text or links that could be blocked", shown(&result.slug));
+            }
+            result.fingerprints.iter().try_for_each(|line| print_line(line))?;
         }
-        result.fingerprints.iter().try_for_each(|line| print_line(line))
+        if let Some(Err(error)) = list.map(|list| append(list, &result)) {
+            eprintln!("handbill: --blocklist-file cannot be written ({error}): add the printed lines yourself");
+            *list = None;
+            return Ok(false);
+        }
+        Ok(is_fine)
+    }
+}
+
+impl Hide {
+    /// Exit code 1 if a page may still be readable.
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+        let time = humantime::format_duration(self.hidden_for).to_string();
+        let question = |count| format!("Hide {count} pages, and delete them after {time}? Type yes: ");
+        self.takedown.run_for(Some(self.hidden_for), |is_hidden| !is_hidden, question, stores).await
+    }
+}
+
+impl Show {
+    /// Exit code 1 if a page cannot be read again.
+    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+        let client = Client::new(&self.chosen.settings, stores).await?;
+        let question = |count| format!("Show {count} pages again? Type yes: ");
+        let slugs = self.chosen.pages(&client, |is_hidden| is_hidden, question).await?;
+        let ask = async |slugs, by| {
+            let request = ShowRequest { slugs, by, dry_run: self.chosen.dry_run };
+            client.send(Method::POST, "/show", &request).await
+        };
+        let each = |result: TakedownResult| self.chosen.print(&result).map(|()| result.outcome.is_shown());
+        self.chosen.act(&slugs, ask, each).await
     }
 }
 

@@ -40,7 +40,7 @@ async fn found(store: &RedbStore, page: &Arc<Page>) -> bool {
     match store.lookup(&page.head.slug).await.unwrap() {
         Lookup::Active(found) => found == *page,
         Lookup::Absent => false,
-        Lookup::Deleted(_) => panic!("never deleted"),
+        Lookup::Hidden(_) | Lookup::Deleted(_) => panic!("never deleted"),
     }
 }
 

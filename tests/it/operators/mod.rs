@@ -4,6 +4,7 @@ mod backups;
 mod contact;
 mod creates;
 mod guard;
+mod hiding;
 mod hosts;
 mod log;
 mod scan;

@@ -218,7 +218,7 @@ async fn audited(store: &RedbStore) -> Vec<(String, UnixMillis)> {
     let entries = store.list(0, 100).await.unwrap().into_iter();
     let takedowns = entries.filter_map(|numbered| match numbered.entry.action {
         AuditAction::Takedown { slug, .. } => Some((slug.to_string(), numbered.entry.at)),
-        AuditAction::Creates { .. } => None,
+        AuditAction::Creates { .. } | AuditAction::Hide { .. } | AuditAction::Show { .. } => None,
     });
     takedowns.collect()
 }

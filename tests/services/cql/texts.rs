@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use handbill_core::domain::page::{HeadChanges, Page};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
+use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
@@ -196,7 +198,7 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     insert_text(&session, &keyspace, &deleted.head.slug, "late", CREATED * 1000 + 2 * 24 * 3_600_000_000).await;
 
     // The keys: two of the kept page, one for each other slug.
-    let found = SweepReport { read: 5, unnamed: 2, headless: 1, dry_run: true };
+    let found = SweepReport { read: 5, unnamed: 2, headless: 1, hidden: 0, dry_run: true };
     assert_eq!(store.sweep(&keyspace, plan(true), |_, _| {}).await.unwrap(), found);
     assert_eq!(texts(&session, &keyspace, &orphan).await.len(), 1, "nothing was deleted");
     let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
@@ -210,6 +212,36 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     assert_eq!(texts(&session, &keyspace, &young).await.len(), 1, "its head may be on its way");
     assert_eq!(store.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept));
     assert_eq!(store.lookup(&deleted.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_sweep_takes_down_the_hidden_pages_whose_time_is_over_and_leaves_the_others_their_texts() {
+    let (session, keyspace) = (session().await, fresh_keyspace());
+    let settings = settings(&keyspace, &[]);
+    migrate(&settings, &Random::System).await.unwrap();
+    let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
+    let now = plan(false).now;
+    let hide = async |until: i64| {
+        let page = inserted(&store, "text").await;
+        let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
+        let hiding = Hiding { takedown, until: UnixMillis::new(until) };
+        let hidden = with_head(&page, |head| head.turned(Some(hiding), UnixMillis::new(CREATED + 5)));
+        store.compare_and_set(page.head.version, Record::Active(hidden.clone()), None).await.unwrap();
+        hidden
+    };
+    let (over, later) = (hide(now.get()).await, hide(now.get() + 1).await);
+
+    let found = SweepReport { read: 2, hidden: 1, dry_run: true, ..SweepReport::default() };
+    assert_eq!(store.sweep(&keyspace, plan(true), |_, _| {}).await.unwrap(), found);
+    assert_eq!(texts(&session, &keyspace, &over.head.slug).await.len(), 1, "nothing was done");
+    let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
+    assert_eq!(swept, SweepReport { dry_run: false, ..found });
+    let tombstone = over.head.taken_down(over.head.hidden.clone().unwrap().takedown, now);
+    assert_eq!(store.lookup(&over.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(texts(&session, &keyspace, &over.head.slug).await, []);
+    assert_eq!(store.page(&later.head).await.unwrap(), Some(later), "it can be shown again");
+    assert_eq!(store.list(0, 10).await.unwrap().len(), 1, "the audit has the takedown");
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -269,7 +269,7 @@ fn an_older_export_brings_nothing_back_and_overwrites_nothing() {
     assert_eq!(
         succeeded(&output),
         "stored: 0 pages, 0 deletions; left as they were: 10 already there, 10 older than the page in the store, 10 \
-         deleted in the store\n"
+         deleted in the store, 0 hidden in the store\n"
     );
     let server = start(&data, folder.path());
     known.check(server.address, address);

@@ -127,6 +127,44 @@ fn pages_are_found_by_their_links_or_text_and_taken_down_only_after_a_yes() {
 }
 
 #[test]
+fn pages_are_hidden_by_their_links_and_shown_again_and_more_than_a_hundred_only_as_expected() {
+    let operated = Operated::start(|_| Vec::new());
+    let address = operated.server.address;
+    let spam = publish_some(&[address], "Buy at https://www.spam.example/x", 101);
+    let fine = publish(address, "An honest text.");
+    let all_are = |expected: u16| {
+        for slug in &spam {
+            assert_eq!(status(address, &format!("/{slug}")), expected);
+        }
+    };
+    let hide =
+        ["hide", "--linking-to", "spam.example", "--reason", "spam", "--by", "desk", "--hidden-for", "1h", "--yes"];
+    for unexpected in [vec![], vec!["--expect", "100"]] {
+        let refused = operated.command(&[&hide[..], &unexpected].concat(), "");
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains("--expect 101"), "{refused:?}");
+    }
+    all_are(200);
+    let hidden = operated.done(&[&hide[..], &["--expect", "101"]].concat(), "");
+    assert_eq!(hidden.lines().filter(|line| line.contains("\thidden\t20")).count(), 101, "{hidden}");
+    all_are(410);
+    assert_eq!(operated.done(&[&hide[..], &["--dry-run"]].concat(), ""), "", "what is hidden is not found again");
+    let inspected = operated.done(&["inspect", &spam[0]], "");
+    assert!(inspected.contains("  state       hidden\n") && inspected.contains("  hidden      spam, by desk\n"));
+
+    let again = operated.done(&["show", "--by", "chief"], &format!("{}\n", spam[0]));
+    assert_eq!(again, format!("{}\tshown\n", spam[0]));
+    let show = ["show", "--linking-to", "spam.example", "--by", "chief", "--yes"];
+    operated.done(&show, "");
+    all_are(200);
+    let gone = operated.command(&["show", "--by", "chief", "a-page-22222222", &fine], "");
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    assert_eq!(text(&gone.stdout), format!("a-page-22222222\tnot_found\n{fine}\talready_shown\n"));
+    let actions: Vec<_> = operated.audit().iter().map(|entry| entry["action"].clone()).collect();
+    assert_eq!((actions.len(), &actions[0], &actions[201]), (202, &"hide".into(), &"show".into()));
+}
+
+#[test]
 fn a_command_without_the_right_token_changes_nothing_and_says_what_to_do() {
     let operated = Operated::start(|_| Vec::new());
     let slug = publish(operated.server.address, "Text.");

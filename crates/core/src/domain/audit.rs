@@ -29,6 +29,15 @@ pub enum AuditAction {
         /// How many pages all clients together may create in an hour from now on; `None` means any number.
         hourly_budget: Option<u32>,
     },
+    /// A page was to be hidden. Like every entry but that of a takedown, it is written before the act, which may have failed.
+    Hide {
+        slug: Slug,
+        reason: TakedownReason,
+    },
+    /// A hidden page was to be shown again.
+    Show {
+        slug: Slug,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::language::Language;
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
-use super::takedown::Takedown;
+use super::takedown::{Hiding, Takedown};
 use super::timestamp::UnixMillis;
 use super::title::Title;
 
@@ -57,6 +57,10 @@ pub struct PageHead {
     pub updated_at: UnixMillis,
     pub link_origins: Vec<String>,
     pub renderer_version: u16,
+    /// Set while the page is hidden. A store keeps it in its own way, so that no reader of a head takes a hidden page for one
+    /// that can be read.
+    #[serde(skip)]
+    pub hidden: Option<Box<Hiding>>,
 }
 
 /// The fields of a head that an update changes: `None` keeps a field, and `Some(None)` clears it.
@@ -125,6 +129,7 @@ impl PageHead {
             updated_at: now,
             link_origins: Vec::new(),
             renderer_version: 0,
+            hidden: None,
         }
     }
 
@@ -136,6 +141,12 @@ impl PageHead {
             updated_at: now.strictly_after(self.updated_at),
             ..self
         }
+    }
+
+    /// The head of this page when an operator hides it or, without `hidden`, shows it again at `now`.
+    #[must_use]
+    pub fn turned(&self, hidden: Option<Hiding>, now: UnixMillis) -> Self {
+        Self { hidden: hidden.map(Box::new), ..self.clone().updated(HeadChanges::default(), now) }
     }
 
     pub fn state(&self) -> PageState {
@@ -154,6 +165,17 @@ impl PageHead {
             created_at: self.created_at,
             deleted_at: now.strictly_after(self.updated_at),
             takedown: None,
+        }
+    }
+
+    /// The tombstone for which everybody but operators takes this page while it is hidden.
+    pub fn as_tombstone(&self) -> Tombstone {
+        Tombstone {
+            slug: self.slug.clone(),
+            version: self.version,
+            created_at: self.created_at,
+            deleted_at: self.updated_at,
+            takedown: self.hidden.as_ref().map(|hiding| hiding.takedown.clone()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Why an operator took a page down, and who did it.
+//! Why an operator took a page down or hid it, and who did it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::invisible::shows_nothing;
+use super::timestamp::UnixMillis;
 
 /// Longest name of an operator, in Unicode scalar values: enough for a mail address or the number of a ticket.
 pub const MAX_BY_CHARS: usize = 100;
@@ -45,6 +46,15 @@ pub struct Takedown {
     pub reason: TakedownReason,
     /// The person or system that took it down, as checked by [`Takedown::new`].
     pub by: String,
+}
+
+/// Why nobody but operators can see a page whose text is still there. Operators can show it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hiding {
+    /// The takedown that it becomes if nobody shows the page again.
+    pub takedown: Takedown,
+    /// When that happens. The page can be shown until it has happened.
+    pub until: UnixMillis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

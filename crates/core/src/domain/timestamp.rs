@@ -1,6 +1,7 @@
 //! Points in time as the API writes them: UTC, whole milliseconds.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::format_description::StaticFormatDescription;
@@ -32,6 +33,12 @@ impl UnixMillis {
     /// Milliseconds since the epoch.
     pub fn get(self) -> i64 {
         self.0
+    }
+
+    /// The time that comes `time` after this one.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self::new(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// This time, or the first millisecond after `earlier` if this time is not later.

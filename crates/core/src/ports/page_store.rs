@@ -6,6 +6,8 @@
 //!   newer.
 //! * The store alone decides who gets a slug. Once inserted, a slug is never free again: a deleted page leaves a
 //!   tombstone.
+//! * A page with a head that is [hidden](PageHead::hidden) is stored like any other and looked up as [`Lookup::Hidden`], and
+//!   only [`PageStore::page`] and a scan still have its text.
 //! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
 //!
 //! A write is told when its caller needs the answer: `needed_by`. A store that heeds it sends nothing whose answer nobody
@@ -40,7 +42,7 @@ pub trait PageStore: Send + Sync {
     /// The head of the record under `slug`, not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError>;
 
-    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since: only a new
+    /// The whole page of `head`, hidden or not, which this store has returned. `None` if the page was changed or deleted since: only a new
     /// head or lookup then shows the page's present state. A store may still have the page of the older head.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
@@ -94,7 +96,7 @@ pub trait ReadsNow: Send + Sync {
 /// The record of a slug that was inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A page that can be read.
+    /// A page that can be read, unless its head is hidden.
     Active(Arc<Page>),
     /// A page that was deleted.
     Deleted(Tombstone),
@@ -115,6 +117,8 @@ impl Record {
 pub enum Lookup<T = Arc<Page>> {
     /// The page can be read.
     Active(T),
+    /// Operators have hidden the page: to everybody else it is deleted.
+    Hidden(Box<PageHead>),
     /// The page was deleted.
     Deleted(Tombstone),
     /// The slug was never used.
@@ -126,6 +130,7 @@ impl<T> Lookup<T> {
     pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
         match self {
             Self::Active(page) => Lookup::Active(shown(page)),
+            Self::Hidden(head) => Lookup::Hidden(head),
             Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
             Self::Absent => Lookup::Absent,
         }
@@ -135,9 +140,26 @@ impl<T> Lookup<T> {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Active(_) => "active",
+            Self::Hidden(_) => "hidden",
             Self::Deleted(_) => "deleted",
             Self::Absent => "absent",
         }
+    }
+}
+
+impl From<Record> for Lookup {
+    fn from(record: Record) -> Self {
+        match record {
+            Record::Active(page) if page.head.hidden.is_some() => Self::Hidden(Box::new(page.head.clone())),
+            Record::Active(page) => Self::Active(page),
+            Record::Deleted(tombstone) => Self::Deleted(tombstone),
+        }
+    }
+}
+
+impl From<PageHead> for Lookup<PageHead> {
+    fn from(head: PageHead) -> Self {
+        if head.hidden.is_some() { Self::Hidden(Box::new(head)) } else { Self::Active(head) }
     }
 }
 
@@ -146,7 +168,8 @@ impl<T> Lookup<T> {
 pub enum InsertResult {
     /// The page is stored.
     Inserted,
-    /// The slug was taken; nothing was changed. The record under it is not older than the refusal.
+    /// The slug was taken; nothing was changed. The record under it is not older than the refusal. A hidden page is given as
+    /// its tombstone.
     SlugTaken(Record),
 }
 
@@ -155,6 +178,7 @@ impl InsertResult {
     pub fn refused(found: Lookup) -> Result<Self, StoreError> {
         match found {
             Lookup::Active(page) => Ok(Self::SlugTaken(Record::Active(page))),
+            Lookup::Hidden(head) => Ok(Self::SlugTaken(Record::Deleted(head.as_tombstone()))),
             Lookup::Deleted(tombstone) => Ok(Self::SlugTaken(Record::Deleted(tombstone))),
             Lookup::Absent => Err(StoreError::Unreadable("a taken slug has no record".into())),
         }

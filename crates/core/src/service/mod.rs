@@ -64,7 +64,7 @@ use crate::ports::renderer::Renderer;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-pub use operators::{Operators, Scanned, TakedownOutcome};
+pub use operators::{Found, HideOutcome, Operators, Scanned, TakedownOutcome};
 pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
@@ -227,7 +227,7 @@ impl PageService {
 fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
     match found {
         Lookup::Active(page) => Ok(page),
-        Lookup::Deleted(_) => Err(ServiceError::Gone),
+        Lookup::Hidden(_) | Lookup::Deleted(_) => Err(ServiceError::Gone),
         Lookup::Absent => Err(ServiceError::NotFound),
     }
 }

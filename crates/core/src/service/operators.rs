@@ -1,8 +1,9 @@
-//! The operators' side of the service: they take pages down, look at them, and list the audit.
+//! The operators' side of the service: they take pages down, hide and show them, look at them, and list the audit.
 //!
 //! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -11,9 +12,10 @@ use tokio::time::Instant;
 use super::error::ServiceError;
 use super::{StoreBudget, back_off, deadline, until};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
-use crate::domain::page::{Page, Tombstone};
+use crate::domain::page::{Page, PageHead, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::Takedown;
+use crate::domain::takedown::{Hiding, Takedown};
+use crate::domain::timestamp::UnixMillis;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_scan::{PageScan, ScanCursor, ScanLimit};
@@ -32,6 +34,16 @@ pub struct Operators {
     random: Random,
 }
 
+/// The record under a slug, as operators see it.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// There is the page, perhaps hidden.
+    Page(Arc<Page>),
+    Deleted(Tombstone),
+    /// No page ever had this slug.
+    Absent,
+}
+
 #[derive(Clone, Debug)]
 pub enum TakedownOutcome {
     /// The page, as it was until now, is deleted, and the audit says so.
@@ -39,10 +51,25 @@ pub enum TakedownOutcome {
     /// The page is deleted, now or since earlier, but perhaps not in the ledger: a restore of an older backup could bring
     /// it back. Trying again adds it. A page that is deleted now is given as it was.
     NotInLedger(Tombstone, Option<Arc<Page>>, Arc<ServiceError>),
-    /// The page can be read. A dry run changes nothing.
+    /// There is the page, perhaps hidden. A dry run changes nothing.
     WouldTakeDown(Arc<Page>),
     /// The page was deleted before, by an operator or with its key. Nothing was changed.
     AlreadyDeleted(Tombstone),
+    /// No page ever had this slug.
+    NotFound,
+}
+
+/// The outcome for a page that was to be hidden, or to be shown again.
+#[derive(Clone, Debug)]
+pub enum HideOutcome {
+    /// It was done now.
+    Done(Arc<Page>),
+    /// It can be done. A dry run changes nothing.
+    WouldBeDone(Arc<Page>),
+    /// The page is so already. Nothing was changed.
+    Already(Arc<Page>),
+    /// The page was deleted before, by an operator or with its key.
+    Deleted(Tombstone),
     /// No page ever had this slug.
     NotFound,
 }
@@ -74,7 +101,7 @@ impl Operators {
         Self { store, audit, scan, scanning: Arc::default(), clock, random }
     }
 
-    /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone
+    /// Deletes the page under `slug`, hidden or not, as its owner would, whatever its version, and keeps `takedown` in its tombstone
     /// and in the audit. A dry run only looks.
     ///
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been taken down.
@@ -85,19 +112,36 @@ impl Operators {
         takedown: &Takedown,
         is_dry_run: bool,
     ) -> Result<TakedownOutcome, ServiceError> {
+        self.take_down_if(slug, is_dry_run, |_| Some(takedown.clone())).await
+    }
+
+    /// Does the same for a page that is hidden until `now` at the latest. To any other page it does nothing.
+    pub async fn end_hiding(&self, slug: &Slug, now: UnixMillis) -> Result<TakedownOutcome, ServiceError> {
+        let is_over = |hiding: &&Hiding| hiding.until <= now;
+        let decide = |head: &PageHead| head.hidden.as_deref().filter(is_over).map(|hiding| hiding.takedown.clone());
+        self.take_down_if(slug, false, decide).await
+    }
+
+    /// Takes down the page under `slug` as `decide` says when it sees the head that is replaced; `None` changes nothing.
+    async fn take_down_if(
+        &self,
+        slug: &Slug,
+        is_dry_run: bool,
+        decide: impl Fn(&PageHead) -> Option<Takedown>,
+    ) -> Result<TakedownOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
                 let mut store_budget = StoreBudget::new(deadline);
-                let page = match store_budget.wait(self.store.lookup(slug)).await? {
-                    Lookup::Active(page) => page,
-                    Lookup::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
-                    Lookup::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None, deadline).await),
-                    Lookup::Absent => return Ok(TakedownOutcome::NotFound),
+                let page = match self.found(slug, &mut store_budget).await? {
+                    Found::Page(page) => page,
+                    Found::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
+                    Found::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None, deadline).await),
+                    Found::Absent => return Ok(TakedownOutcome::NotFound),
                 };
-                if is_dry_run {
+                let Some(takedown) = decide(&page.head).filter(|_| !is_dry_run) else {
                     return Ok(TakedownOutcome::WouldTakeDown(page));
-                }
+                };
                 let tombstone = page.head.taken_down(takedown.clone(), self.clock.now());
                 let record = Record::Deleted(tombstone.clone());
                 let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
@@ -110,7 +154,7 @@ impl Operators {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
                         // Its owner may have been faster.
-                        let page = (tombstone.takedown.as_ref() == Some(takedown)).then_some(page);
+                        let page = (tombstone.takedown.as_ref() == Some(&takedown)).then_some(page);
                         return Ok(self.in_ledger(tombstone, page, deadline).await);
                     }
                     Err(error) => return Err(error),
@@ -118,6 +162,75 @@ impl Operators {
             }
         })
         .await
+    }
+
+    /// Hides the page under `slug`, whatever its version, for the time after which it becomes the takedown, or shows it again
+    /// if `hiding` is `None`; `by` is the operator. To everybody but operators a hidden page is deleted. The text and key
+    /// stay. A dry run only looks.
+    ///
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] it may or may not have been done. Trying again is
+    /// safe.
+    pub async fn hide(
+        &self,
+        slug: &Slug,
+        hiding: Option<(&Takedown, Duration)>,
+        by: &str,
+        is_dry_run: bool,
+    ) -> Result<HideOutcome, ServiceError> {
+        let (deadline, slug_of_entry) = (deadline(), slug.clone());
+        // The audit comes first: a change that nobody can account for must not happen.
+        let mut action = Some(match hiding {
+            Some((takedown, _)) => AuditAction::Hide { slug: slug_of_entry, reason: takedown.reason },
+            None => AuditAction::Show { slug: slug_of_entry },
+        });
+        until(deadline, async {
+            loop {
+                let mut store_budget = StoreBudget::new(deadline);
+                let page = match self.found(slug, &mut store_budget).await? {
+                    Found::Page(page) => page,
+                    Found::Deleted(tombstone) => return Ok(HideOutcome::Deleted(tombstone)),
+                    Found::Absent => return Ok(HideOutcome::NotFound),
+                };
+                if page.head.hidden.is_some() == hiding.is_some() {
+                    return Ok(HideOutcome::Already(page));
+                }
+                if is_dry_run {
+                    return Ok(HideOutcome::WouldBeDone(page));
+                }
+                if let Some(action) = action.take() {
+                    self.record(by.to_owned(), action).await?;
+                }
+                let now = self.clock.now();
+                let hidden =
+                    hiding.map(|(takedown, time)| Hiding { takedown: takedown.clone(), until: now.after(time) });
+                let head = page.head.turned(hidden, now);
+                let next = Arc::new(Page { head, text: page.text.clone() });
+                let record = Record::Active(Arc::clone(&next));
+                let mut store_budget = StoreBudget::new(deadline);
+                let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
+                match store_budget.wait(swapped).await? {
+                    CasResult::Swapped => return Ok(HideOutcome::Done(next)),
+                    CasResult::Stale => back_off(&self.random).await,
+                }
+            }
+        })
+        .await
+    }
+
+    /// The record under `slug`, of which a hidden page has its text too.
+    async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
+        loop {
+            let head = match store_budget.wait(self.store.lookup(slug)).await? {
+                Lookup::Active(page) => return Ok(Found::Page(page)),
+                Lookup::Hidden(head) => head,
+                Lookup::Deleted(tombstone) => return Ok(Found::Deleted(tombstone)),
+                Lookup::Absent => return Ok(Found::Absent),
+            };
+            // Another operator may have shown it or taken it down since.
+            if let Some(page) = store_budget.wait(self.store.page(&head)).await? {
+                return Ok(Found::Page(page));
+            }
+        }
     }
 
     /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
@@ -129,8 +242,9 @@ impl Operators {
         }
     }
 
-    pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
-        StoreBudget::new(deadline()).wait(self.store.lookup(slug)).await
+    pub async fn inspect(&self, slug: &Slug) -> Result<Found, ServiceError> {
+        let deadline = deadline();
+        until(deadline, self.found(slug, &mut StoreBudget::new(deadline))).await
     }
 
     /// The pages that are `wanted` among the records after `after`, or from the beginning. One call looks at one batch.

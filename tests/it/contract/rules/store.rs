@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::language::Language;
 use handbill_core::domain::page::{HeadChanges, PageVersion};
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
@@ -233,6 +233,57 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
             assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+    }
+}
+
+fn hiding() -> Hiding {
+    let takedown = Takedown::new(TakedownReason::Phishing, "desk").unwrap();
+    Hiding { takedown, until: UnixMillis::new(CREATED + 3_600_000) }
+}
+
+#[tokio::test]
+async fn a_hidden_page_is_looked_up_as_hidden_keeps_its_text_and_its_slug_and_is_shown_as_it_was() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let first = Arc::new(page("text"));
+        let hidden = with_head(&first, |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
+        let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 6)));
+        let swap = async |version, next| store.compare_and_set(version, next, None).await.unwrap();
+        store.insert_if_absent(first.clone(), None).await.unwrap();
+        assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, CasResult::Swapped, "{name}");
+        let looked_up = store.lookup(&first.head.slug).await.unwrap();
+        assert_eq!(looked_up, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
+        let head = store.head(&first.head.slug).await.unwrap();
+        assert_eq!(head, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
+        assert_eq!(store.page(&hidden.head).await.unwrap(), Some(hidden.clone()), "{name}");
+        let again = Arc::new(page_at(first.head.slug.clone(), "again"));
+        let taken = InsertResult::SlugTaken(Record::Deleted(hidden.head.as_tombstone()));
+        assert_eq!(store.insert_if_absent(again, None).await.unwrap(), taken, "{name}");
+
+        let stale = Record::Active(edited(&first, "edited"));
+        assert_eq!(swap(first.head.version, stale).await, CasResult::Stale, "{name}");
+        assert_eq!(swap(hidden.head.version, Record::Active(shown.clone())).await, CasResult::Swapped, "{name}");
+        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(shown.clone()), "{name}");
+        let tombstone = shown.head.tombstone(UnixMillis::new(CREATED + 7));
+        assert_eq!(swap(shown.head.version, Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
+        let deleted = store.lookup(&first.head.slug).await.unwrap();
+        assert_eq!(deleted, Lookup::Deleted(tombstone), "{name}: nothing of the hiding is left");
+    }
+}
+
+#[tokio::test]
+async fn a_hidden_page_becomes_a_tombstone_and_an_imported_one_is_hidden_from_the_beginning() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let hidden = with_head(&page("text"), |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
+        assert_eq!(store.insert_if_absent(hidden.clone(), None).await.unwrap(), InsertResult::Inserted, "{name}");
+        let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
+        assert_eq!(looked_up, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
+        let tombstone = hidden.head.taken_down(hiding().takedown, UnixMillis::new(CREATED + 6));
+        let swapped = store.compare_and_set(hidden.head.version, Record::Deleted(tombstone.clone()), None).await;
+        assert_eq!(swapped.unwrap(), CasResult::Swapped, "{name}");
+        assert_eq!(store.lookup(&hidden.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
+        assert_eq!(store.page(&hidden.head).await.unwrap(), None, "{name}: the text is gone");
     }
 }
 

@@ -11,7 +11,7 @@ use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::Takedown;
+use crate::domain::takedown::{Hiding, Takedown};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -56,6 +56,16 @@ pub(super) struct PageLine<'a> {
     key_sha256: Cow<'a, str>,
     title: Option<Cow<'a, str>>,
     content: Cow<'a, str>,
+    /// A version that does not know this refuses the line, so it shows no hidden page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hidden: Option<HiddenJson<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HiddenJson<'a> {
+    until_ms: i64,
+    takedown: TakedownJson<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -115,11 +125,12 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
             key_sha256: owned(page.key_sha256),
             title: page.title.map(owned),
             content: owned(page.content),
+            hidden: page.hidden.map(|hidden| HiddenJson { takedown: hidden.takedown.owned(), ..hidden }),
             ..page
         }),
         Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson {
             slug: owned(tombstone.slug),
-            takedown: tombstone.takedown.map(|taken| TakedownJson { reason: owned(taken.reason), by: owned(taken.by) }),
+            takedown: tombstone.takedown.map(TakedownJson::owned),
             ..tombstone
         }),
     })
@@ -192,6 +203,10 @@ impl<'a> Body<'a> {
                 key_sha256: hex::encode(head.key_hash.as_bytes()).into(),
                 title: head.title.as_ref().map(|title| title.as_str().into()),
                 content: content.as_str().into(),
+                hidden: head.hidden.as_ref().map(|hiding| HiddenJson {
+                    until_ms: hiding.until.get(),
+                    takedown: TakedownJson::of(&hiding.takedown),
+                }),
             }),
             Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
         }
@@ -205,10 +220,7 @@ impl<'a> TombstoneJson<'a> {
             version: tombstone.version.get(),
             created_at_ms: tombstone.created_at.get(),
             deleted_at_ms: tombstone.deleted_at.get(),
-            takedown: tombstone.takedown.as_ref().map(|takedown| TakedownJson {
-                reason: takedown.reason.code().into(),
-                by: takedown.by.as_str().into(),
-            }),
+            takedown: tombstone.takedown.as_ref().map(TakedownJson::of),
         }
     }
 
@@ -223,9 +235,23 @@ impl<'a> TombstoneJson<'a> {
     }
 }
 
-impl TakedownJson<'_> {
+impl<'a> TakedownJson<'a> {
+    fn of(takedown: &'a Takedown) -> Self {
+        Self { reason: takedown.reason.code().into(), by: takedown.by.as_str().into() }
+    }
+
+    fn owned(self) -> TakedownJson<'static> {
+        TakedownJson { reason: owned(self.reason), by: owned(self.by) }
+    }
+
     fn into_takedown(self) -> Result<Takedown, EntryError> {
         Ok(Takedown::new(self.reason.parse()?, &self.by)?)
+    }
+}
+
+impl HiddenJson<'_> {
+    fn into_hiding(self) -> Result<Hiding, EntryError> {
+        Ok(Hiding { takedown: self.takedown.into_takedown()?, until: time(self.until_ms)? })
     }
 }
 
@@ -240,6 +266,7 @@ impl PageLine<'_> {
             updated_at: time(self.updated_at_ms)?,
             link_origins: Vec::new(),
             renderer_version: 0,
+            hidden: self.hidden.map(HiddenJson::into_hiding).transpose()?.map(Box::new),
         };
         Ok(Entry::Page(head, Content::parse(self.content.into_owned())?))
     }

@@ -8,6 +8,7 @@ pub enum Stored {
     /// The slug was never used.
     Absent,
     Active(PageState),
+    Hidden(PageState),
     Deleted,
 }
 
@@ -20,19 +21,23 @@ pub enum Precedence {
     /// The store has a newer version, which stays.
     NewerStays,
     StaysDeleted,
+    /// Operators have hidden the page, and only they show it again.
+    StaysHidden,
 }
 
 /// Decides whether `imported` is stored over `stored` (contract, decision 18).
 ///
 /// A tombstone is final. The record with the higher version wins; of two records with one version, the later one. (A
 /// store that was restored from a backup continues from an older version, so two states can have one version.) A
-/// tombstone wins over a page of the same version and time, so that in doubt the text is gone.
+/// tombstone wins over a page of the same version and time, so that in doubt the text is gone. No import shows a page that
+/// operators have hidden: of two hidden ones the same rule chooses.
 pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let state = match (stored, imported) {
         (Stored::Absent, _) => return Precedence::Import,
         (Stored::Deleted, Entry::Tombstone(_)) => return Precedence::Same,
         (Stored::Deleted, Entry::Page(..)) => return Precedence::StaysDeleted,
-        (Stored::Active(state), _) => state,
+        (Stored::Hidden(_), Entry::Page(head, _)) if head.hidden.is_none() => return Precedence::StaysHidden,
+        (Stored::Active(state) | Stored::Hidden(state), _) => state,
     };
     let key = |state: PageState| (state.version, state.updated_at);
     let (found, given) = match imported {
