@@ -3,6 +3,7 @@
 //! decided.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -239,6 +240,14 @@ fn scheduled_backups(settings: &Settings, store: &Arc<RedbStore>, deps: &Deps) -
     deps.metrics.backup_interval.set(i64::try_from(plan.every.as_secs()).unwrap_or(i64::MAX));
     let last_success = deps.metrics.backup_last_success.clone();
     Some(ScheduledBackups { plan, records: Arc::clone(store) as _, clock: Arc::clone(&deps.clock), last_success })
+}
+
+/// The file that keeps the last good blocklist. A store without a folder of its own keeps none.
+pub(super) fn last_blocklist(settings: &Settings) -> Option<PathBuf> {
+    match settings.store.store {
+        StoreKind::Embedded => Some(settings.embedded.data_dir.join("blocklist.last")),
+        StoreKind::Scylla => None,
+    }
 }
 
 /// Puts aside what is left of a lost embedded store. No other store has anything that could be put aside.

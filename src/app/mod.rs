@@ -28,7 +28,7 @@ use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
-use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_tiers};
+use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_blocklist, check_tiers};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::telemetry::cluster::TurnLabels;
@@ -156,14 +156,20 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
+    if let Some(path) = &settings.moderation.blocklist.blocklist_file {
+        check_blocklist(path)?;
+    }
+    check_start(settings)
+}
+
+/// Checks the same without the files whose last good state a start can do with.
+fn check_start(settings: &Settings) -> Result<(), StartError> {
     settings.check()?;
     backends::check_store(settings)?;
     if !settings.redis.redis_url.is_empty() {
         handbill_limiter::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
-    let files = OperatorsFiles { limit_tiers: None, ..operators_files(settings) };
-    Moderation::open(files, settings.rate_limits.rate_window, &Arc::new(Metrics::new()))?;
     Caches::of(&settings.edge, &Origin::parse("http://localhost").expect("it is an origin"))?;
     Ok(())
 }
@@ -176,6 +182,7 @@ pub fn warning(settings: &Settings) -> Option<ModerationError> {
 fn operators_files(settings: &Settings) -> OperatorsFiles {
     OperatorsFiles {
         blocklist: settings.moderation.blocklist.blocklist_file.clone(),
+        last_blocklist: backends::last_blocklist(settings),
         limit_tiers: settings.rate_limits.limit_tiers_file.clone(),
     }
 }
@@ -217,10 +224,10 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     if let Err(warning) = wanted {
         tracing::warn!("{warning}");
     }
-    check(&settings)?;
+    check_start(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
     let rate_window = settings.rate_limits.rate_window;
-    let mut moderation = Moderation::open(operators_files(&settings), rate_window, metrics)?;
+    let mut moderation = Moderation::open(operators_files(&settings), rate_window, metrics);
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -249,7 +256,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let OperatedStore { audit, scan, switch } = handle.operated(&settings);
-    moderation.read_switch(&*switch).await?;
+    moderation.read_switch(&*switch).await;
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
     handle.follow_hidden(&operators, clock);

@@ -1,9 +1,13 @@
 //! Which pages an operator looks for.
 
+use std::sync::Arc;
+
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-use handbill_core::domain::link_hosts::{is_within, link_hosts, parse_host};
+use handbill_core::domain::blocklist::Blocklist;
+use handbill_core::domain::fingerprint::Fingerprint;
+use handbill_core::domain::link_hosts::{Place, image_places, is_within, link_hosts, parse_host};
 use handbill_core::domain::page::Page;
 use handbill_core::domain::timestamp::UnixMillis;
 
@@ -20,12 +24,20 @@ pub struct Criteria {
     matching: Option<Regex>,
     created_after: Option<UnixMillis>,
     created_before: Option<UnixMillis>,
+    changed_after: Option<UnixMillis>,
+    fingerprint: Option<Fingerprint>,
+    image: Option<Place>,
+    refused_by: Option<Arc<Blocklist>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CriteriaError {
     #[error("{0:?} is no host, such as spam.example")]
     Host(String),
+    #[error("{0:?} is no address of an image, such as https://spam.example/i.png")]
+    Image(String),
+    #[error("{0:?} is no fingerprint, such as text:9f86…")]
+    Fingerprint(String),
     /// No regular expression, or one that needs too much memory.
     #[error("the pattern is not valid: {0}")]
     Pattern(String),
@@ -60,23 +72,55 @@ impl Criteria {
         Self { created_before: Some(time), ..self }
     }
 
+    /// Only pages that were created or changed at `time` or later.
+    #[must_use]
+    pub fn changed_after(self, time: UnixMillis) -> Self {
+        Self { changed_after: Some(time), ..self }
+    }
+
+    /// Only pages with this fingerprint, as `handbill fingerprint` prints it.
+    pub fn with_fingerprint(self, text: &str) -> Result<Self, CriteriaError> {
+        let fingerprint = text.parse().map_err(|_| CriteriaError::Fingerprint(text.to_owned()))?;
+        Ok(Self { fingerprint: Some(fingerprint), ..self })
+    }
+
+    /// Only pages that show the image at `address`, or one below it.
+    pub fn showing(self, address: &str) -> Result<Self, CriteriaError> {
+        let image = Place::parse(address).ok_or_else(|| CriteriaError::Image(address.to_owned()))?;
+        Ok(Self { image: Some(image), ..self })
+    }
+
+    /// Only pages that `blocklist` refuses.
+    #[must_use]
+    pub fn refused_by(self, blocklist: Arc<Blocklist>) -> Self {
+        Self { refused_by: Some(blocklist), ..self }
+    }
+
     /// Whether there is none, so that every page meets them.
     pub fn are_none(&self) -> bool {
-        let Self { linking_to, matching, created_after, created_before } = self;
-        linking_to.is_none() && matching.is_none() && created_after.is_none() && created_before.is_none()
+        let Self { linking_to, matching, created_after, created_before, changed_after, fingerprint, image, refused_by } =
+            self;
+        let are_times_none = created_after.is_none() && created_before.is_none() && changed_after.is_none();
+        let are_links_none = linking_to.is_none() && image.is_none() && refused_by.is_none();
+        are_times_none && are_links_none && matching.is_none() && fingerprint.is_none()
     }
 
     pub fn are_met_by(&self, page: &Page) -> bool {
+        let html = &page.text.html;
         self.created_after.is_none_or(|time| page.head.created_at >= time)
             && self.created_before.is_none_or(|time| page.head.created_at < time)
-            && self
-                .linking_to
-                .as_ref()
-                .is_none_or(|domain| link_hosts(&page.text.html).iter().any(|host| is_within(host, domain)))
+            && self.changed_after.is_none_or(|time| page.head.updated_at >= time)
+            && self.image.as_ref().is_none_or(|image| image_places(html).any(|place| image.includes(&place)))
+            && self.linking_to.as_ref().is_none_or(|domain| link_hosts(html).iter().any(|host| is_within(host, domain)))
             && self.matching.as_ref().is_none_or(|pattern| {
                 let title = page.head.title.as_ref().map_or("", |title| title.as_str());
                 pattern.is_match(title) || pattern.is_match(page.text.content.as_str())
             })
+            && self
+                .fingerprint
+                .as_ref()
+                .is_none_or(|fingerprint| Fingerprint::of_page(html, &link_hosts(html)).contains(fingerprint))
+            && self.refused_by.as_ref().is_none_or(|blocklist| blocklist.refuses(html))
     }
 }
 
@@ -126,6 +170,30 @@ mod tests {
         {
             assert_eq!(Criteria::default().matching(pattern).unwrap().are_met_by(&page), is_found, "{pattern}");
         }
+    }
+
+    #[test]
+    fn pages_are_selected_by_their_fingerprint_their_images_and_what_a_list_refuses() {
+        let shown = page(
+            "T",
+            "![](https://img.example/spam/1.png) [x](https://fine.example/) and a text that nobody else has",
+            0,
+        );
+        let linked = page("T", "[x](https://img.example/spam/1.png)", 0);
+        for (address, is_found) in
+            [("https://img.example/spam/1.png", true), ("img.example/spam", true), ("img.example/spam/2.png", false)]
+        {
+            let image = Criteria::default().showing(address).unwrap();
+            assert_eq!((image.are_met_by(&shown), image.are_met_by(&linked)), (is_found, false), "{address}");
+        }
+        for print in Fingerprint::of_page(&shown.text.html, &link_hosts(&shown.text.html)) {
+            let same = Criteria::default().with_fingerprint(&print.to_string()).unwrap();
+            assert_eq!((same.are_met_by(&shown), same.are_met_by(&linked)), (true, false), "{print}");
+        }
+        let list = Criteria::default().refused_by(Arc::new(Blocklist::parse("fine.example").unwrap()));
+        assert_eq!((list.are_met_by(&shown), list.are_met_by(&linked)), (true, false));
+        assert!(matches!(Criteria::default().showing("no image"), Err(CriteriaError::Image(_))));
+        assert!(matches!(Criteria::default().with_fingerprint("text:1"), Err(CriteriaError::Fingerprint(_))));
     }
 
     #[test]

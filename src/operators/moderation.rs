@@ -1,6 +1,8 @@
 //! Keeps what operators allow up to date: the blocklist and the tiers of limits in their files, and the switch of creates.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +30,14 @@ pub enum ModerationError {
     /// The file cannot be read, or its text makes no sense.
     #[error("the {what} {} cannot be used ({reason}): correct it, or leave {option} out", path.display())]
     File { what: &'static str, path: PathBuf, reason: String, option: &'static str },
-    /// The file with the switch of creates makes no sense.
-    #[error("{0}")]
-    Switch(String),
 }
 
 /// The files that operators write.
 #[derive(Clone, Default)]
 pub struct OperatorsFiles {
     pub blocklist: Option<PathBuf>,
+    /// The file that keeps the last blocklist that made sense, so that a restart with a bad one finds it.
+    pub last_blocklist: Option<PathBuf>,
     pub limit_tiers: Option<PathBuf>,
 }
 
@@ -49,6 +50,13 @@ pub struct Moderation {
     switch: Source,
 }
 
+/// The last text of a file that made sense, as it is kept beside what the process stores.
+struct LastGood {
+    path: PathBuf,
+    /// A text that is not kept yet: before its first start a store has no folder.
+    unsaved: Option<String>,
+}
+
 /// Puts the text of a file into force, or says why it makes no sense.
 type Take = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
@@ -57,7 +65,11 @@ struct FollowedFile {
     file: WatchedFile,
     source: Source,
     take: Take,
+    last_good: Option<LastGood>,
 }
+
+/// The mode of files that nobody but the service reads.
+const FILE_MODE: u32 = 0o600;
 
 /// Something that is read again and again, and whether that failed the last time, so that a failure is logged once.
 struct Source {
@@ -68,9 +80,9 @@ struct Source {
 }
 
 impl Moderation {
-    /// Reads the files that there are. A blocklist that cannot be used is an error. Tiers that cannot be used are not, since
-    /// without them only fewer pages are created; they are reported like any that become bad later.
-    pub fn open(files: OperatorsFiles, window: Duration, metrics: &Arc<Metrics>) -> Result<Self, ModerationError> {
+    /// Reads the files that there are. One that cannot be used is reported like any that becomes bad later. In place of a bad
+    /// blocklist the last good one is in force, and without one nothing is published; without tiers fewer pages are created.
+    pub fn open(files: OperatorsFiles, window: Duration, metrics: &Arc<Metrics>) -> Self {
         let refusals = metrics.publishing_refusals.clone();
         let policy = PublishingPolicy::observed(move |reason| {
             refusals.get_or_create(&RefusalLabels { reason }).inc();
@@ -78,22 +90,22 @@ impl Moderation {
         let tiers = LimitTiers::new(window);
         let mut followed = Vec::new();
         if let Some(path) = files.blocklist {
-            let (policy, entries) = (policy.clone(), metrics.blocklist_entries.clone());
+            let (force, entries) = (policy.clone(), metrics.blocklist_entries.clone());
             let take = move |text: &str| {
                 let list = Blocklist::parse(text).map_err(|error| error.to_string())?;
                 tracing::info!(entries = list.len(), "the blocklist was read");
                 entries.set(i64::try_from(list.len()).unwrap_or(i64::MAX));
-                policy.set_blocklist(list);
+                force.set_blocklist(list);
                 Ok(())
             };
-            let mut file = FollowedFile::new(path.clone(), Source::new("blocklist", "blocklist", metrics), take);
-            let what = file.source.what;
-            file.read(metrics).map_err(|reason| ModerationError::File {
-                what,
-                path,
-                reason,
-                option: "--blocklist-file",
-            })?;
+            let last_good = files.last_blocklist.map(|path| LastGood { path, unsaved: None });
+            let source = Source::new("blocklist", "blocklist", metrics);
+            let mut file = FollowedFile { last_good, ..FollowedFile::new(path, source, take) };
+            file.reload(metrics);
+            if file.source.failure.is_some() && !file.take_last_good() {
+                tracing::error!("there is no earlier blocklist: nothing is published until it can be read");
+                policy.set_blocklist(None);
+            }
             followed.push(file);
         }
         if let Some(path) = files.limit_tiers {
@@ -109,7 +121,7 @@ impl Moderation {
             followed.push(file);
         }
         let switch = Source::new("creates", "switch of creates", metrics);
-        Ok(Self { policy, tiers, files: followed, metrics: Arc::clone(metrics), switch })
+        Self { policy, tiers, files: followed, metrics: Arc::clone(metrics), switch }
     }
 
     pub fn policy(&self) -> PublishingPolicy {
@@ -121,11 +133,11 @@ impl Moderation {
         self.tiers.clone()
     }
 
-    /// Reads `switch`. A switch that cannot be reached yet does not stop the start: it is read again soon.
-    pub async fn read_switch(&mut self, switch: &dyn CreatesSwitch) -> Result<(), ModerationError> {
-        match self.reload_switch(switch).await {
-            Err(StoreError::Unreadable(reason)) => Err(ModerationError::Switch(reason.to_string())),
-            _ => Ok(()),
+    /// Reads `switch`. One that cannot be read yet does not stop the start: no page is created until it can.
+    pub async fn read_switch(&mut self, switch: &dyn CreatesSwitch) {
+        let read = self.reload_switch(switch).await;
+        if let Err(error @ StoreError::Unreadable(_)) = read {
+            self.switch.report(Some(chain(&error)));
         }
     }
 
@@ -178,24 +190,52 @@ impl Moderation {
 
 impl FollowedFile {
     fn new(path: PathBuf, source: Source, take: impl Fn(&str) -> Result<(), String> + Send + 'static) -> Self {
-        Self { file: WatchedFile::new(path), source, take: Box::new(take) }
+        Self { file: WatchedFile::new(path), source, take: Box::new(take), last_good: None }
     }
 
     fn reload(&mut self, metrics: &Metrics) {
         let failure = self.read(metrics).err();
+        if let Some(last_good) = &mut self.last_good {
+            last_good.save();
+        }
         self.source.report(failure);
+    }
+
+    /// Puts the last good text into force, if there is one.
+    fn take_last_good(&self) -> bool {
+        let kept = self.last_good.as_ref().and_then(|last_good| fs::read_to_string(&last_good.path).ok());
+        kept.is_some_and(|text| (self.take)(&text).is_ok())
     }
 
     /// Reads the file if it has changed. A text that made no sense is still an error if it has not changed.
     fn read(&mut self, metrics: &Metrics) -> Result<(), String> {
         let read = match self.file.changed() {
             Ok(None) => return self.source.failure.clone().map_or(Ok(()), Err),
-            Ok(Some(text)) => (self.take)(&text),
+            Ok(Some(text)) => {
+                let taken = (self.take)(&text);
+                if let (Ok(()), Some(last_good)) = (&taken, &mut self.last_good) {
+                    last_good.unsaved = Some(text);
+                }
+                taken
+            }
             Err(error) => Err(error.to_string()),
         };
         let outcome = if read.is_ok() { "done" } else { "failed" };
         metrics.moderation_reloads.get_or_create(&ReloadLabels { source: self.source.label, outcome }).inc();
         read
+    }
+}
+
+impl LastGood {
+    /// Keeps the text if that was not done yet. It replaces the one before as a whole.
+    fn save(&mut self) {
+        let Some(text) = &self.unsaved else { return };
+        let next = self.path.with_extension("new");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&next);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        if written.and_then(|()| fs::rename(&next, &self.path)).is_ok() {
+            self.unsaved = None;
+        }
     }
 }
 
@@ -220,17 +260,22 @@ impl Source {
     }
 }
 
+/// Fails if the blocklist at `path` cannot be used.
+pub fn check_blocklist(path: &Path) -> Result<Blocklist, ModerationError> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string());
+    let read = text.and_then(|text| Blocklist::parse(&text).map_err(|error| error.to_string()));
+    read.map_err(|reason| unusable("blocklist", "--blocklist-file", path, reason))
+}
+
 /// Fails if the tiers of limits at `path` cannot be used.
 pub fn check_tiers(path: &Path) -> Result<(), ModerationError> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string());
     let read = text.and_then(|text| Tiers::parse(&text).map_err(|error| error.to_string()));
-    let refused = |reason| ModerationError::File {
-        what: "file of tiers",
-        path: path.to_owned(),
-        reason,
-        option: "--limit-tiers-file",
-    };
-    read.map(drop).map_err(refused)
+    read.map(drop).map_err(|reason| unusable("file of tiers", "--limit-tiers-file", path, reason))
+}
+
+fn unusable(what: &'static str, option: &'static str, path: &Path, reason: String) -> ModerationError {
+    ModerationError::File { what, path: path.to_owned(), reason, option }
 }
 
 fn chain(error: &StoreError) -> String {

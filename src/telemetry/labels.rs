@@ -79,7 +79,8 @@ pub struct TraceLabel {
 /// Label of a text that was not published.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
-    /// `content` if the text or its links are on the blocklist, `paused` or `budget` if nothing may be created.
+    /// `content` if the text or its links are on the blocklist, `blocklist` if that could not be read, `paused` or `budget` if
+    /// nothing may be created.
     pub reason: &'static str,
 }
 

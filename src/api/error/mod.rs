@@ -216,6 +216,13 @@ impl ApiError {
                 Code::KeyInUse,
                 "A page with this `edit_key` and title exists or existed, and its content is not the one that was sent. Nothing was published. Make a new key for a new page, or update the page with its key.",
             ),
+            ServiceError::BlocklistUnknown => Self::after(
+                Code::Unavailable,
+                RETRY_PAUSED_SECONDS,
+                format!(
+                    "The operators' list of what is not published cannot be read. Nothing was changed; retry in {RETRY_PAUSED_SECONDS} seconds. Reading and deleting still work."
+                ),
+            ),
             ServiceError::CreatesPaused => Self::after(
                 Code::Unavailable,
                 RETRY_PAUSED_SECONDS,

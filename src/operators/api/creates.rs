@@ -12,6 +12,7 @@ use super::types::CreatesChange;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
+use handbill_core::ports::page_store::StoreError;
 use handbill_core::service::ServiceError;
 
 pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<Creates>, OperatorsRefusal> {
@@ -34,7 +35,11 @@ pub(super) async fn change(
 
 async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, OperatorsRefusal> {
     let failed = |error| OperatorsRefusal::from(&ServiceError::from(error));
-    let before = api.switch.load().await.map_err(failed)?;
+    // A pause must not fail because somebody wrote the switch by hand and it makes no sense: it replaces that.
+    let before = match api.switch.load().await {
+        Err(StoreError::Unreadable(_)) => api.policy.creates(),
+        before => before.map_err(failed)?,
+    };
     let creates = Creates {
         paused: change.paused.unwrap_or(before.paused),
         hourly_budget: change.hourly_budget.unwrap_or(before.hourly_budget),

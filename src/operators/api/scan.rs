@@ -13,6 +13,7 @@ use super::types::{FoundPage, ScanAnswer, ScanRequest};
 use crate::operators::criteria::Criteria;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::ScanCursor;
+use handbill_core::service::PublishingPolicy;
 
 /// `POST /scan`: the pages of one batch that meet the criteria, and where the next batch begins.
 pub(super) async fn scan(
@@ -21,7 +22,7 @@ pub(super) async fn scan(
 ) -> Result<Json<ScanAnswer>, OperatorsRefusal> {
     let request: ScanRequest = parse(&body)?;
     let after = request.cursor.as_deref().map(cursor).transpose()?;
-    let criteria = criteria(&request)?;
+    let criteria = criteria(&request, &api.policy)?;
     let scanned = api.operators.scan(move |page| criteria.are_met_by(page), after).await;
     api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
     let scanned = scanned.map_err(|error| OperatorsRefusal::from(&error))?;
@@ -34,7 +35,7 @@ pub(super) async fn scan(
     }))
 }
 
-fn criteria(request: &ScanRequest) -> Result<Criteria, OperatorsRefusal> {
+fn criteria(request: &ScanRequest, policy: &PublishingPolicy) -> Result<Criteria, OperatorsRefusal> {
     let refused = |error| OperatorsRefusal::invalid(format!("A criterion is not as expected: {error}."));
     let mut criteria = Criteria::default();
     if let Some(host) = &request.linking_to {
@@ -49,8 +50,22 @@ fn criteria(request: &ScanRequest) -> Result<Criteria, OperatorsRefusal> {
     if let Some(text) = &request.created_before {
         criteria = criteria.created_before(time(text)?);
     }
+    if let Some(text) = &request.changed_after {
+        criteria = criteria.changed_after(time(text)?);
+    }
+    if let Some(text) = &request.fingerprint {
+        criteria = criteria.with_fingerprint(text).map_err(refused)?;
+    }
+    if let Some(address) = &request.image {
+        criteria = criteria.showing(address).map_err(refused)?;
+    }
+    if request.refused {
+        let blocklist = policy.blocklist().map_err(|error| OperatorsRefusal::from(&error))?;
+        let none = || OperatorsRefusal::invalid("There is no blocklist, or it is empty: give --blocklist-file.");
+        criteria = criteria.refused_by(blocklist.ok_or_else(none)?);
+    }
     if criteria.are_none() {
-        let advice = "Give at least one of `linking_to`, `matching`, `created_after` and `created_before`.";
+        let advice = "Give at least one of `linking_to`, `matching`, `created_after`, `created_before`, `changed_after`, `fingerprint`, `image` and `refused`.";
         return Err(OperatorsRefusal::invalid(advice));
     }
     Ok(criteria)

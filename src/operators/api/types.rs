@@ -198,6 +198,18 @@ pub struct ScanRequest {
     /// A time before which the page was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_before: Option<String>,
+    /// A time at which, or after which, the page was created or changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_after: Option<String>,
+    /// A fingerprint that the page has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// The address of an image that the page shows, or one above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Whether the blocklist in force must refuse the page.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     /// The cursor of the answer before; none at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

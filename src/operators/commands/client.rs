@@ -18,6 +18,7 @@ use crate::config::{OperatedSettings, OperatorAccess};
 use crate::operators::api::TokenFile;
 use crate::operators::api::types::ErrorBody;
 use crate::outbound::{Limits, Outbound, OutboundError};
+use handbill_core::service::PublishingPolicy;
 
 /// How long one answer may take. The process gives up on its store earlier.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -43,7 +44,16 @@ pub(super) struct Process {
 impl Client {
     /// A client of what `settings` name.
     pub(super) async fn new(settings: &OperatedSettings, stores: &Stores<'_>) -> Result<Self, String> {
-        match stores.routes(&settings.cluster).await? {
+        Self::under(PublishingPolicy::default(), settings, stores).await
+    }
+
+    /// The same, with `policy` in force unless a running process is asked, which has its own.
+    pub(super) async fn under(
+        policy: PublishingPolicy,
+        settings: &OperatedSettings,
+        stores: &Stores<'_>,
+    ) -> Result<Self, String> {
+        match stores.routes(&settings.cluster, policy).await? {
             None => Self::of_process(&settings.access),
             Some(routes) => Ok(Self::InProcess(routes)),
         }

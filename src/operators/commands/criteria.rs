@@ -22,52 +22,70 @@ pub(super) struct CriteriaArgs {
     /// Pages that were created before this time
     #[arg(long, value_name = "TIME")]
     created_before: Option<String>,
+    /// Pages with this fingerprint, as handbill fingerprint or handbill inspect prints it
+    #[arg(long, value_name = "KIND:HEX")]
+    fingerprint: Option<String>,
+    /// Pages that show the image at this address, or one below it
+    #[arg(long, value_name = "URL")]
+    image: Option<String>,
 }
 
 impl CriteriaArgs {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { linking_to, matching, created_after, created_before } = self;
-        [linking_to, matching, created_after, created_before].into_iter().all(Option::is_none)
+        let Self { linking_to, matching, created_after, created_before, fingerprint, image } = self;
+        [linking_to, matching, created_after, created_before, fingerprint, image].into_iter().all(Option::is_none)
     }
 
-    /// The slugs of the pages that meet the criteria, and of which `wants` wants the hidden or the others. Each is printed when
-    /// it is found.
+    /// The slugs of the pages that meet the criteria, as [`find`] does.
     pub(super) async fn find(
         &self,
         client: &Client,
         as_json: bool,
         wants: impl Fn(bool) -> bool,
     ) -> Result<Vec<String>, String> {
-        let mut request = ScanRequest {
+        let request = ScanRequest {
             linking_to: self.linking_to.clone(),
             matching: self.matching.clone(),
             created_after: self.created_after.clone(),
             created_before: self.created_before.clone(),
-            cursor: None,
+            fingerprint: self.fingerprint.clone(),
+            image: self.image.clone(),
+            ..ScanRequest::default()
         };
-        let (bar, mut found) = (progress(None), Vec::new());
-        bar.set_message("records looked at");
-        loop {
-            let answer: ScanAnswer = client.send(Method::POST, "/scan", &request).await?;
-            if let Some(total) = answer.total {
-                bar.set_length(total);
-            }
-            bar.inc(answer.examined as u64);
-            for page in answer.pages.into_iter().filter(|page| wants(page.hidden_until.is_some())) {
-                bar.suspend(|| show(&page, as_json))?;
-                found.push(page.slug);
-            }
-            for name in answer.unreadable {
-                bar.suspend(|| eprintln!("handbill: the record of {} cannot be read", shown(&name)));
-            }
-            request.cursor = answer.cursor;
-            if request.cursor.is_none() {
-                break;
-            }
-        }
-        bar.finish_and_clear();
-        Ok(found)
+        find(client, request, as_json, wants).await
     }
+}
+
+/// The slugs of the pages that `request` finds, and of which `wants` wants the hidden or the others. Each is printed when it is
+/// found.
+pub(super) async fn find(
+    client: &Client,
+    mut request: ScanRequest,
+    as_json: bool,
+    wants: impl Fn(bool) -> bool,
+) -> Result<Vec<String>, String> {
+    let (bar, mut found) = (progress(None), Vec::new());
+    bar.set_message("records looked at");
+    loop {
+        let answer: ScanAnswer = client.send(Method::POST, "/scan", &request).await?;
+        if let Some(total) = answer.total {
+            bar.set_length(total);
+        }
+        bar.inc(answer.examined as u64);
+        for page in answer.pages.into_iter().filter(|page| wants(page.hidden_until.is_some())) {
+            bar.suspend(|| show(&page, as_json))?;
+            found.push(page.slug);
+        }
+        for name in answer.unreadable {
+            bar.suspend(|| eprintln!("handbill: the record of {} cannot be read", shown(&name)));
+        }
+        request.cursor = answer.cursor;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(found)
 }
 
 fn show(page: &FoundPage, as_json: bool) -> Result<(), String> {

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-/// `given`, or the lines of standard input if nothing is given. Empty lines and lines that begin with `#` are left out.
+/// `given`, or the lines of standard input if nothing is given, each up to its first tab, so that one command reads what another
+/// found. Empty lines and lines that begin with `#` are left out.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     if !given.is_empty() {
         return Ok(given.to_vec());
@@ -15,7 +16,7 @@ pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     }
     let lines = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>();
     let lines = lines.map_err(|error| format!("standard input cannot be read: {error}"))?;
-    let lines = lines.into_iter().map(|line| line.trim().to_owned());
+    let lines = lines.into_iter().map(|line| line.split('\t').next().unwrap_or_default().trim().to_owned());
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
 }
 

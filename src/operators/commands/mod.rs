@@ -3,6 +3,7 @@
 
 mod archive;
 mod audit;
+mod blocklist;
 mod client;
 mod creates;
 mod criteria;
@@ -65,6 +66,8 @@ pub enum OperatorsCommand {
     Resume(creates::Switch),
     /// Limit the pages that all clients together may create in an hour
     Budget(creates::Budget),
+    /// Find published pages that the blocklist refuses now
+    Blocklist(blocklist::Blocklist),
     /// Print the fingerprints of Markdown, for --blocklist-file
     Fingerprint {
         /// File with the Markdown [default: standard input]
@@ -103,6 +106,7 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Pause(switch) => switch.run(true, stores).await,
         OperatorsCommand::Resume(switch) => switch.run(false, stores).await,
         OperatorsCommand::Budget(budget) => budget.run(stores).await,
+        OperatorsCommand::Blocklist(blocklist) => blocklist.run(stores).await,
         OperatorsCommand::Fingerprint { file } => fingerprint::run(file.as_deref()),
     };
     Ok(done?)

@@ -47,14 +47,17 @@ pub struct Stores<'a>(pub &'a LogQueue);
 impl Stores<'_> {
     /// The routes of the operators' API over the store itself, for whoever may change it without a token; `None` if only
     /// the process that serves can use the store.
-    pub(super) async fn routes(&self, settings: &ClusterSettings) -> Result<Option<Router>, String> {
+    pub(super) async fn routes(
+        &self,
+        settings: &ClusterSettings,
+        policy: PublishingPolicy,
+    ) -> Result<Option<Router>, String> {
         let Some(cluster) = settings.cluster() else { return Ok(None) };
         let log = logs::install(&settings.logs, self.0, None);
         let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
         let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
         let (records, audit, scan) = (Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _);
         let operators = Operators::new(records, audit, Arc::clone(&scan), clock, Random::System);
-        let policy = PublishingPolicy::default();
         Ok(Some(api::routes(OperatorsApi { operators, records: scan, switch: store, policy, log, metrics })))
     }
 

@@ -28,7 +28,7 @@ impl Tiered {
             replace(&path, text);
         }
         let files = OperatorsFiles { limit_tiers: Some(path), ..OperatorsFiles::default() };
-        let moderation = Moderation::open(files, Duration::from_hours(1), &metrics).unwrap();
+        let moderation = Moderation::open(files, Duration::from_hours(1), &metrics);
         let app = Setup::new().limits(1, 1).changing_tiers(moderation.tiers()).start();
         Self { app, moderation, metrics, directory }
     }

@@ -200,8 +200,8 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     assert_eq!(create(address, "http://spam.example/").problem(), (400, "content_refused".to_owned()));
     assert_eq!(create(address, "http://later.example/").status, 201);
 
-    replace(Path::new(&list), "later.example\nhttp://not.a.host/\n");
-    operated.server.wait_for_log("line 2 is neither a host");
+    replace(Path::new(&list), "later.example\nno host\n");
+    operated.server.wait_for_log("line 2 is no host");
     assert_eq!(create(address, "http://spam.example/").status, 400, "the list that was read last stays");
     assert_eq!(create(address, "http://later.example/").status, 201);
 
@@ -211,13 +211,65 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     assert_eq!(create(address, "http://spam.example/").status, 201);
 
     replace(Path::new(&list), "no host\n");
-    let start = run(handbill(["--data-dir", "/nowhere", "--blocklist-file", &list]), b"");
-    assert_eq!(start.status.code(), Some(2), "{start:?}");
-    let message = text(&start.stderr);
+    let checked = run(handbill(["serve", "--check-config", "--blocklist-file", &list]), b"");
+    assert_eq!(checked.status.code(), Some(2), "{checked:?}");
+    let message = text(&checked.stderr);
     assert!(
         message.contains("--blocklist-file") && message.contains("line 1") && message.lines().count() == 1,
         "{message}"
     );
+}
+
+#[test]
+fn a_start_with_a_bad_blocklist_keeps_the_last_good_one_and_without_one_publishes_nothing_until_it_is_corrected() {
+    let directory = tempdir().unwrap();
+    let (data, list) = (directory.path().join("data"), directory.path().join("blocklist"));
+    let start = || Server::start(&data, &["--blocklist-file", list.to_str().unwrap()]);
+    replace(&list, "spam.example\n");
+    let server = start();
+    let page = publish(server.address, "A text.");
+    replace(&list, "later.example\n");
+    server.wait_for_log("\"entries\":1");
+    while !fs::read_to_string(data.join("blocklist.last")).is_ok_and(|text| text.contains("later")) {
+        std::thread::yield_now();
+    }
+    server.stop();
+
+    replace(&list, "no host\n");
+    let server = start();
+    assert_eq!(create(server.address, "http://later.example/").problem(), (400, "content_refused".to_owned()));
+    assert_eq!(create(server.address, "http://spam.example/").status, 201);
+    server.stop();
+
+    fs::remove_file(data.join("blocklist.last")).unwrap();
+    let server = start();
+    assert_eq!(create(server.address, "http://later.example/").problem(), (503, "unavailable".to_owned()));
+    assert_eq!(status(server.address, &format!("/{page}")), 200, "reads go on");
+    replace(&list, "later.example\n");
+    server.wait_for_log("the blocklist can be read again");
+    assert_eq!(create(server.address, "A text.").status, 201);
+}
+
+#[test]
+fn pages_that_the_list_refuses_since_they_were_published_are_found_for_hide_to_read() {
+    let list = |directory: &Path| directory.join("blocklist").display().to_string();
+    let operated = Operated::start(|directory| {
+        fs::write(list(directory), "spam.example\n").unwrap();
+        vec!["--blocklist-file".to_owned(), list(directory)]
+    });
+    let (address, list) = (operated.server.address, list(operated.directory.path()));
+    let refused = publish(address, "See http://docs.example/forms/x?y=1");
+    let fine = publish(address, "See http://docs.example/forms/y");
+    let recheck = ["blocklist", "recheck", "--since", "1h"];
+    assert_eq!(operated.done(&recheck, ""), "");
+    replace(Path::new(&list), "0.0.0.0 spam.example\nhttps://docs.example/forms/x\n");
+    operated.server.wait_for_log("\"entries\":2");
+    let found = operated.done(&recheck, "");
+    assert!(found.starts_with(&format!("{refused}\t")) && found.lines().count() == 1, "{found}");
+    operated.done(&["hide", "--reason", "spam", "--by", "desk"], &found);
+    assert_eq!(status(address, &format!("/{refused}")), 410);
+    assert_eq!(status(address, &format!("/{fine}")), 200);
+    assert_eq!(operated.done(&recheck, ""), "");
 }
 
 #[test]
@@ -316,6 +368,10 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     replace(&data.join("creates.json"), "paused");
     server.wait_for_log("the switch of creates cannot be read");
     assert_eq!(create(server.address, "Text.").status, 503, "what was read last stays in force");
+    server.stop();
+    let server = Server::start(&data, &[]);
+    server.wait_for_log("the switch of creates cannot be read");
+    assert_eq!(create(server.address, "Text.").status, 503, "nobody knows whether it was a pause");
     fs::remove_file(data.join("creates.json")).unwrap();
     server.wait_for_log("the switch of creates can be read again");
     assert_eq!(create(server.address, "Text.").status, 201);

@@ -1,27 +1,38 @@
 //! The blocklist: operators publish no pages that link to certain hosts, or that were taken down before.
 //!
-//! The list is text. Each line is a host, which stands for its subdomains too, or a [`Fingerprint`]. Empty lines and
-//! what follows `#` are left out.
+//! The list is text, as others publish such lists. A line is one of these:
+//!
+//! * a host, which stands for its subdomains too, or an address, with its path if it has one: `docs.example/forms/x`;
+//! * a line of a hosts file, such as `0.0.0.0 spam.example`, whose names without a dot are left out;
+//! * a filter for a host, `||spam.example^`;
+//! * a [`Fingerprint`].
+//!
+//! Empty lines, comments from ` #` or `!` on, and the header of a list of filters are left out.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use thiserror::Error;
 
 use super::fingerprint::{Fingerprint, LOOKS};
-use super::link_hosts::{link_hosts, parse_host};
+use super::link_hosts::{Place, link_hosts, link_places, parse_host};
 
-/// Hosts and fingerprints that no page may have.
+/// Hosts, places and fingerprints that no page may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocklist {
     hosts: HashSet<String>,
+    /// Places that are less than a host, by their hosts.
+    places: HashMap<String, Vec<Place>>,
     fingerprints: HashSet<Fingerprint>,
 }
 
 /// A line that cannot be part of a list. It is counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlocklistError {
-    #[error("line {0} is neither a host, such as spam.example, nor a fingerprint, such as text:9f86…")]
+    #[error(
+        "line {0} is no host, such as spam.example, no address, no line of a hosts file, no ||host^ and no fingerprint, such as text:9f86…"
+    )]
     NotAnEntry(usize),
     #[error("line {0} is a host without a dot, which would refuse a whole top-level domain")]
     TopLevel(usize),
@@ -31,27 +42,55 @@ impl Blocklist {
     pub fn parse(text: &str) -> Result<Self, BlocklistError> {
         let mut list = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
-            let entry = line.split('#').next().unwrap_or_default().trim();
-            if entry.is_empty() {
+            let line = line.trim();
+            if line.starts_with(['#', '!']) || line.starts_with("[Adblock") {
                 continue;
             }
-            if let Ok(fingerprint) = entry.parse() {
-                list.fingerprints.insert(fingerprint);
-            } else {
-                let host = parse_host(entry).ok_or(BlocklistError::NotAnEntry(number))?;
-                if !host.contains(['.', '[']) {
-                    return Err(BlocklistError::TopLevel(number));
-                }
-                list.hosts.insert(host);
-            }
+            let end = [" #", "\t#"].iter().filter_map(|mark| line.find(mark)).min();
+            list.add(line[..end.unwrap_or(line.len())].trim(), number)?;
         }
         // This takes some tens of milliseconds, for which no create should wait.
         LazyLock::force(&LOOKS);
         Ok(list)
     }
 
+    fn add(&mut self, entry: &str, number: usize) -> Result<(), BlocklistError> {
+        let no_entry = BlocklistError::NotAnEntry(number);
+        if entry.is_empty() {
+            return Ok(());
+        }
+        if let Ok(fingerprint) = entry.parse() {
+            self.fingerprints.insert(fingerprint);
+            return Ok(());
+        }
+        if let Some((address, names)) = hosts_line(entry) {
+            for name in names.filter(|name| name.contains('.') && name.parse::<IpAddr>().is_err()) {
+                let is_sink = address.is_unspecified() || address.is_loopback();
+                self.hosts.insert(parse_host(name).filter(|_| is_sink).ok_or(no_entry)?);
+            }
+            return Ok(());
+        }
+        let entry = match entry.strip_prefix("||") {
+            Some(filter) => filter_of_host(filter).ok_or(no_entry)?,
+            None => entry,
+        };
+        let whole = |host| Place { host, path: String::new() };
+        let is_domain = |host: &str| host.contains(['.', '[']);
+        let place = match parse_host(entry).map(whole) {
+            Some(host) if !is_domain(&host.host) => return Err(BlocklistError::TopLevel(number)),
+            Some(host) => host,
+            None => Place::parse(entry).filter(|place| is_domain(&place.host)).ok_or(no_entry)?,
+        };
+        if place.path.is_empty() {
+            self.hosts.insert(place.host);
+        } else {
+            self.places.entry(place.host.clone()).or_default().push(place);
+        }
+        Ok(())
+    }
+
     pub fn len(&self) -> usize {
-        self.hosts.len() + self.fingerprints.len()
+        self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.fingerprints.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -64,19 +103,47 @@ impl Blocklist {
             return false;
         }
         let hosts = link_hosts(html);
-        hosts.iter().any(|host| self.has_host(host)) || self.has_fingerprint(html, &hosts)
+        hosts.iter().any(|host| self.has_host(host)) || self.has_place(html) || self.has_fingerprint(html, &hosts)
     }
 
     /// Whether `host` or a domain that it belongs to is on the list.
     fn has_host(&self, host: &str) -> bool {
-        let mut domains = std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, parent)| parent));
-        domains.any(|domain| self.hosts.contains(domain))
+        domains(host).any(|domain| self.hosts.contains(domain))
+    }
+
+    fn has_place(&self, html: &str) -> bool {
+        let is_listed = |place: &Place| {
+            let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
+            listed.any(|listed| listed.includes_path(&place.path))
+        };
+        !self.places.is_empty() && link_places(html).any(|place| is_listed(&place))
     }
 
     fn has_fingerprint(&self, html: &str, hosts: &BTreeSet<String>) -> bool {
         !self.fingerprints.is_empty()
             && Fingerprint::of_page(html, hosts).iter().any(|found| self.fingerprints.contains(found))
     }
+}
+
+/// `host` and the domains that it belongs to.
+fn domains(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, parent)| parent))
+}
+
+/// The address and the names of a line of a hosts file.
+fn hosts_line(entry: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
+    let mut words = entry.split_ascii_whitespace();
+    let address = words.next()?.split('%').next()?.parse().ok()?;
+    let mut names = words.peekable();
+    names.peek()?;
+    Some((address, names))
+}
+
+/// The host or address that a filter names after its `||`; `None` if it refuses only parts of it, or only for some.
+fn filter_of_host(filter: &str) -> Option<&str> {
+    let (pattern, options) = filter.split_once('$').unwrap_or((filter, ""));
+    let place = pattern.strip_suffix('^').unwrap_or(pattern);
+    (!place.contains(['*', '^', '|']) && !options.contains('=')).then_some(place)
 }
 
 #[cfg(test)]
@@ -145,9 +212,47 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_taken_as_others_publish_them() {
+        for (line, refused, fine) in [
+            ("0.0.0.0 spam.example www.bad.example # since May", "https://www.bad.example/x", "https://bad.example/x"),
+            ("127.0.0.1\tlocalhost\tspam.example", "https://spam.example", "http://localhost/"),
+            ("::1 ip6-localhost spam.example", "https://spam.example", "https://fine.example"),
+            ("||spam.example^", "https://a.spam.example/x", "https://notspam.example"),
+            ("||spam.example^$third-party", "https://spam.example/x", "https://fine.example"),
+            ("||docs.example/forms^", "https://docs.example/forms/1", "https://docs.example/form"),
+            ("https://spam.example/", "https://spam.example/x", "https://fine.example"),
+            ("http://docs.example/forms/x?a=1", "https://docs.example/forms/x?a=1&b", "https://docs.example/forms/x"),
+            (
+                "docs.example/forms/x # a form",
+                "![](https://docs.example/forms/x/i.png)",
+                "https://docs.example/forms/y",
+            ),
+        ] {
+            assert!(
+                refuses(line, &format!("<{}>", refused.trim_start_matches("![](").trim_end_matches(')'))),
+                "{line}"
+            );
+            assert!(refuses(line, refused), "{line}");
+            assert!(!refuses(line, &format!("[x]({fine})")), "{line}");
+        }
+        let header = "[Adblock Plus 2.0]\n! Title: A list\n# hosts\n0.0.0.0 0.0.0.0\n255.255.255.255 broadcasthost\n\
+                      fe80::1%lo0 localhost\n";
+        assert_eq!(Blocklist::parse(header), Ok(Blocklist::default()));
+        for wrong in [
+            "192.0.2.1 server.example",
+            "||spam.*^",
+            "||spam.example^$domain=a.example",
+            "@@||fine.example^",
+            "spam.example##.ad",
+        ] {
+            assert_eq!(Blocklist::parse(wrong), Err(BlocklistError::NotAnEntry(1)), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_line_that_makes_no_sense_is_named_and_the_list_is_refused() {
         for wrong in
-            ["https://spam.example/x", "spam example", "*.spam.example", "text:123", "links:", "spam.example/path"]
+            ["ftp://spam.example/x", "spam example", "*.spam.example", "text:123", "links:", "a@spam.example", "/path"]
         {
             assert_eq!(Blocklist::parse(&format!("a.example\n{wrong}")), Err(BlocklistError::NotAnEntry(2)), "{wrong}");
         }

@@ -1,5 +1,6 @@
 //! The hosts that a page's links and images lead to.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
@@ -11,12 +12,68 @@ use super::html_text::{Piece, attributes, pieces};
 /// The hosts in the addresses of `html`, which the renderer wrote: those of links and of images. An IPv6 address is in
 /// brackets, a name is in ASCII and lower case.
 pub fn link_hosts(html: &str) -> BTreeSet<String> {
+    addresses(html, &["href", "src"]).flat_map(|address| hosts(&address)).collect()
+}
+
+/// The web addresses of the links and images in `html`, which the renderer wrote.
+pub fn link_places(html: &str) -> impl Iterator<Item = Place> {
+    addresses(html, &["href", "src"]).filter_map(|address| Place::of(&Url::parse(&address).ok()?))
+}
+
+/// The web addresses of the images in `html`, which the renderer wrote.
+pub fn image_places(html: &str) -> impl Iterator<Item = Place> {
+    addresses(html, &["src"]).filter_map(|address| Place::of(&Url::parse(&address).ok()?))
+}
+
+fn addresses<'a>(html: &'a str, names: &'a [&str]) -> impl Iterator<Item = Cow<'a, str>> {
     let tags = pieces(html).filter_map(|piece| match piece {
         Piece::Tag(tag) => Some(tag),
         Piece::Text(_) | Piece::Character(_) => None,
     });
-    let addresses = tags.flat_map(attributes).filter(|(name, _)| ["href", "src"].contains(name));
-    addresses.flat_map(|(_, address)| hosts(&address)).collect()
+    tags.flat_map(attributes).filter(|(name, _)| names.contains(name)).map(|(_, address)| address)
+}
+
+/// The place that a web address leads to: a host, and a path there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// As [`link_hosts`] writes it.
+    pub host: String,
+    /// Path and query without percent-encoding; empty for the whole host.
+    pub path: String,
+}
+
+impl Place {
+    /// The place that `text` names: an address of the web, or one without its scheme, such as `docs.example/forms/x`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
+            return Self::of(&Url::parse(text).ok()?);
+        }
+        let host = text.split('/').next().unwrap_or_default();
+        if host.is_empty() || host.contains('@') || text.contains('#') || text.contains("://") {
+            return None;
+        }
+        Self::of(&Url::parse(&format!("https://{text}")).ok()?)
+    }
+
+    fn of(url: &Url) -> Option<Self> {
+        let host = ["http", "https"].contains(&url.scheme()).then(|| url.host_str().and_then(parse_host))??;
+        let asked = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+        let path = percent_decode_str(&asked).decode_utf8_lossy().into_owned();
+        Some(Self { host, path: if path == "/" { String::new() } else { path } })
+    }
+
+    /// Whether `other` is this place or below it: at the same host or a subdomain of it, and at the same path or one that
+    /// goes on with another part.
+    pub fn includes(&self, other: &Self) -> bool {
+        is_within(&other.host, &self.host) && self.includes_path(&other.path)
+    }
+
+    /// Whether `path` is the one of this place or below it.
+    pub fn includes_path(&self, path: &str) -> bool {
+        let is_end =
+            |rest: &str| rest.is_empty() || rest.starts_with(['/', '?', '&']) || self.path.ends_with(['/', '=']);
+        path.strip_prefix(self.path.as_str()).is_some_and(is_end)
+    }
 }
 
 /// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
@@ -121,6 +178,30 @@ mod tests {
         assert_eq!(parse_host("2001:DB8::1").as_deref(), Some("[2001:db8::1]"));
         for wrong in ["", ".", "a b", "*.a.example", "https://a.example", "a.example/x"] {
             assert_eq!(parse_host(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_includes_what_is_below_it_however_that_is_spelt_and_nothing_beside_it() {
+        let place = |text: &str| Place::parse(text).unwrap();
+        let form = place("docs.example/forms/x");
+        for below in [
+            "https://docs.example/forms/x",
+            "http://DOCS.example:8080/forms/%78?y#z",
+            "https://docs.example/a/../forms/x/view",
+            "https://www.docs.example/forms/x/",
+        ] {
+            assert!(form.includes(&place(below)), "{below}");
+        }
+        for beside in ["https://docs.example/forms/xy", "https://docs.example/forms", "https://other.example/forms/x"] {
+            assert!(!form.includes(&place(beside)), "{beside}");
+        }
+        let numbered = place("https://docs.example/view?id=5");
+        assert!(numbered.includes(&place("https://docs.example/view?id=5&x=1")));
+        assert!(!numbered.includes(&place("https://docs.example/view?id=51")));
+        assert!(place("docs.example/").includes(&place("https://docs.example/anything")));
+        for no_place in ["", "/forms/x", "mailto:a@docs.example", "ftp://docs.example/x", "*.example/x"] {
+            assert_eq!(Place::parse(no_place), None, "{no_place}");
         }
     }
 

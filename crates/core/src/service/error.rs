@@ -39,6 +39,9 @@ pub enum ServiceError {
     /// Operators do not publish this text, or pages with such links.
     #[error("operators do not publish this content")]
     ContentRefused,
+    /// The list of what operators do not publish was never read.
+    #[error("it is not known what operators do not publish")]
+    BlocklistUnknown,
     #[error("creates are paused")]
     CreatesPaused,
     /// All clients together have created as many pages as operators allow.

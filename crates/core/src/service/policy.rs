@@ -24,27 +24,29 @@ pub struct PublishingPolicy {
 }
 
 struct Allowed {
-    blocklist: Arc<Blocklist>,
+    /// `None` while there should be a list and none could be read.
+    blocklist: Option<Arc<Blocklist>>,
     /// `None` until it is known.
     creates: Option<Creates>,
 }
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self { blocklist: Arc::default(), creates: Some(Creates::default()) }
+        Self { blocklist: Some(Arc::default()), creates: Some(Creates::default()) }
     }
 }
 
 impl PublishingPolicy {
     /// A policy that allows no create until it knows what operators allow, and any content at first. Each refusal calls
-    /// `observe` with `content`, `paused` or `budget`.
+    /// `observe` with `content`, `blocklist`, `paused` or `budget`.
     pub fn observed(observe: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
         let allowed = Allowed { creates: None, ..Allowed::default() };
         Self { allowed: Arc::new(RwLock::new(allowed)), observe: Some(Arc::new(observe)) }
     }
 
-    pub fn set_blocklist(&self, blocklist: Blocklist) {
-        self.allowed.write().unwrap_or_else(PoisonError::into_inner).blocklist = Arc::new(blocklist);
+    /// Refuses from now on what is on `blocklist`, or everything if it is not known.
+    pub fn set_blocklist(&self, blocklist: impl Into<Option<Blocklist>>) {
+        self.allowed.write().unwrap_or_else(PoisonError::into_inner).blocklist = blocklist.into().map(Arc::new);
     }
 
     /// Allows from now on what `creates` allows. Returns whether that is a change.
@@ -62,9 +64,12 @@ impl PublishingPolicy {
     }
 
     /// The list that the renderer compares a text with before it is published; `None` if it is empty.
-    pub(super) fn blocklist(&self) -> Option<Arc<Blocklist>> {
-        let blocklist = &self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist;
-        (!blocklist.is_empty()).then(|| Arc::clone(blocklist))
+    pub fn blocklist(&self) -> Result<Option<Arc<Blocklist>>, ServiceError> {
+        let blocklist = self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist.clone();
+        match blocklist {
+            Some(blocklist) => Ok(Some(blocklist).filter(|list| !list.is_empty())),
+            None => Err(self.refuse("blocklist", ServiceError::BlocklistUnknown)),
+        }
     }
 
     /// Fails if a page with this HTML must not be published.

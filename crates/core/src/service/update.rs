@@ -247,7 +247,7 @@ impl PageService {
         if let Some(key) = key {
             check_text(key, "content", content.as_str())?;
         }
-        let checks = Checks { blocklist: self.policy.blocklist(), key: key.cloned() };
+        let checks = Checks { blocklist: self.policy.blocklist()?, key: key.cloned() };
         let made = self.rendering.renderer().render(content, purpose, checks).await?;
         if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
