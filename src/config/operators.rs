@@ -57,7 +57,7 @@ pub struct ModerationSettings {
 /// The blocklist.
 #[derive(Args, Debug)]
 pub struct BlocklistSettings {
-    /// File with hosts and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
+    /// File with hosts, addresses and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
     #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
     pub blocklist_file: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub struct BlocklistSettings {
 /// The contacts for reports.
 #[derive(Args, Clone, Debug)]
 pub struct ContactSettings {
-    /// Mail address or URL at which people report pages; shown on every page and in the documents [default: none]
+    /// Mail address or URL at which people report pages, in which {url} becomes the page's address; shown on every page and in the documents [default: none]
     #[arg(long, env = "HANDBILL_ABUSE_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
     pub abuse_contact: Option<Contact>,
     /// Mail address or URL for vulnerabilities, in /.well-known/security.txt [default: --abuse-contact]

@@ -54,7 +54,7 @@ struct Chosen {
 pub struct Takedown {
     #[command(flatten)]
     chosen: Chosen,
-    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
+    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms or intimate-imagery
     #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
     reason: Option<TakedownReason>,
     /// Print the fingerprints of the pages, and append them to --blocklist-file if it is given; one of links refuses each page that links to exactly the same hosts

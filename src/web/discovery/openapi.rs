@@ -39,7 +39,9 @@ pub(in crate::web) fn document(mut described: OpenApi, base_url: &Origin, contac
     let info = &mut described.info;
     info.contact = Some(match contact {
         Some(Contact::Mail(address)) => ContactBuilder::new().name(Some("Abuse contact")).email(Some(address)).build(),
-        Some(Contact::Web(url)) => ContactBuilder::new().name(Some("Abuse contact")).url(Some(url.as_str())).build(),
+        Some(web @ Contact::Web(_)) => {
+            ContactBuilder::new().name(Some("Abuse contact")).url(Some(web.to_string())).build()
+        }
         // The operators named no contact, so the service's own address is the contact.
         None => ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build(),
     });

@@ -14,7 +14,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
     Mail(String),
-    /// An address on the web, such as that of a form.
+    /// An address on the web, such as that of a form. `{url}` in its path or query stands for the address of a page.
     Web(Url),
 }
 
@@ -39,18 +39,31 @@ impl Contact {
         if fits { Ok(Self::Mail(format!("{local}@{domain}"))) } else { Err(NotAContact) }
     }
 
-    /// The address of a report about the page at `page_url`: the subject of a mail, or the parameter `url`, names the
-    /// page.
+    /// The address of a report about the page at `page_url`: the subject of a mail, `{url}` in the address of a form, or else
+    /// the parameter `url`, names the page.
     pub fn report(&self, page_url: &str) -> String {
-        let page = utf8_percent_encode(page_url, RESERVED);
+        let page = utf8_percent_encode(page_url, RESERVED).to_string();
         match self {
             Self::Mail(_) => format!("{self}?subject=Report%20of%20{page}"),
-            Self::Web(url) => format!("{url}{}url={page}", if url.query().is_some() { '&' } else { '?' }),
+            Self::Web(url) => {
+                let filled = filled(url, &page);
+                let is_form = filled != url.as_str();
+                if is_form {
+                    filled
+                } else {
+                    format!("{url}{}url={page}", if url.query().is_some() { '&' } else { '?' })
+                }
+            }
         }
     }
 }
 
-/// The contact as a URI. In a mail address, everything but letters, digits and a few marks is percent-encoded.
+/// `url` with `page` where it has `{url}`, which is encoded in a path.
+fn filled(url: &Url, page: &str) -> String {
+    url.as_str().replace("{url}", page).replace("%7Burl%7D", page)
+}
+
+/// The contact as a URI, which names no page. In a mail address, everything but letters, digits and a few marks is percent-encoded.
 impl fmt::Display for Contact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,7 +71,7 @@ impl fmt::Display for Contact {
                 let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
                 write!(f, "mailto:{}@{domain}", utf8_percent_encode(local, RESERVED))
             }
-            Self::Web(url) => write!(f, "{url}"),
+            Self::Web(url) => f.write_str(&filled(url, "")),
         }
     }
 }
@@ -101,6 +114,17 @@ mod tests {
         let report = |contact: &str| Contact::parse(contact).unwrap().report(page);
         assert_eq!(report("abuse@example.org"), format!("mailto:abuse@example.org?subject=Report%20of%20{encoded}"));
         assert_eq!(report("https://example.org/abuse"), format!("https://example.org/abuse?url={encoded}"));
+        for (form, filled, alone) in [
+            (
+                "https://example.org/f?page={url}&x=1",
+                "https://example.org/f?page=PAGE&x=1",
+                "https://example.org/f?page=&x=1",
+            ),
+            ("https://example.org/report/{url}", "https://example.org/report/PAGE", "https://example.org/report/"),
+        ] {
+            assert_eq!(report(form), filled.replace("PAGE", encoded));
+            assert_eq!(Contact::parse(form).unwrap().to_string(), alone);
+        }
         assert_eq!(report("https://example.org/abuse?x=1"), format!("https://example.org/abuse?x=1&url={encoded}"));
     }
 }

@@ -37,6 +37,8 @@ pub enum TakedownReason {
     Illegal,
     /// A breach of the service's terms for another reason.
     Terms,
+    /// An intimate image of somebody who has not agreed to it, also one that a machine made (in the USA: the TAKE IT DOWN Act).
+    IntimateImagery,
 }
 
 /// The takedown of a page. It is kept in the page's tombstone for ever.
@@ -60,7 +62,7 @@ pub struct Hiding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TakedownError {
     #[error(
-        "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms"
+        "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms, intimate-imagery"
     )]
     Reason,
     #[error("say who takes the page down")]
@@ -73,7 +75,7 @@ pub enum TakedownError {
 
 impl TakedownReason {
     /// Every reason, in the order of the format.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Spam,
         Self::Phishing,
         Self::Malware,
@@ -85,6 +87,7 @@ impl TakedownReason {
         Self::LegalOrder,
         Self::Illegal,
         Self::Terms,
+        Self::IntimateImagery,
     ];
 
     pub fn code(self) -> &'static str {
@@ -100,6 +103,7 @@ impl TakedownReason {
             Self::LegalOrder => "legal-order",
             Self::Illegal => "illegal",
             Self::Terms => "terms",
+            Self::IntimateImagery => "intimate-imagery",
         }
     }
 }
