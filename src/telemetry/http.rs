@@ -93,7 +93,14 @@ pub struct Observed {
     log: Option<tracing::Span>,
     /// The status of the answer, once there is one.
     status: Option<u16>,
+    /// The part of its route that the answer names.
+    part: Option<RoutePart>,
 }
+
+/// The label of the part of a route that an answer belongs to, in place of the route's template. It travels in the response's
+/// extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
     /// A request with this head begins. Its route is `known`, or the router finds it and calls [`name_route`].
@@ -108,8 +115,17 @@ impl RequestTelemetry {
             span
         });
         self.metrics.active_requests.inc();
-        let mut observed =
-            Observed { telemetry: Arc::clone(self), began, id, method, route, trace, log: None, status: None };
+        let mut observed = Observed {
+            telemetry: Arc::clone(self),
+            began,
+            id,
+            method,
+            route,
+            trace,
+            log: None,
+            status: None,
+            part: None,
+        };
         if let Route::Routed(found) = &observed.route {
             head.extensions.insert(RouteFound(Arc::clone(found)));
         }
@@ -156,6 +172,7 @@ impl Observed {
     pub fn answered(mut self, response: &mut Response) {
         let status = response.status().as_u16();
         self.status = Some(status);
+        self.part = response.extensions_mut().remove();
         set_id(response, &self.id);
     }
 
@@ -182,7 +199,7 @@ impl Observed {
         }
         let labels = || RequestLabels {
             http_request_method: self.method,
-            http_route: self.route.template().to_owned(),
+            http_route: self.part.map_or(self.route.template(), |RoutePart(label)| label).to_owned(),
             http_response_status_code: self.status,
             error_type: error,
         };

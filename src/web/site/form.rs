@@ -22,6 +22,7 @@ use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
 use crate::api::request::raw_post::{self, RawPost};
 use crate::api::types::{CreatedBody, page_url};
+use crate::telemetry::http::RoutePart;
 use crate::web::error::error_response;
 use crate::web::extract::ClientAddr;
 use crate::web::pages::{json_tag, respond};
@@ -35,6 +36,9 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// The advice to somebody who filled in the form without a title.
 const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
+
+/// Previews and creates have one address, and only creates count for the objective of writes.
+const PREVIEWS: RoutePart = RoutePart("preview");
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -57,7 +61,9 @@ pub(in crate::web) async fn post(
         let fields = read.map(fields);
         if is_preview {
             let attempt = http.service.preview(requester, fields).await;
-            form.answer(attempt, &sent, |preview| form.preview(&preview, &sent))
+            let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
+            response.extensions_mut().insert(PREVIEWS);
+            response
         } else {
             let attempt = http.service.create(requester, fields).await;
             form.answer(attempt, &sent, |created| form.published(&created))
