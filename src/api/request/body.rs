@@ -209,15 +209,15 @@ pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: imp
 
 /// Parses `object` like [`parse_object`]. The fields of `B` are its own, and all others belong to `A`.
 pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
-    object: Map<String, Value>,
+    mut object: Map<String, Value>,
     fields: impl FnOnce() -> Fields,
 ) -> Body<(A, B)> {
     let size = check_content_size(object.get("content"));
     let names = names_of::<B>();
-    let (mut of_b, of_a): (Map<_, _>, Map<_, _>) =
-        object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
-    // Long are only the texts of the fields, and those of objects in a list.
-    of_b.values_mut().for_each(json::shorten);
+    // Only these texts may be long, and those of objects in a list.
+    let others = object.iter_mut().filter(|(name, _)| !["title", "content"].contains(&name.as_str()));
+    others.for_each(|(_, value)| json::shorten(value));
+    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
     let both = || Ok((from_object(of_a)?, from_object(of_b)?));
     both().map_err(|error: serde_path_to_error::Error<serde_json::Error>| match size {
         Err(too_large) => too_large,
@@ -310,5 +310,31 @@ fn enumerate(fields: &[&str]) -> String {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         Some((only, _)) => only.clone(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_fields_of_a_page_and_texts_of_objects_in_a_list_are_decoded_in_full() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Read {
+            title: String,
+            content: String,
+            option: String,
+            list: Vec<Value>,
+        }
+
+        let long = "\u{7f}".repeat(100_000);
+        let sent = json!({"title": long, "content": long, "option": long, "list": [long, {"new": long}]});
+        let Value::Object(sent) = sent else { unreachable!() };
+        let Ok(read) = parse_object::<Read>(sent, Fields::of::<Read>) else { panic!("it fits") };
+        let cut = &long[..1024];
+        assert_eq!((&read.title, &read.content, &*read.option), (&long, &long, cut));
+        assert_eq!(read.list, [json!(cut), json!({"new": long})]);
     }
 }
