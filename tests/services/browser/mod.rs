@@ -181,7 +181,8 @@ async fn on_a_phone_a_page_is_published_after_the_tab_was_closed_and_edited_a_da
 
 #[tokio::test]
 async fn in_chromium_a_client_over_its_limit_is_told_when_to_come_back() {
-    run_against(Service::start_with(&["--create-limit", "1"]).await, "limited.mjs", "chromium").await;
+    run_against(Service::start_with(&["--create-limit", "1", "--preview-limit", "1"]).await, "limited.mjs", "chromium")
+        .await;
 }
 
 #[tokio::test]

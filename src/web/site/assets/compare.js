@@ -72,7 +72,7 @@ export function compare(box, [leftName, left], [rightName, right]) {
     const cells = [cell('strong', leftName, 'side'), cell('strong', rightName, 'side second')];
     let skipped = 0;
     const skip = () => {
-        if (skipped) cells.push(cell('span', `${skipped} equal ${skipped === 1 ? 'line' : 'lines'}`, 'skip'));
+        if (skipped) cells.push(cell('span', `${skipped} unchanged ${skipped === 1 ? 'line' : 'lines'}`, 'skip'));
         skipped = 0;
     };
     for (const [at, [a, b, isEqual]] of all.entries()) {

@@ -26,7 +26,7 @@ function takeKeyFromAddress() {
     const given = findKey(location.hash);
     history.replaceState(null, '', location.pathname);
     if (given) $('key').value = given;
-    else mark($('key'), 'This link does not hold a key. Enter the key here.');
+    else mark($('key'), 'This link has no edit key in it. Enter the key here.');
 }
 
 const hasText = (body) => 'content' in body;
@@ -74,7 +74,7 @@ const open = once(loginButton, async () => {
     mark($('key'), '');
     // It may be in an edit link, or in what a shell has printed.
     key = findKey($('key').value);
-    if (!key) throw new Problem('This is not an edit key. A key is hbk_ and 43 letters or digits.', { field: $('key') });
+    if (!key) throw new Problem('This isn’t an edit key. A key is hbk_ followed by 43 letters and digits.', { field: $('key') });
     let read;
     try {
         // An update without fields changes nothing, and shows whether the key is right.
@@ -173,7 +173,7 @@ async function save(fields, etag) {
 }
 
 const saveNow = once($('save'), () => {
-    if (!hasChanges()) return say('You have not changed anything yet.');
+    if (!hasChanges()) return say('You haven’t changed anything yet.');
     keepDraft();
     return save(changes(), opened.etag);
 });
@@ -223,7 +223,7 @@ $('go-on').addEventListener('click', () => {
     content.focus();
 });
 $('take-theirs').addEventListener('click', () => {
-    if (!confirm('Give up your own changes and use their version?')) return;
+    if (!confirm('Discard your changes and use their version?')) return;
     load(theirs.body, theirs.etag);
     keepDraft();
     endConflict();
@@ -240,6 +240,8 @@ function showKept() {
     const isKept = page(slug)?.edit_key === key;
     $('kept').hidden = $('forget-key').hidden = !isKept;
     $('not-kept').hidden = $('keep-key').hidden = isKept;
+    // Somebody who came by an edit link may take it for granted that the key is saved now.
+    if (!isKept) $('keeping').open = true;
 }
 
 $('keep-key').addEventListener('click', () => {
@@ -247,7 +249,7 @@ $('keep-key').addEventListener('click', () => {
     const isDone = keep(kept);
     isSafe ||= isDone;
     showKept();
-    if (!isDone) return say('This browser refuses to save the key. Copy the edit link instead.', 'bad');
+    if (!isDone) return say('This browser won’t save the key. Copy the edit link instead.', 'bad');
     tell('The key is saved in this browser.');
     $('copy-link').focus();
 });

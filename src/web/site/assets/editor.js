@@ -25,7 +25,7 @@ function store() {
     isDraftStored = isEmpty || saveDraft('', { title: title.value, content: content.value, ...(sent && { sent }) });
     if (isEmpty) dropDraft();
     showDrafts();
-    return isEmpty ? '' : isDraftStored ? 'Draft saved' : 'Draft not saved: this browser refuses';
+    return isEmpty ? '' : isDraftStored ? 'Draft saved' : 'Draft not saved: this browser won’t store it';
 }
 
 function showDrafts() {
@@ -60,7 +60,7 @@ function open(draft, words) {
 $('other-draft').addEventListener('click', () => {
     keepDraft();
     // The oldest: each has its turn.
-    open(otherDrafts('').at(-1), 'This is another draft. The one before is saved.');
+    open(otherDrafts('').at(-1), 'This is another draft. The previous one is saved.');
     content.focus();
 });
 $('new-page').addEventListener('click', () => {
@@ -68,18 +68,19 @@ $('new-page').addEventListener('click', () => {
     if (!isDraftStored) return say('This browser can’t save your draft, so it stays here.', 'bad');
     leaveDraft();
     show({ title: '', content: '' });
-    say('A new page. Your draft is saved: “Other draft” brings it back.');
+    say('This is a new page. Your draft is saved: “Other draft” brings it back.');
     title.focus();
 });
 $('discard').addEventListener('click', () => {
     const discarded = { title: title.value, content: content.value };
     dropDraft();
     show({ title: '', content: '' });
-    say('The draft is gone.', '', ['Undo', () => {
+    say('Draft discarded.', '', ['Undo', () => {
         // Something else may have been written meanwhile.
         if (title.value || content.value) addDraft(discarded);
         else show(discarded);
         showDrafts();
+        content.focus();
     }]);
     title.focus();
 });
@@ -109,7 +110,7 @@ async function openFile(file) {
     try {
         text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
     } catch {
-        throw new Problem(`${file.name} is not a text file. Nothing was changed.`);
+        throw new Problem(`${file.name} isn’t a text file. Nothing was changed.`);
     }
     if (content.value.trim()) {
         if (!confirm(`Replace your text with ${file.name}?`)) return;
@@ -142,7 +143,7 @@ for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
 const publishButton = editor.querySelector('[value=publish]');
 const previewButton = editor.querySelector('[value=preview]');
 
-const UNKNOWN = 'Your text is safe here. Publish it again, unchanged: it goes online once.';
+const UNKNOWN = 'Your text is safe here. Publish it again as it is: it will go online only once.';
 
 /** Pauses before a text is sent again whose answer was lost, in milliseconds. */
 const AGAIN_AFTER = [500, 2000];
@@ -250,10 +251,11 @@ function restore() {
         show(linked);
         say('A link filled in this text. Nothing is public until you publish it.');
     } else if (linked) {
-        say('A link brought a text. Your draft was here first, so it stays.', '', ['Open that text', () => {
+        say('A link brought some text. Your draft was here first, so it stays.', '', ['Open that text', () => {
             keepDraft();
             leaveDraft();
             show(linked);
+            content.focus();
         }]);
     } else if (own || (isWritten && !isAnswer)) {
         say('Your draft is back.');

@@ -54,6 +54,7 @@ function confirmIn(item, page) {
         gone.querySelector('button').focus();
         tell(`${page.title} was deleted.`);
     }));
+    const keep = button('Keep the page', `Keep the page: ${page.title}`, close, '');
     question.append(
         element('span', 'Delete the page for everyone, or only remove its key from this list? Without another copy of the key, nobody can change the page.'),
         isSure,
@@ -62,11 +63,12 @@ function confirmIn(item, page) {
             take(item);
             tell(`${page.title} was removed from this list.`);
         }, ''),
-        button('Keep', `Keep: ${page.title}`, close, ''),
+        keep,
     );
     item.querySelector('.sure')?.remove();
     item.append(question);
-    isSure.focus();
+    // Enter twice, or held down, deletes nothing.
+    keep.focus();
 }
 
 function entry(page) {
@@ -143,9 +145,9 @@ $('import').addEventListener('change', once($('import'), async () => {
     const { added, here, differ, none } = importKeys(text, [location.origin, new URL(own).origin]);
     list();
     const parts = [`Keys added: ${added}.`];
-    if (here) parts.push(`Keys that were here: ${here}.`);
-    if (differ) parts.push(`Pages with another key here, which stays: ${differ}.`);
-    if (none) parts.push(`Lines without a key of this site: ${none}.`);
+    if (here) parts.push(`Already here: ${here}.`);
+    if (differ) parts.push(`Different key already here, which stays: ${differ}.`);
+    if (none) parts.push(`Lines without a key for this site: ${none}.`);
     if (!added && !here) throw new Problem(parts.join(' '));
     say(parts.join(' '));
 }));

@@ -56,7 +56,7 @@ async function refresh() {
     if (!content.value) {
         shown = now;
         write(title.value, '');
-        return note('Your page appears here while you write.');
+        return note('Your page appears here as you write.');
     }
     asked = now;
     try {
@@ -79,7 +79,7 @@ async function follow() {
         if (!(problem instanceof Problem)) throw problem;
         if (problem.status === 429) {
             pausedUntil = Date.now() + problem.wait * 1000;
-            note(`The preview is paused: it was refreshed very often. It goes on at ${clock(pausedUntil)}.`);
+            note(`The preview is paused because it was refreshed very often. It goes on at ${clock(pausedUntil)}.`);
             later(problem.wait * 1000);
         } else {
             note(`This is not your latest text. ${problem.message}`);

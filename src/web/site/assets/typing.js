@@ -61,7 +61,7 @@ function paste(event) {
 
 const ITEM = /^([ \t]*(?:>[ \t]?)*)(?:([-*+]|(\d{1,8})([.)]))([ \t]+)(\[[ xX]\][ \t]+)?)?/;
 
-/** Enter at the end of an item begins the next one; in an empty item it ends the list. */
+/** Enter at the end of an item begins the next one; in an empty item it ends the list with an empty line. */
 function goOn(event) {
     const { value, selectionStart: start, selectionEnd: end } = content;
     if (start !== end) return;
@@ -73,7 +73,7 @@ function goOn(event) {
     const isEmpty = whole.length === line.length && !/\S/.test(value.slice(start).split('\n', 1)[0]);
     if (isEmpty) {
         // A quote goes on without the list, and then ends too.
-        replace(begin, start, bullet && lead.includes('>') ? lead : '');
+        replace(begin, start, bullet && lead.includes('>') ? `${lead.trimEnd()}\n${lead}` : '\n');
         return;
     }
     const next = number ? `${Number(number) + 1}${dot}` : bullet ?? '';

@@ -57,7 +57,8 @@ function report(problem) {
     if (!problem.field) return say(message, 'bad');
     say('');
     mark(problem.field, message);
-    problem.field.focus();
+    problem.field.focus({ preventScroll: true });
+    $(`${problem.field.id}-problem`).scrollIntoView({ block: 'nearest' });
     tell(message);
 }
 
@@ -71,13 +72,13 @@ const UNKNOWN = 'Your text is safe here; try again.';
 
 function words(status, body, wait, unknown) {
     switch (status) {
-        case 401: return 'This is not the edit key of this page.';
+        case 401: return 'This isn’t the edit key for this page.';
         case 404: return 'There is no page at this address.';
         case 410: return 'This page was deleted.';
         case 429: return `Your network has reached its limit. Your text is safe here; try again ${when(wait)}.`;
     }
     if (body?.error === 'key_in_use') {
-        return 'This text was published before, and its page was changed or deleted since. Publish again for a new page.';
+        return 'This text was published before, and its page has been changed or deleted since. Publish again to make a new page.';
     }
     return body?.message?.replaceAll('`', '') ?? `Handbill can’t answer right now (${status}). ${unknown}`;
 }

@@ -52,6 +52,7 @@ await withBrowser(name, async (browser) => {
     // Leaving a key that is kept nowhere brings up a warning.
     await unfold(tab, 'shared-part');
     await press(tab, '#forget-key');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'not-kept', 'the focus goes on to what is left to do');
     dialogs.length = 0;
     await press(tab, '#another');
     expectNothing(dialogs.length === 1 ? [] : dialogs, 'one warning');
@@ -77,7 +78,7 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => document.getElementById('title').value === 'From a file');
     assert.equal(await text(tab, 'content'), 'Its text.\n');
     await input.uploadFile('latin.md');
-    await said(tab, 'not a text file');
+    await said(tab, 'isn’t a text file');
     assert.equal(await text(tab, 'content'), 'Its text.\n', 'nothing was replaced');
     await tab.evaluate(() => {
         const data = new DataTransfer();
@@ -97,7 +98,14 @@ await withBrowser(name, async (browser) => {
     assert.equal(await tab.$eval('#title-problem', (problem) => problem.hidden), true, 'typing takes the problem away');
     assert.equal(await text(tab, 'content'), 'Dropped text.');
 
-    // A text that is too long is reported and not sent.
+    // The limit is shown from four fifths of it on. A text that is too long is reported and not sent.
+    for (const [bytes, counted] of [[81_919, /^1 word · Draft saved$/], [81_920, / · 80 of 100 KB$/]]) {
+        await tab.$eval('#content', (field, bytes) => {
+            field.value = 'a'.repeat(bytes);
+            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        }, bytes);
+        assert.match(await text(tab, 'count'), counted);
+    }
     await tab.$eval('#content', (field) => {
         field.value = 'é'.repeat(51_201);
         field.dispatchEvent(new InputEvent('input', { bubbles: true }));
@@ -129,7 +137,7 @@ await withBrowser(name, async (browser) => {
     await openPages(other.tab, base);
     const chooser = await other.tab.$('#import');
     await chooser.uploadFile('keys.jsonl');
-    await said(other.tab, `Keys added: ${count}. Lines without a key of this site: 1.`);
+    await said(other.tab, `Keys added: ${count}. Lines without a key for this site: 1.`);
     assert.equal((await other.tab.$$('#pages li')).length, count);
     await chooser.uploadFile('note.md');
     await said(other.tab, 'Keys added: 0.');

@@ -163,6 +163,7 @@ await withBrowser(name, async (browser) => {
     await shown(other.tab, 'editor');
     const at = await other.tab.evaluate(() => [location.href, history.length]);
     assert.equal(at[0], `${base}/${linked.slug}/edit`);
+    assert.ok(await (await other.tab.$('#not-kept')).isVisible(), 'it says that the key is not saved here');
     if (name === 'chromium') {
         const session = await other.tab.createCDPSession();
         const { entries } = await session.send('Page.getNavigationHistory');
@@ -186,7 +187,7 @@ await withBrowser(name, async (browser) => {
     await look(tab, 'login');
     await write(tab, 'key', `hbk_${'x'.repeat(43)}`);
     await tab.keyboard.press('Enter');
-    await said(tab, 'not the edit key of this page');
+    await said(tab, 'isn’t the edit key for this page');
 
     const leaks = [...requests, ...other.requests].filter((line) => line.includes(key) || line.includes(linked.key));
     expectNothing(leaks, 'a key left in a request line or header');

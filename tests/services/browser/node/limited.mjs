@@ -1,4 +1,4 @@
-// A client over its limit is told how long to wait, and its text is kept. The service admits one create.
+// A client over its limit is told how long to wait, and its text is kept. The service admits one create and one preview.
 //
 //   node limited.mjs chromium|firefox <base URL>
 
@@ -20,4 +20,12 @@ await withBrowser(name, async (browser) => {
     assert.match(await text(tab, 'status'), /Your text is safe here; try again at .+, in (59|60) minutes\.$/);
     assert.equal(await text(tab, 'content'), 'More text.');
     await keepScreenshot(tab, `${name}-limited`);
+
+    // The preview beside the text pauses, and says until when.
+    await tab.setViewport({ width: 1280, height: 800 });
+    await tab.waitForFunction(() => document.getElementById('preview-article').textContent.includes('More text.'));
+    await write(tab, 'content', 'Another text.');
+    await tab.waitForFunction(() => /preview is paused.* It goes on at /.test(document.getElementById('preview-note').textContent));
+    assert.match(await text(tab, 'preview-article'), /More text\./, 'the last one stays');
+    await keepScreenshot(tab, `${name}-limited-preview`);
 });

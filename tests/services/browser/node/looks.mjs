@@ -58,6 +58,30 @@ await withBrowser(name, async (browser) => {
         expectNothing(differing, `the preview at ${width}`);
     }
 
+    // On a wide screen the sheet is in its place from the start: nothing moves when the script opens the preview beside it.
+    await tab.setViewport({ width: 1280, height: 800 });
+    await tab.evaluateOnNewDocument(() => {
+        window.shifts = 0;
+        new PerformanceObserver((list) => { for (const { value } of list.getEntries()) window.shifts += value; })
+            .observe({ type: 'layout-shift', buffered: true });
+    });
+    await tab.goto(`${base}/help`);
+    await tab.evaluate(() => localStorage.clear());
+    await openEditor(tab, base);
+    await shown(tab, 'preview');
+    const shifts = await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.shifts)))));
+    assert.ok(shifts < 0.01, `the layout shifts by ${shifts}`);
+    // A preview in the place of the text begins where the text did.
+    await tab.setViewport({ width: 390, height: 800 });
+    await openEditor(tab, base);
+    await write(tab, 'title', TITLE);
+    await write(tab, 'content', 'Text.');
+    const top = (id) => tab.$eval(`#${id}`, (part) => part.getBoundingClientRect().top + parseFloat(getComputedStyle(part).paddingTop));
+    const place = await top('title');
+    await press(tab, '[value=preview]');
+    await tab.waitForFunction(() => document.activeElement.id === 'preview');
+    assert.ok(Math.abs(await top('preview-title') - place) < 10, `${await top('preview-title')} of ${place}`);
+
     // In forced colours, the one main button and dangerous ones differ from the others by more than their colour.
     const session = await tab.createCDPSession();
     await session.send('Emulation.setEmulatedMedia', { features: [{ name: 'forced-colors', value: 'active' }] });
@@ -90,6 +114,16 @@ await withBrowser(name, async (browser) => {
         expectNothing(printed, `print at ${width}`);
         assert.ok(await (await tab.$('#content')).isVisible());
     }
+    // A printed receipt has no buttons, and the key if it was shown.
+    await session.send('Emulation.setEmulatedMedia', { media: '', features: [] });
+    await openEditor(tab, base);
+    await press(tab, '[value=publish]');
+    await shown(tab, 'published');
+    await press(tab, '#key-part > summary');
+    await session.send('Emulation.setEmulatedMedia', { media: 'print', features: [] });
+    await keepScreenshot(tab, `${name}-looks-print-receipt`);
+    expectNothing(await tab.$$eval('button, .button', (parts) => parts.filter((part) => part.getClientRects().length).map((part) => part.id)), 'printed');
+    assert.ok(await (await tab.$('#key')).isVisible());
     await session.send('Emulation.setEmulatedMedia', { media: '', features: [] });
 
     // The main button shows that the mouse is on it.

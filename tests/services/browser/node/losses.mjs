@@ -128,7 +128,7 @@ await withBrowser(name, async (browser) => {
         for (const [kind, answer] of Object.entries(answers)) {
             const end = await intercept(tab, answer);
             await press(tab, '[value=publish]');
-            await said(tab, 'Publish it again, unchanged: it goes online once');
+            await said(tab, 'Publish it again as it is: it will go online only once');
             assert.equal(await text(tab, 'content'), 'Kept whatever comes', kind);
             assert.deepEqual(await drafts(tab), ['Kept whatever comes'], kind);
             assert.ok(await tab.$eval('#published', (result) => result.hidden), kind);
@@ -141,19 +141,22 @@ await withBrowser(name, async (browser) => {
         assert.deepEqual([await keys(tab), await text(tab, 'key')], [[sent], sent], 'the key was stored before it was sent');
     });
 
-    // While a page is published, leaving warns, and nothing can be typed that would be lost.
+    // While a page is published, pressing again sends nothing, leaving warns, and nothing can be typed that would be lost.
     await inNewBrowser(browser, async (tab, { dialogs }) => {
         await openEditor(tab, base);
         await write(tab, 'title', 'Slow');
         await write(tab, 'content', 'Sent');
         const [began, goOn] = [signal(), signal()];
+        let requests = 0;
         const end = await intercept(tab, async (request) => {
+            requests += 1;
             began.give();
             await goOn.given;
             await request.continue();
         });
-        await press(tab, '[value=publish]');
+        await tab.click('[value=publish]', { count: 2 });
         await began.given;
+        await press(tab, '[value=publish]');
         await tab.focus('#content');
         await tab.keyboard.type(' and more');
         assert.equal(await text(tab, 'content'), 'Sent');
@@ -169,6 +172,7 @@ await withBrowser(name, async (browser) => {
         goOn.give();
         await shown(tab, 'published');
         await end();
+        assert.equal(requests, 1);
         assert.equal((await read(base, new URL(await text(tab, 'address')).pathname.slice(1))).content, 'Sent');
         // The result, loaded again, is an empty editor that lists the page.
         await tab.reload();
@@ -229,7 +233,7 @@ await withBrowser(name, async (browser) => {
             `${single.address}\r\nEdit key (shown this once): ${single.key}\r`,
         ].join('\n'));
         await chooser.uploadFile('damaged.jsonl');
-        await said(tab, 'Keys added: 2. Pages with another key here, which stays: 1. Lines without a key of this site: 1.');
+        await said(tab, 'Keys added: 2. Different key already here, which stays: 1. Lines without a key for this site: 1.');
         assert.deepEqual((await keys(tab)).sort(), [good.key, single.key, clash.key].sort());
         await tab.reload();
         await shown(tab, 'keys');
@@ -242,7 +246,7 @@ await withBrowser(name, async (browser) => {
         await tab.goto(`${base}/help`);
         await tab.evaluate((slug, key) => localStorage.setItem(`handbill:key:${slug}`, JSON.stringify({ slug, edit_key: key })), page.slug, WRONG_KEY);
         await tab.goto(`${page.address}/edit`);
-        await said(tab, 'not the edit key');
+        await said(tab, 'isn’t the edit key');
         await write(tab, 'key', `${page.address}/edit#${page.key}.`);
         await tab.keyboard.press('Enter');
         await shown(tab, 'editor');

@@ -52,6 +52,7 @@ await withBrowser(name, async (browser) => {
     assert.deepEqual(await titles(tab), ['The last', 'Mine']);
     assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Mine', 'the focus goes on to the next page');
     await press(tab, '#pages .delete');
+    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Keep the page', 'Enter twice deletes nothing');
     await keepScreenshot(tab, `${name}-pages-delete`);
     await press(tab, '#pages .sure .danger');
     await said(tab, 'The last was deleted');

@@ -19,7 +19,7 @@ await withBrowser(name, async (browser) => {
     page = await publishByHand(tab, base, 'In private', 'Text.');
     await shown(tab, 'kept');
     assert.match(await text(tab, 'kept'), /edit the page from this browser/);
-    assert.match(await text(tab, 'shared-part'), /private window forgets it/);
+    assert.match(await text(tab, 'shared-part'), /private window, the key is gone/);
     await keepScreenshot(tab, `${name}-private`);
     // The window keeps it as long as it is open.
     await tab.goto(`${base}/${page.slug}/edit`);

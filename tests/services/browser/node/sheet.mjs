@@ -80,12 +80,13 @@ await withBrowser(name, async (browser) => {
         assert.equal(await value(tab), after);
     }
 
-    // Enter goes on with a list, and ends it in an empty item.
+    // Enter goes on with a list, and ends it in an empty item: behind an empty line, since the next line would be a part of the item.
     for (const [typed, expected] of [
-        [['- milk', 'bread', '', 'after'], '- milk\n- bread\nafter'],
+        [['- milk', 'bread', '', 'after'], '- milk\n- bread\n\nafter'],
         [['  9. nine', 'ten'], '  9. nine\n  10. ten'],
         [['* [x] done', 'to do'], '* [x] done\n* [ ] to do'],
-        [['> quote', 'more', '', 'after'], '> quote\n> more\nafter'],
+        [['> quote', 'more', '', 'after'], '> quote\n> more\n\nafter'],
+        [['> - one', '', 'after'], '> - one\n>\n> after'],
         [['--- ', 'text'], '--- \ntext'],
         [['text - text', 'text'], 'text - text\ntext'],
     ]) {
@@ -139,6 +140,7 @@ await withBrowser(name, async (browser) => {
     assert.equal(await value(tab), '');
     await press(tab, '#status button');
     assert.equal(await value(tab), 'The second');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'content', 'the focus does not go with the button');
     await press(tab, '#discard');
     await press(tab, '#other-draft');
     await said(tab, 'another draft');
@@ -175,5 +177,20 @@ await withBrowser(name, async (browser) => {
     await press(tab, '[value=publish]');
     await said(tab, 'Write some text first');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'content');
+    // The reason stands right above the text, in view even if the text is long.
+    const above = await tab.evaluate(() => {
+        const [problem, field] = ['content-problem', 'content'].map((id) => document.getElementById(id).getBoundingClientRect());
+        return [field.top - problem.bottom, problem.top];
+    });
+    assert.ok(above[0] >= 0 && above[0] < 20 && above[1] > 50, above.join());
+    await tab.$eval('#content', (field) => {
+        field.value = 'A line of text.\n'.repeat(7_000);
+        field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        scrollTo(0, 1e6);
+    });
+    await press(tab, '[value=publish]');
+    await said(tab, 'too long');
+    const seen = await tab.$eval('#content-problem', (problem) => problem.getBoundingClientRect().toJSON());
+    assert.ok(seen.top > 50 && seen.bottom < 800, JSON.stringify(seen));
     expectNothing(await complaints(), name);
 });
