@@ -160,7 +160,7 @@ pub struct PublishArgs {
 /// The page that a command is about, and its server.
 #[derive(Args)]
 pub struct PageArgs {
-    /// The page's address or slug
+    /// The page's address or slug, or the file it was published from
     pub(super) page: String,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
@@ -171,8 +171,7 @@ pub struct PageArgs {
 pub struct UpdateArgs {
     #[command(flatten)]
     pub(super) target: PageArgs,
-    /// The Markdown file; - reads standard input [default: the file that the page was published from, whose name stands for
-    /// the page too]
+    /// The Markdown file; - reads standard input [default: the file that the page was published from]
     pub(super) file: Option<PathBuf>,
     /// The new title; an empty one removes the title
     #[arg(long)]
@@ -225,9 +224,9 @@ pub enum KeysCommand {
         #[command(flatten)]
         keys: KeysArgs,
     },
-    /// Keep the pages and keys of an export, or an address and its key on two lines
+    /// Keep the pages and keys of an export, or of edit links, or of addresses with the key on the next line
     Import {
-        /// The export; - or nothing reads standard input
+        /// The file; - or nothing reads standard input
         file: Option<PathBuf>,
         #[command(flatten)]
         keys: KeysArgs,

@@ -81,6 +81,10 @@ impl Draft {
     /// The text of a file. Without a title it has that of its first heading, else the name of the file.
     fn read(file: PathBuf, title: Option<&str>) -> Result<Self, ClientError> {
         let content = read_text(Some(&file))?;
+        if content.is_empty() {
+            let name = if is_standard(&file) { "standard input".into() } else { file.to_string_lossy() };
+            return Err(ClientError::Failed(format!("{name} is empty: a page needs a text")));
+        }
         let source = (!is_standard(&file)).then(|| fs::canonicalize(&file).unwrap_or(file));
         let heading = heading_title(&content).filter(|_| title.is_none());
         let from_heading = heading.is_some();
@@ -94,7 +98,7 @@ impl Draft {
 }
 
 async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), ClientError> {
-    let own = OwnPage::find_by_file(&target)?;
+    let own = OwnPage::find(&target)?;
     let source = own.kept.as_ref().and_then(|kept| kept.source.clone());
     let mut change = json!({});
     let content = match (file, source) {
@@ -206,7 +210,7 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
             _ => format!("could not write {file} ({error})"),
         })
     })?;
-    hint(&format!("{} keys are in {}. Whoever reads this file can change the pages.", pages.len(), file.display()));
+    hint(&format!("{} written to {}. Anyone who reads it can change the pages.", counted(pages.len()), file.display()));
     Ok(())
 }
 
@@ -231,8 +235,12 @@ fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
         }
     }
     locked.replace(&pages)?;
-    hint(&format!("{} keys were imported.", pages.len() - before));
+    hint(&format!("{} imported.", counted(pages.len() - before)));
     Ok(())
+}
+
+fn counted(keys: usize) -> String {
+    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
 }
 
 fn forget(args: &PageArgs) -> Result<(), ClientError> {

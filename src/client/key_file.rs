@@ -213,8 +213,8 @@ fn parse(bytes: &[u8]) -> Parsed<'_> {
     Parsed { pages: pages.into_iter().map(|(.., page)| page).collect(), damaged }
 }
 
-/// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key
-/// that it cannot keep, as a shell gets it, and as the editor's download has it. An error is the number of the
+/// The pages in `text`, which is an export, or has edit links, or addresses, each with its key on the next line: as `publish`
+/// shows a key that it cannot keep, as a shell gets it, and as the editor's download has it. An error is the number of the
 /// first line that is not a page with a key.
 pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
     let key_in = |line: &str| line.rfind("hbk_").and_then(|at| EditKey::parse(&line[at..]).ok());
@@ -222,7 +222,9 @@ pub(super) fn parse_import(text: &str) -> Result<Vec<KeptKey>, usize> {
     let mut lines = text.lines().map(str::trim).peekable();
     while let Some(line) = lines.next() {
         // The number of lines stays the same, so that an error names the right one.
-        if let Some(key) = lines.peek().copied().and_then(key_in).filter(|_| !line.is_empty()) {
+        if let Some((url, key)) = line.split_once("/edit#").filter(|(_, key)| EditKey::parse(key).is_ok()) {
+            entries.push_str(&json!({"url": url, "edit_key": key}).to_string());
+        } else if let Some(key) = lines.peek().copied().and_then(key_in).filter(|_| !line.is_empty()) {
             lines.next();
             entries.push('\n');
             entries.push_str(&json!({"url": line, "edit_key": key.reveal()}).to_string());
@@ -338,6 +340,9 @@ mod tests {
             two_lines(&two, "Edit key (shown this once): ")
         );
         assert!(parse_import(&text).unwrap() == [bare(&one), page("c-page-22222222"), bare(&two)]);
+        // An edit link has both.
+        let link = |page: &KeptKey| format!("{}/edit#{}\n", page.url, page.edit_key);
+        assert!(parse_import(&(link(&one) + &link(&two))).unwrap() == [bare(&one), bare(&two)]);
         let address = &one.url;
         let key = &one.edit_key;
         for (damaged, line) in [

@@ -1,7 +1,7 @@
 //! Keeping, finding and forgetting the key of one page, as all commands do it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::api::CreatedPage;
 use super::args::PageArgs;
@@ -56,20 +56,38 @@ fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, Clien
     })
 }
 
-/// The page that `args` name. If no `--server` is typed, a bare slug is that of the one kept page that has it.
-pub(super) fn page_of(PageArgs { page, connection }: &PageArgs) -> Result<PageReference, ClientError> {
-    let named = PageReference::parse(page, &connection.server()?)?;
-    if page.contains("://") || connection.is_server_typed() {
+/// The page that `args` name: by its address or slug, or by the file that it was published from. If no `--server` is typed, a bare
+/// slug is that of the one kept page that has it.
+pub(super) fn page_of(PageArgs { page: name, connection }: &PageArgs) -> Result<PageReference, ClientError> {
+    let kept = || KeyFile::in_directory(connection.keys.keys_dir.clone()).and_then(|keys| keys.pages());
+    let named = match (PageReference::parse(name, &connection.server()?), fs::canonicalize(name)) {
+        (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &kept()?),
+        (parsed, _) => parsed?,
+    };
+    if name.contains("://") || connection.is_server_typed() {
         return Ok(named);
     }
     // Without a key file there is no kept page, and a page can be read nevertheless.
-    let kept =
-        KeyFile::in_directory(connection.keys.keys_dir.clone()).and_then(|keys| keys.pages()).unwrap_or_default();
+    let kept = kept().unwrap_or_default();
     let same_slug: Vec<_> = kept.iter().filter_map(KeptKey::reference).filter(|kept| kept.slug == named.slug).collect();
     Ok(if let [kept] = &same_slug[..] { kept.clone() } else { named })
 }
 
-/// The page that `text` names, and what is kept of it.
+/// The one page that was published from `file`, which the user called `name`.
+fn page_from(file: &Path, name: &str, kept: &[KeptKey]) -> Result<PageReference, ClientError> {
+    let from_file = kept.iter().filter(|kept| kept.source.as_deref() == Some(file));
+    let pages: Vec<PageReference> = from_file.filter_map(KeptKey::reference).collect();
+    match &pages[..] {
+        [page] => Ok(page.clone()),
+        [] => Err(ClientError::Usage(format!("no kept page was published from {name}: give the page's address"))),
+        several => Err(ClientError::Usage(format!(
+            "several pages were published from {name}: give one of {}",
+            several.iter().map(PageReference::url).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// A page of the user's own, and what is kept of it.
 pub(super) struct OwnPage {
     pub(super) keys: KeyFile,
     pub(super) page: PageReference,
@@ -79,32 +97,8 @@ pub(super) struct OwnPage {
 
 impl OwnPage {
     pub(super) fn find(args: &PageArgs) -> Result<Self, ClientError> {
-        Self::of(page_of(args)?, KeyFile::in_directory(args.connection.keys.keys_dir.clone())?)
-    }
-
-    /// The same, or the page that was published from the file that `text` names.
-    pub(super) fn find_by_file(args: &PageArgs) -> Result<Self, ClientError> {
-        let (Err(ClientError::Usage(_)), Ok(file)) = (page_of(args), fs::canonicalize(&args.page)) else {
-            return Self::find(args);
-        };
+        let page = page_of(args)?;
         let keys = KeyFile::in_directory(args.connection.keys.keys_dir.clone())?;
-        let from_file = keys.pages()?.into_iter().filter(|kept| kept.source.as_ref() == Some(&file));
-        let pages: Vec<PageReference> = from_file.filter_map(|kept| kept.reference()).collect();
-        match &pages[..] {
-            [page] => Self::of(page.clone(), keys),
-            [] => Err(ClientError::Usage(format!(
-                "no kept page was published from {}: give the page's address, then the file",
-                args.page
-            ))),
-            several => Err(ClientError::Usage(format!(
-                "several pages were published from {}: give one of {}",
-                args.page,
-                several.iter().map(PageReference::url).collect::<Vec<_>>().join(", ")
-            ))),
-        }
-    }
-
-    fn of(page: PageReference, keys: KeyFile) -> Result<Self, ClientError> {
         let kept = keys.find(&page)?;
         let key = key_of(&page, kept.as_ref())?;
         Ok(Self { keys, page, key, kept })

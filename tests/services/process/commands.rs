@@ -447,6 +447,20 @@ fn several_files_are_published_in_their_order_or_none_if_one_cannot_be_read() {
 }
 
 #[test]
+fn the_file_that_a_page_came_from_names_it_in_every_command() {
+    let user = User::new();
+    let file = user.file("note.md", "# One\n");
+    user.done(&["publish", &file], "");
+    assert_eq!(user.done(&["get", &file], ""), "# One\n");
+    assert!(user.done(&["key", &file], "").starts_with("hbk_"));
+    user.done(&["delete", &file, "--yes"], "");
+    assert_eq!(user.done(&["list"], ""), "");
+    let empty = user.file("empty.md", "");
+    let message = user.fails(&["publish", &empty], "", 1);
+    assert!(message.contains("empty.md is empty"), "{message}");
+}
+
+#[test]
 fn a_file_that_several_pages_came_from_names_none_of_them() {
     let user = User::new();
     let file = user.file("note.md", "# One\n");
