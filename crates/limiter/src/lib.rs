@@ -26,8 +26,8 @@
 //!
 //! # Rights that a login needs
 //!
-//! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcount +zrangebyscore
-//! +zremrangebyscore +zscore +pexpire +set`, and `+info` for a warning about evicted keys; in a cluster also `+cluster`,
+//! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zcount +zrange
+//! +zrangebyscore +zremrangebyscore +zscore +pexpire +set`, and `+info` for a warning about evicted keys; in a cluster also `+cluster`,
 //! with sentinels also `+role`.
 
 mod circuit_breaker;

@@ -44,12 +44,11 @@ for number, window in ipairs(KEYS) do
     keep(window, length)
   end
   -- An attempt exactly one window ago no longer counts.
-  local since = '(' .. text(now - length)
-  local counted = redis.call('ZCOUNT', window, since, '+inf')
+  local counted = redis.call('ZCOUNT', window, '(' .. text(now - length), '+inf')
   if not repeated and counted >= limit then
     admitted = 0
   end
-  windows[number] = { key = window, limit = limit, length = length, since = since, counted = counted }
+  windows[number] = { key = window, limit = limit, length = length, counted = counted }
 end
 
 if admitted == 1 and not repeated then
@@ -65,7 +64,9 @@ local answer = { admitted, now }
 for _, window in ipairs(windows) do
   -- If the limit was lowered below the count, several attempts must leave before one more is admitted.
   local must_leave = math.max(window.counted - window.limit, 0)
-  local next_to_leave = redis.call('ZRANGEBYSCORE', window.key, window.since, '+inf', 'WITHSCORES', 'LIMIT', must_leave, 1)
+  -- By rank, because an offset is walked. The attempts that have left are first, and no time is in the future.
+  local rank = redis.call('ZCARD', window.key) - window.counted + must_leave
+  local next_to_leave = redis.call('ZRANGE', window.key, rank, rank, 'WITHSCORES')
   local more_after = next_to_leave[2] and tonumber(next_to_leave[2]) + window.length - now or 0
   table.insert(answer, math.max(window.limit - window.counted, 0))
   table.insert(answer, more_after)

@@ -43,7 +43,7 @@ impl Guarded {
         fs::write(
             directory.path().join("users"),
             "user default off\nuser admin on >opensesame ~* &* +@all\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
-             +zadd +zcount +zrangebyscore +zremrangebyscore +zscore +pexpire +set +info\n",
+             +zadd +zcard +zcount +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +info\n",
         )
         .unwrap();
         let server = OwnServer::start_in(

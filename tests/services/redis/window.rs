@@ -138,6 +138,25 @@ async fn a_lowered_limit_admits_again_when_enough_attempts_have_left() {
 }
 
 #[tokio::test]
+async fn attempts_that_have_left_do_not_count_for_a_lowered_limit() {
+    let mut redis = Window::new().await;
+    let window = Duration::from_hours(1);
+    for _ in 0..5 {
+        assert!(redis.decide(Quota { limit: 5, window }).await.admitted);
+        redis.pass(60_000_000).await;
+    }
+    // The first two have left, and nothing has removed them, because nothing was admitted since.
+    redis.pass(56 * 60_000_000 + 30_000_000).await;
+    let refused = redis.decide(Quota { limit: 2, window }).await;
+    let kept = redis.counted().await;
+    assert_eq!((refused.admitted, refused.remaining, kept.len()), (false, 0, 5));
+    // Three are counted, and two of them must leave.
+    let (_, leaves) = kept[3];
+    let leaves = Duration::from_micros(u64::try_from(leaves).unwrap()) + window;
+    assert_eq!(refused.now + refused.more_after, leaves);
+}
+
+#[tokio::test]
 async fn a_window_holds_no_more_than_its_limit_and_ends_with_its_last_attempt() {
     let mut redis = Window::new().await;
     let quota = Quota { limit: 3, window: Duration::from_hours(1) };
