@@ -104,6 +104,7 @@ pub struct FailoverSettings {
 
 /// The options of `failover` itself.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct FailoverOptions {
     /// Datacentre whose replicas write from then on
     #[arg(long, value_name = "DATACENTER")]
@@ -115,6 +116,10 @@ pub struct FailoverOptions {
     /// Do not ask, because no replica of the other datacentre runs
     #[arg(long, requires = "force")]
     pub yes: bool,
+    /// Move although the nodes of the lost datacentre may have Cassandra's old Paxos. Set `paxos_variant: v2` on them before
+    /// they ever start again, or an unfinished write there can overwrite one that is acknowledged here
+    #[arg(long, requires = "force")]
+    pub force_paxos_unknown: bool,
     /// Do not read every page from all copies while nobody writes. Writes that the new side has missed stay missing until a
     /// repair
     #[arg(long)]

@@ -3,7 +3,8 @@
 //! Each entry is written under the next number by a lightweight transaction, and has 128 random bits, its id. A writer
 //! that was refused, or did not learn the outcome, reads the entries after the last one that it knew. If its id is
 //! among them, the entry is written; else it tries the next free number. So numbers have no gaps, and no entry is there
-//! twice, however often it is tried and by however many processes.
+//! twice, however often it is tried and by however many processes. The key has the writer's datacentre too: if both sides of
+//! a forced move gave entries the same number, both stay.
 //!
 //! A page and the audit cannot be written in one transaction. So a takedown is noted in `takedowns_begun` before the
 //! page's head is written, and the note is removed after the entry. Whoever reads the audit first adds the entries of
@@ -47,6 +48,7 @@ const SHOW: &str = "show";
 #[derive(DeserializeRow)]
 struct EntryRow {
     number: i64,
+    datacenter: String,
     id: Option<Vec<u8>>,
     done_at: Option<CqlTimestamp>,
     done_by: Option<String>,
@@ -90,8 +92,9 @@ struct UnreadableEntry(i64);
 
 impl EntryRow {
     fn into_entry(self) -> Result<NumberedEntry, UnreadableEntry> {
-        let number = self.number;
-        self.entry().map(|entry| NumberedEntry { number: number.cast_unsigned(), entry }).ok_or(UnreadableEntry(number))
+        let (number, datacenter) = (self.number, Some(self.datacenter.clone()));
+        let numbered = |entry| NumberedEntry { number: number.cast_unsigned(), datacenter, entry };
+        self.entry().map(numbered).ok_or(UnreadableEntry(number))
     }
 
     fn entry(self) -> Option<AuditEntry> {
@@ -215,6 +218,8 @@ impl CqlStore {
 
     /// Adds the entry of `begun` unless it is there.
     async fn append_once(&self, permit: &Permit<'_>, begun: &Begun) -> Result<(), StoreError> {
+        // The serial reads complete interrupted writes, which only the side that writes may do.
+        self.fence.check()?;
         // One at a time: entries that are added at once would only refuse each other.
         let mut end = self.audit_end.lock().await;
         let (mut last, mut failures, mut pauses) = (begun.after, Failures::default(), Pauses::new());
@@ -229,7 +234,10 @@ impl CqlStore {
                 last = row.number.cast_unsigned();
             }
             *end = last;
-            match self.attempt(permit, &self.operated.append_audit, values_of(last + 1, begun)).await {
+            match self
+                .attempt(permit, &self.operated.append_audit, values_of(last + 1, &self.fence.datacenter, begun))
+                .await
+            {
                 Attempt::Applied => {
                     *end = last + 1;
                     return Ok(());
@@ -260,7 +268,8 @@ impl CqlStore {
         Ok(*end)
     }
 
-    /// At most `limit` entries after the number `after`, from one partition; none if there are no more at all.
+    /// About `limit` entries after the number `after`, from one partition; none if there are no more at all. Entries of one
+    /// number are not cut apart.
     async fn entries_after(
         &self,
         permit: &Permit<'_>,
@@ -268,19 +277,26 @@ impl CqlStore {
         after: u64,
         limit: i32,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = (bucket_of(after.saturating_add(1)), after.cast_signed(), limit);
+        let values = (bucket_of(after.saturating_add(1)), after.cast_signed(), limit.saturating_add(1));
         let request = async || {
             let answer = self.session.execute_unpaged(read, values).await?;
             let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows::<EntryRow>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
+            rows.rows::<EntryRow>().map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)
         };
-        self.repeat(permit, request).await
+        let mut rows = self.repeat(permit, request).await?;
+        if rows.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
+            let cut = rows.last().map(|row| row.number);
+            let whole = rows.iter().take_while(|row| Some(row.number) != cut).count();
+            rows.truncate(if whole == 0 { rows.len() } else { whole });
+        }
+        Ok(rows)
     }
 }
 
 type EntryValues<'a> = (
     i64,
     i64,
+    &'a str,
     &'a [u8],
     CqlTimestamp,
     &'a str,
@@ -291,7 +307,7 @@ type EntryValues<'a> = (
     Option<i32>,
 );
 
-fn values_of(number: u64, begun: &Begun) -> EntryValues<'_> {
+fn values_of<'a>(number: u64, datacenter: &'a str, begun: &'a Begun) -> EntryValues<'a> {
     let (action, slug, reason, paused, budget) = match &begun.entry.action {
         AuditAction::Takedown { slug, reason } => (TAKEDOWN, Some(slug.as_str()), Some(reason.code()), None, None),
         AuditAction::Hide { slug, reason } => (HIDE, Some(slug.as_str()), Some(reason.code()), None, None),
@@ -301,7 +317,7 @@ fn values_of(number: u64, begun: &Begun) -> EntryValues<'_> {
         }
     };
     let (at, by) = (CqlTimestamp(begun.entry.at.get()), begun.entry.by.as_str());
-    (bucket_of(number), number.cast_signed(), &begun.id, at, by, action, slug, reason, paused, budget)
+    (bucket_of(number), number.cast_signed(), datacenter, &begun.id, at, by, action, slug, reason, paused, budget)
 }
 
 #[async_trait]
@@ -322,7 +338,7 @@ impl AuditLog for CqlStore {
         let limit = limit.min(MAX_ENTRIES);
         let (mut entries, mut last) = (Vec::new(), after);
         while entries.len() < limit {
-            let left = i32::try_from(limit - entries.len()).unwrap_or(PAGE);
+            let left = i32::try_from(limit.saturating_sub(entries.len())).unwrap_or(PAGE);
             let rows = self.entries_after(&permit, &self.operated.read_audit, last, left).await?;
             let Some(row) = rows.last() else { break };
             last = row.number.cast_unsigned();
@@ -356,10 +372,12 @@ mod tests {
         for action in [takedown, creates(None), creates(Some(7)), hide, AuditAction::Show { slug: slug() }] {
             let entry = AuditEntry { at: UnixMillis::new(5), by: "desk".to_owned(), action };
             let begun = Begun { id: [1; 16], entry: entry.clone(), after: 0 };
-            let (bucket, number, id, at, by, action, slug, reason, paused, hourly_budget) = values_of(10_001, &begun);
+            let (bucket, number, datacenter, id, at, by, action, slug, reason, paused, hourly_budget) =
+                values_of(10_001, "west", &begun);
             assert_eq!((bucket, id), (1, [1; 16].as_slice()));
             let row = EntryRow {
                 number,
+                datacenter: datacenter.to_owned(),
                 id: None,
                 done_at: Some(at),
                 done_by: Some(by.to_owned()),
@@ -369,7 +387,10 @@ mod tests {
                 paused,
                 hourly_budget,
             };
-            assert_eq!(row.into_entry().unwrap(), NumberedEntry { number: 10_001, entry });
+            assert_eq!(
+                row.into_entry().unwrap(),
+                NumberedEntry { number: 10_001, datacenter: Some("west".to_owned()), entry }
+            );
         }
     }
 }

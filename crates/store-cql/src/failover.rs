@@ -5,6 +5,8 @@
 //! 3. All pages are read from all copies (`ALL`), so that a copy that has missed a write gets it.
 //! 4. The fence is opened for the new side.
 //!
+//! Before that all nodes are asked for their `paxos_variant`: with v1 a move is refused ([`super::paxos_variants`]).
+//!
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
 //! copied, because there is nothing to copy from.
 
@@ -21,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fence::{FenceRow, LATE_WRITES, LEASE};
 use super::migrate::schema::COMPONENT;
+use super::paxos_variants;
 use super::ring;
 use super::rows::applied;
 use super::session;
@@ -49,6 +52,8 @@ pub struct FailoverPlan {
     pub is_forced: bool,
     /// Whether all pages are read from all copies before the new side is opened.
     pub copies_pages: bool,
+    /// Whether the lost datacentre may have the old Paxos.
+    pub allows_unknown_paxos: bool,
 }
 
 /// Why the fence was not moved. While it is closed nobody writes, and running the command again goes on from there.
@@ -68,6 +73,16 @@ pub enum FailoverError {
          `handbill failover --help`"
     )]
     Fence(Cause),
+    #[error(
+        "nodes of {datacenter} have paxos_variant: {variant}, with which an unfinished write of the old side can overwrite \
+         one of the new side: set v2 on all of them first"
+    )]
+    OldPaxos { datacenter: String, variant: String },
+    #[error(
+        "not all nodes of {datacenter} could be asked for their paxos_variant, and the last one on record is {recorded}: \
+         start them; or, if they are lost, set v2 on them before they ever start again, and give --force-paxos-unknown"
+    )]
+    UnknownPaxos { datacenter: String, recorded: String },
     #[error("another process changed the fence meanwhile: run it again")]
     Overtaken,
     #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
@@ -102,6 +117,7 @@ pub async fn failover(
         fence.replace(&before, Some(&plan.to), None).await?;
         return Ok(format!("The datacentre {} writes already.", plan.to));
     }
+    check_paxos(&session, &settings.keyspace, plan).await?;
     let from = before.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
     let closed = fence.replace(&before, None, Some(&plan.to)).await?;
     let wait = LEASE + LATE_WRITES;
@@ -116,6 +132,29 @@ pub async fn failover(
     }
     fence.replace(&closed, Some(&plan.to), None).await?;
     Ok(format!("The datacentre {} writes from now on.", plan.to))
+}
+
+/// Refuses the move unless every node keeps the timestamps of interrupted rounds. A node that is not asked, or does not
+/// answer, is what its datacentre was last.
+async fn check_paxos(session: &Session, keyspace: &str, plan: &FailoverPlan) -> Result<(), FailoverError> {
+    let asked = paxos_variants::ask(session, plan.is_forced.then_some(plan.to.as_str())).await;
+    let mut recorded = paxos_variants::recorded(session, keyspace).await.map_err(FailoverError::Fence)?;
+    for (datacenter, variant) in &asked {
+        let datacenter = datacenter.clone();
+        match (variant, recorded.remove(&datacenter)) {
+            (Some(variant), _) if !paxos_variants::keeps_times(variant) => {
+                return Err(FailoverError::OldPaxos { datacenter, variant: variant.clone() });
+            }
+            (Some(_), _) => {}
+            (None, Some(recorded)) if paxos_variants::keeps_times(&recorded) => {}
+            (None, _) if plan.allows_unknown_paxos => {}
+            (None, recorded) => {
+                let recorded = recorded.unwrap_or_else(|| "none".to_owned());
+                return Err(FailoverError::UnknownPaxos { datacenter, recorded });
+            }
+        }
+    }
+    paxos_variants::record(session, keyspace, &asked).await.map_err(|error| FailoverError::Fence(error.into()))
 }
 
 /// The row of the fence, read and written as a move needs it.

@@ -17,6 +17,8 @@
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
 //! | `fence`, `failover` | the datacentre that writes, and how operators move that |
+//! | `paxos_variants` | which nodes a move has to fear |
+//! | `reconcile` | settles what both sides of a forced move did |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `ring` | the parts in which the whole table is read |
 //! | `migrate` | `migrations/` and `handbill migrate` |
@@ -93,9 +95,11 @@ pub mod metrics;
 pub mod migrate;
 mod nonces;
 mod operated_statements;
+mod paxos_variants;
 mod pending;
 mod permit;
 mod recent;
+mod reconcile;
 mod replace;
 mod retry_budget;
 mod ring;
@@ -123,6 +127,7 @@ pub use fence::{Fence, Fenced};
 pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
+pub use reconcile::{ReconcileError, Reconciled, reconcile};
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings::{CqlSettings, FenceConsistency};

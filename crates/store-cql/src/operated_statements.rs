@@ -15,7 +15,7 @@ use super::migrate::schema::COMPONENT;
 use super::statements::Preparing;
 
 /// The columns of an entry of the audit.
-const ENTRY: &str = "number, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
+const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
 
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
@@ -90,7 +90,7 @@ impl OperatedStatements {
             read_audit: quorum(audit.clone()).await?,
             read_audit_serially: serial(audit).await?,
             append_audit: conditional(format!(
-                "INSERT INTO {keyspace}.audit (bucket, {ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+                "INSERT INTO {keyspace}.audit (bucket, {ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
             ))
             .await?,
             read_switch: quorum(switch.clone()).await?,

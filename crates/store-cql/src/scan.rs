@@ -21,7 +21,7 @@ use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, Unread
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};
 
 /// Records that a batch reads at the same time.
-const READS_AT_ONCE: usize = 8;
+pub(super) const READS_AT_ONCE: usize = 8;
 
 /// The most slugs that one request asks for.
 pub(super) const MAX_KEYS: usize = 1000;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
+use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
 use scylla::value::CqlTimestamp;
@@ -42,10 +43,10 @@ use crate::settings::CqlSettings;
 const PAGE_ROWS: i32 = 500;
 
 /// How often a part is read again from its beginning after an error.
-const REPEATS: u32 = 3;
+pub(super) const REPEATS: u32 = 3;
 
 /// Pause before a part is read again.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Which texts are deleted, and how fast the table is read.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +153,9 @@ impl CqlStore {
         // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head
         // named them.
         self.fence.check()?;
-        let keys = prepare(&self.session, keyspace).await?;
+        let columns = "slug, text_version, text_nonce, current_text_version, current_text_nonce, inserted_at, \
+                       writetime(html) AS written_at, state, deleted_at";
+        let keys = prepare(&self.session, keyspace, columns).await.map_err(failed)?;
         let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
         for part in 0..PARTS {
             let mut repeats = 0;
@@ -247,14 +250,14 @@ impl CqlStore {
     }
 }
 
-/// The statement that reads the keys of one part of the ring.
-async fn prepare(session: &Session, keyspace: &str) -> Result<PreparedStatement, SweepError> {
-    let cql = format!(
-        "SELECT slug, text_version, text_nonce, current_text_version, current_text_nonce, \
-         inserted_at, writetime(html) AS written_at, state, deleted_at \
-         FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?"
-    );
-    let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await.map_err(failed)?;
+/// The statement that reads `columns` of one part of the ring.
+pub(super) async fn prepare(
+    session: &Session,
+    keyspace: &str,
+    columns: &str,
+) -> Result<PreparedStatement, PrepareError> {
+    let cql = format!("SELECT {columns} FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?");
+    let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await?;
     statement.set_consistency(Consistency::LocalQuorum);
     statement.set_is_idempotent(true);
     Ok(statement)

@@ -72,7 +72,7 @@ pub(super) fn list(
     for found in table.range(after.saturating_add(1)..)?.take(limit) {
         let (number, bytes) = found?;
         match decode(number.value(), bytes.value()) {
-            Ok(entry) => entries.push(NumberedEntry { number: number.value(), entry }),
+            Ok(entry) => entries.push(NumberedEntry { number: number.value(), datacenter: None, entry }),
             Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
         }
     }

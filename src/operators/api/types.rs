@@ -264,6 +264,9 @@ impl FoundPage {
 pub struct AuditLine {
     /// 1 for the first entry, one more with each.
     pub number: u64,
+    /// The datacentre that wrote it, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datacenter: Option<String>,
     pub at: String,
     /// The operator's name.
     pub by: String,
@@ -290,14 +293,14 @@ pub enum AuditLineAction {
 }
 
 impl From<NumberedEntry> for AuditLine {
-    fn from(NumberedEntry { number, entry }: NumberedEntry) -> Self {
+    fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
         let action = match entry.action {
             AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
             AuditAction::Hide { slug, reason } => AuditLineAction::Hide { slug: slug.to_string(), reason },
             AuditAction::Show { slug } => AuditLineAction::Show { slug: slug.to_string() },
             AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
         };
-        Self { number, at: entry.at.to_string(), by: entry.by, action }
+        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action }
     }
 }
 

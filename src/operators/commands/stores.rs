@@ -107,9 +107,24 @@ impl Stores<'_> {
         logs::install(&settings.logs, self.0, None);
         let cluster = settings.cluster();
         let cluster = cluster.ok_or("the embedded store has no datacentres: use it with --store scylla")?;
-        let FailoverOptions { to, force, skip_copy, .. } = options;
-        let plan = handbill_store_cql::FailoverPlan { to: to.clone(), is_forced: *force, copies_pages: !skip_copy };
+        let &FailoverOptions { ref to, force, skip_copy, force_paxos_unknown, .. } = options;
+        let plan = handbill_store_cql::FailoverPlan {
+            to: to.clone(),
+            is_forced: force,
+            copies_pages: !skip_copy,
+            allows_unknown_paxos: force_paxos_unknown,
+        };
         handbill_store_cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
+    }
+
+    /// Settles what both sides of a forced move did, and prints the address of each page that this concerns.
+    pub(super) async fn reconcile(&self, settings: &ClusterSettings) -> Result<handbill_store_cql::Reconciled, String> {
+        logs::install(&settings.logs, self.0, None);
+        let cluster = settings.cluster();
+        let cluster = cluster.ok_or("the embedded store has no datacentres: use it with --store scylla")?;
+        let print = |line: &str| println!("{line}");
+        let reconciled = handbill_store_cql::reconcile(&cluster, SystemClock::new().now(), print).await;
+        reconciled.map_err(|error| error.to_string())
     }
 
     /// Writes the records of a cluster, or of an embedded store that no process uses.

@@ -83,7 +83,9 @@ async fn a_takedown_is_in_the_audit_once_wherever_its_process_ended() {
     assert!(begun(&session, &keyspace).await.is_empty());
 
     // As if it had ended before it wrote the entry.
-    let forget = format!("DELETE FROM {keyspace}.audit WHERE bucket = 0 AND number = 2 IF EXISTS");
+    let forget = format!(
+        "DELETE FROM {keyspace}.audit WHERE bucket = 0 AND number = 2 AND datacenter = 'datacenter1' IF EXISTS"
+    );
     session.query_unpaged(forget, ()).await.unwrap();
     begin(&session, &keyspace, &id, &second).await;
     assert_eq!(audit(&store).await, both);
@@ -131,8 +133,8 @@ async fn entries_of_several_processes_have_numbers_without_gaps() {
 async fn a_long_audit_is_listed_across_its_partitions_and_goes_on_at_its_end() {
     let (store, session, keyspace) = fresh_store().await;
     let fill = format!(
-        "INSERT INTO {keyspace}.audit (bucket, number, id, done_at, done_by, action, paused) \
-         VALUES (?, ?, 0x00, 0, 'desk', 'creates', true)"
+        "INSERT INTO {keyspace}.audit (bucket, number, datacenter, id, done_at, done_by, action, paused) \
+         VALUES (?, ?, 'west', 0x00, 0, 'desk', 'creates', true)"
     );
     // The whole first partition, and the beginning of the second. Only the ends of it matter here.
     for number in (1..=3_i64).chain(9_999..=10_002) {
@@ -253,5 +255,20 @@ async fn a_deletion_is_completed_only_where_pages_are_written() {
     let cql = format!("SELECT slug FROM {keyspace}.deletions WHERE slug = ?");
     let answer = session.query_unpaged(cql, (missing.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
     assert_eq!(answer.rows_num(), 0);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+/// Each of them reads serially, and such a read completes an interrupted write.
+#[tokio::test]
+async fn a_side_that_does_not_write_neither_adds_to_the_audit_nor_turns_the_switch() {
+    let (_, session, keyspace) = fresh_store().await;
+    let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
+    move_fence(&session, &keyspace, &store).await;
+    let creates = Creates { paused: true, hourly_budget: None };
+    let action = AuditAction::Creates { paused: true, hourly_budget: None };
+    let entry = AuditEntry { at: UnixMillis::new(CREATED), by: "desk".to_owned(), action };
+    for refused in [store.save(creates).await, store.append(entry).await] {
+        assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    }
     drop_keyspace(&session, &keyspace).await;
 }

@@ -3,5 +3,6 @@
 //! `./tests/run` starts the nodes. A test here may kill one, so each has them alone.
 
 mod moves;
+mod reconcile;
 mod ring;
 mod starting;

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use handbill_core::domain::page::Page;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_store_cql::{CqlStore, Fenced};
+use handbill_store_cql::{CqlStore, Fenced, builder};
+use scylla::statement::{Consistency, Statement};
 
 use super::ring::{EAST, Ring, WEST};
 use crate::support::pages::{edited, page};
@@ -15,20 +16,20 @@ use crate::support::pages::{edited, page};
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Waits until `store` may write, or may not.
-async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
+pub(super) async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
     let mut fenced = store.fenced();
     fenced.wait_for(|fenced| fenced.is_none() == may_write).await.unwrap().clone()
 }
 
 /// Waits until `store` has `page` or a later version of it.
-async fn until_it_has(store: &CqlStore, page: &Page) {
+pub(super) async fn until_it_has(store: &CqlStore, page: &Page) {
     while !matches!(store.lookup(&page.head.slug).await, Ok(Lookup::Active(found)) if found.head.version >= page.head.version)
     {
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
+pub(super) async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
     store.insert_if_absent(Arc::clone(page), None).await
 }
 
@@ -168,4 +169,39 @@ async fn in_a_cut_the_writing_side_goes_on_unless_it_reads_the_fence_at_a_majori
     let next = edited(&meanwhile, "after the cut");
     let swapped = cautious.compare_and_set(meanwhile.head.version, Record::Active(next), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);
+}
+
+/// Forgets what the nodes of the west said, as in a keyspace that was migrated before there was a west.
+async fn forget_the_west(ring: &Ring) {
+    let session = builder(&ring.settings(EAST)).unwrap().build().await.unwrap();
+    let cql = format!("DELETE paxos_variants['{WEST}'] FROM {}.fence WHERE component = 'handbill'", ring.keyspace);
+    let mut statement = Statement::new(cql);
+    statement.set_consistency(Consistency::One);
+    session.query_unpaged(statement, ()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_move_begins_while_a_side_has_the_old_paxos_and_a_lost_side_has_what_was_recorded_last() {
+    let ring = Ring::migrated().await;
+    ring.restart_with_v1(WEST).await;
+    let planned = ring.failover(EAST, &[]).await;
+    let names = [WEST, "paxos_variant: v1"].iter().all(|name| planned.errors.contains(name));
+    assert!(planned.code == Some(2) && names, "{planned:?}");
+    assert_eq!(until(&ring.store(WEST).await, true).await, None, "the fence is where it was");
+
+    // It records what the nodes say now.
+    let migrated = ring.command("migrate", &["--scylla-datacenter", EAST]).await;
+    assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    ring.kill(WEST).await;
+    let force = ["--force", "--yes"];
+    let refused = ring.failover(EAST, &force).await;
+    let names = [WEST, "is v1", "--force-paxos-unknown"].iter().all(|name| refused.errors.contains(name));
+    assert!(refused.code == Some(2) && names, "{refused:?}");
+    forget_the_west(&ring).await;
+    let refused = ring.failover(EAST, &force).await;
+    let names = [WEST, "is none", "--force-paxos-unknown"].iter().all(|name| refused.errors.contains(name));
+    assert!(refused.code == Some(2) && names, "{refused:?}");
+    let forced = ring.failover(EAST, &[&force[..], &["--force-paxos-unknown"]].concat()).await;
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    ring.heal().await;
 }

@@ -9,7 +9,7 @@ use clap::Parser;
 use handbill::config;
 use handbill_core::ports::random::{Random, index_below};
 use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
-use scylla::statement::Statement;
+use scylla::statement::{Consistency, Statement};
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -68,6 +68,12 @@ impl Ring {
         ring
     }
 
+    /// Starts the node of `datacenter` again with the old Paxos. It has that until it is killed.
+    pub(crate) async fn restart_with_v1(&self, datacenter: &str) {
+        self.kill(datacenter).await;
+        self.run("start", &[], &[("PAXOS_VARIANT", "v1")]).await;
+    }
+
     /// Brings both nodes back, and lets them reach each other.
     pub(crate) async fn heal(&self) {
         self.script("start", &[]).await;
@@ -85,10 +91,24 @@ impl Ring {
         }
     }
 
+    /// Makes both copies of every table equal, as a repair does: each row is read from both.
+    pub(crate) async fn repair(&self) {
+        let session = builder(&self.settings(WEST)).unwrap().build().await.unwrap();
+        for table in ["pages", "deletions", "audit", "takedowns_begun", "creates"] {
+            let mut statement = Statement::new(format!("SELECT * FROM {}.{table}", self.keyspace));
+            statement.set_consistency(Consistency::All);
+            session.query_unpaged(statement, ()).await.unwrap();
+        }
+    }
+
     async fn script(&self, action: &str, more: &[&str]) {
+        self.run(action, more, &[]).await;
+    }
+
+    async fn run(&self, action: &str, more: &[&str], variables: &[(&str, &str)]) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/datacenters");
         let mut command = Command::new(script);
-        command.arg(action).arg(&self.folder).args(more).stdout(Stdio::null());
+        command.arg(action).arg(&self.folder).args(more).envs(variables.iter().copied()).stdout(Stdio::null());
         assert!(command.status().await.expect("it can be run").success(), "{action} {more:?}");
     }
 

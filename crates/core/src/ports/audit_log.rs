@@ -18,7 +18,7 @@ pub trait AuditLog: Send + Sync {
     /// Appends `entry`. An `Ok` means that it is durable.
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
-    /// The first entries after the number `after`, oldest first, at most `limit` and [`MAX_ENTRIES`]. No entries mean
-    /// the end of the list.
+    /// The first entries after the number `after`, oldest first, at most `limit` and [`MAX_ENTRIES`], and the rest of those
+    /// that share the last one's number. No entries mean the end of the list.
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError>;
 }

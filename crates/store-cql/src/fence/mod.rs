@@ -36,6 +36,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The fence as a replica sees it. The replica reads it repeatedly until this value is dropped.
 pub struct Fence {
+    /// The datacentre of this replica.
+    pub(super) datacenter: String,
     shared: Arc<Shared>,
     reader: AbortHandle,
 }
@@ -70,7 +72,7 @@ impl Fence {
         shared.refresh().await;
         let reading = Arc::clone(&shared);
         let reader = tokio::spawn(async move { reading.keep_reading().await }).abort_handle();
-        Ok(Self { shared, reader })
+        Ok(Self { datacenter: datacenter.to_owned(), shared, reader })
     }
 
     /// Whether a write may be sent now.

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 pub use self::lease::{LeaseError, LeaseTimes};
 use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
 use super::fence;
+use super::paxos_variants;
 use super::session;
 use super::settings_error::SettingsError;
 use super::slug_secret;
@@ -119,6 +120,7 @@ pub async fn migrate_with(
     }
     // An upgrade that changes no schema then needs no datacentre but its own.
     if !made_keyspace && is_current(session, keyspace, migrations).await? {
+        record_paxos(session, keyspace).await?;
         return Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied: Vec::new() });
     }
     let work = async {
@@ -130,6 +132,7 @@ pub async fn migrate_with(
         Ok::<_, MigrateError>(applied)
     };
     let applied = lease::while_held(session, times, random, work).await??;
+    record_paxos(session, keyspace).await?;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
@@ -204,6 +207,12 @@ async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateEr
         lease::repeated(session, fence::creation(), (datacenter,)).await?;
     }
     Ok(())
+}
+
+/// Notes what all nodes say of their Paxos, which a forced move cannot ask of a datacentre that is lost.
+async fn record_paxos(session: &Session, keyspace: &str) -> Result<(), MigrateError> {
+    let variants = paxos_variants::ask(session, None).await;
+    Ok(paxos_variants::record(session, keyspace, &variants).await?)
 }
 
 /// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that

@@ -1,0 +1,216 @@
+//! `handbill reconcile`: settles what both sides of a forced move did, where pages are written, once a repair has merged the
+//! copies of both and before the replicas of the lost side start.
+//!
+//! * A page that one side deleted and the other changed later can be read again. The deletion wins if it was confirmed: a
+//!   page that the ledger has is deleted once more, above its present version.
+//! * A head can name a text that the other side deleted after an edit. Nothing brings that text back, so the page is listed.
+//!
+//! Entries of the audit need nothing: their key has the datacentre.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use scylla::DeserializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use thiserror::Error;
+use tokio::time::sleep;
+
+use super::connect::ReachError;
+use super::ledger::CqlLedger;
+use super::ring::{PARTS, range};
+use super::scan::READS_AT_ONCE;
+use super::store::CqlStore;
+use super::sweep::{REPEAT_PAUSE, REPEATS, prepare};
+use crate::domain::page::Tombstone;
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_import::PageImport;
+use crate::ports::page_scan::{PageScan, ScanLimit};
+use crate::ports::page_store::{CasResult, Cause, Lookup, Record, StoreError};
+use crate::settings::CqlSettings;
+
+/// The pages that were settled. Running it again changes nothing more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reconciled {
+    /// Pages that could be read although their deletion was confirmed.
+    pub deleted: u64,
+    /// Pages whose text is missing.
+    pub without_text: u64,
+}
+
+impl fmt::Display for Reconciled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deleted, without_text } = self;
+        write!(f, "Deleted {deleted} pages again. The text of {without_text} pages is missing.")
+    }
+}
+
+/// Why it ended early. Running it again is safe.
+#[derive(Debug, Error)]
+pub enum ReconcileError {
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    #[error("what both sides did is settled only where pages are written: {0}")]
+    Fenced(Cause),
+    #[error("the database refused or did not answer ({0}): run it again")]
+    Database(Cause),
+}
+
+impl From<StoreError> for ReconcileError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Fenced(cause) => Self::Fenced(cause),
+            error => Self::Database(Box::new(error)),
+        }
+    }
+}
+
+#[derive(DeserializeRow)]
+struct KeyRow {
+    slug: String,
+    current_text_version: Option<i64>,
+    current_text_nonce: Option<Vec<u8>>,
+    text_version: Option<i64>,
+    text_nonce: Option<Vec<u8>>,
+}
+
+impl KeyRow {
+    /// Whether the head names no text, as that of a deleted page, or this one.
+    fn is_whole(&self) -> bool {
+        let names_none = self.current_text_nonce.as_ref().is_none_or(Vec::is_empty);
+        names_none || (&self.current_text_version, &self.current_text_nonce) == (&self.text_version, &self.text_nonce)
+    }
+}
+
+/// Settles the keyspace of `settings` at `now`. A line for each page goes to `say`.
+pub async fn reconcile(
+    settings: &CqlSettings,
+    now: UnixMillis,
+    say: impl Fn(&str) + Send + Sync,
+) -> Result<Reconciled, ReconcileError> {
+    let store = Arc::new(CqlStore::reach(settings).await?);
+    store.fence.check().map_err(StoreError::from)?;
+    let deleted = store.delete_again(now, &say).await?;
+    let without_text = store.list_without_text(&settings.keyspace, &say).await?;
+    Ok(Reconciled { deleted, without_text })
+}
+
+impl CqlStore {
+    /// Deletes each page that the ledger has, and returns how many could be read.
+    async fn delete_again(self: &Arc<Self>, now: UnixMillis, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
+        let ledger = CqlLedger::of(Arc::clone(self));
+        let (mut cursor, mut deleted) = (None, 0);
+        loop {
+            let batch = ledger.scan(cursor.as_ref(), ScanLimit::DEFAULT).await?;
+            // A row that cannot be read is no confirmed deletion.
+            let deletions = batch.records.into_iter().filter_map(|record| match record {
+                Ok(Record::Deleted(tombstone)) => Some(self.delete_confirmed(tombstone, now)),
+                _ => None,
+            });
+            let mut settling = stream::iter(deletions.collect::<Vec<_>>()).buffer_unordered(READS_AT_ONCE);
+            while let Some(settled) = settling.try_next().await? {
+                if let Some(slug) = settled {
+                    say(&format!("deleted again: {slug}"));
+                    deleted += 1;
+                }
+            }
+            drop(settling);
+            cursor = batch.next;
+            if cursor.is_none() {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Deletes the page of `deletion` unless it is deleted, and returns its slug if that was needed.
+    async fn delete_confirmed(&self, deletion: Tombstone, now: UnixMillis) -> Result<Option<Slug>, StoreError> {
+        loop {
+            let permit = self.background_permit().await?;
+            let found = self.read_head(&permit, &deletion.slug).await?;
+            drop(permit);
+            let head = match found {
+                Lookup::Active(base) => Some(base.head),
+                Lookup::Hidden(head) => Some(*head),
+                Lookup::Absent => None,
+                Lookup::Deleted(_) => return Ok(None),
+            };
+            let is_done = match head {
+                None => self.insert_tombstone_if_absent(deletion.clone(), now).await?,
+                Some(head) => {
+                    let takedown = deletion.takedown.clone();
+                    let tombstone = Tombstone { takedown, ..head.tombstone(deletion.deleted_at) };
+                    self.replace(head.state(), Record::Deleted(tombstone), now).await? == CasResult::Swapped
+                }
+            };
+            if is_done {
+                return Ok(Some(deletion.slug));
+            }
+            // Another request changed the page between the read and the write.
+        }
+    }
+
+    /// Lists each page whose text is missing, and returns how many there are.
+    async fn list_without_text(&self, keyspace: &str, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
+        let columns = "slug, current_text_version, current_text_nonce, text_version, text_nonce";
+        let keys = prepare(&self.session, keyspace, columns).await.map_err(failed)?;
+        let mut missing = 0;
+        for part in 0..PARTS {
+            let mut repeats = 0;
+            let found = loop {
+                match self.without_text(&keys, range(part)).await {
+                    Ok(found) => break found,
+                    Err(error) if repeats == REPEATS => return Err(error),
+                    Err(error) => tracing::warn!(%error, "a part of the table is read again"),
+                }
+                repeats += 1;
+                sleep(REPEAT_PAUSE).await;
+            };
+            missing += found.len() as u64;
+            for slug in found {
+                say(&format!("the text is missing: {slug}"));
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The pages between these tokens whose text is missing.
+    async fn without_text(&self, keys: &PreparedStatement, tokens: (i64, i64)) -> Result<Vec<Slug>, ReconcileError> {
+        let rows = self.session.execute_iter(keys.clone(), tokens).await.map_err(failed)?;
+        let mut rows = rows.rows_stream::<KeyRow>().map_err(failed)?;
+        let mut missing = Vec::new();
+        // A page has a row for each of its texts, one after the other.
+        let mut page: Option<(String, bool)> = None;
+        loop {
+            let row = rows.try_next().await.map_err(failed)?;
+            match (&mut page, &row) {
+                (Some((slug, is_whole)), Some(row)) if *slug == row.slug => *is_whole |= row.is_whole(),
+                (page, row) => {
+                    let next = row.as_ref().map(|row| (row.slug.clone(), row.is_whole()));
+                    if let Some((slug, false)) = std::mem::replace(page, next)
+                        && let Ok(slug) = Slug::parse(&slug)
+                        && self.has_no_text(&slug).await?
+                    {
+                        missing.push(slug);
+                    }
+                }
+            }
+            if row.is_none() {
+                return Ok(missing);
+            }
+        }
+    }
+
+    /// Whether the text is still missing: a replica may have replaced it while the keys were read.
+    async fn has_no_text(&self, slug: &Slug) -> Result<bool, StoreError> {
+        match self.record_under(slug, &self.background_permit().await?).await {
+            Err(StoreError::Unreadable(_)) => Ok(true),
+            found => found.map(|_| false),
+        }
+    }
+}
+
+fn failed(cause: impl Into<Cause>) -> ReconcileError {
+    ReconcileError::Database(cause.into())
+}
