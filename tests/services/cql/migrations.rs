@@ -7,9 +7,12 @@ use handbill_core::ports::random::Random;
 use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, Server, check};
 use handbill_store_cql::{CqlSettings, LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use scylla::client::session::Session;
-use scylla::value::Row;
+use scylla::value::{CqlValue, Row};
+use scylla_proxy::{Condition, RequestOpcode, RequestReaction, RequestRule, example_db_errors};
 
-use super::server::{change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
+use super::server::{
+    change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_session, session, settings,
+};
 
 /// The number of the next migration.
 const NEXT: i32 = MIGRATIONS[MIGRATIONS.len() - 1].number + 1;
@@ -108,6 +111,40 @@ async fn migrating_again_changes_nothing() {
     assert_eq!(report, Report { keyspace: keyspace.clone(), made_keyspace: false, applied: Vec::new() });
     assert_eq!(shape(&session, &keyspace).await, before);
     drop_keyspace(&session, &keyspace).await;
+}
+
+/// Also where that needs a majority of all nodes, or a right that the login has lost.
+#[tokio::test]
+async fn a_keyspace_that_is_up_to_date_gets_no_change_of_the_schema() {
+    let settings = migrated_settings().await;
+    let (session, mut proxy) = proxied_session(&settings, 1).await;
+    let creates = Condition::RequestOpcode(RequestOpcode::Query)
+        .and(Condition::BodyContainsCaseSensitive(Box::from(*b"CREATE TABLE")));
+    let refuse = RequestReaction::forge_with_error(example_db_errors::unauthorized());
+    proxy.running_nodes[0].change_request_rules(Some(vec![RequestRule(creates, refuse)]));
+    let report = migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    assert!(report.applied.is_empty(), "{report}");
+    drop_keyspace(&session, &settings.keyspace).await;
+    proxy.finish().await.unwrap();
+}
+
+/// On tablets the first conditional write of a table changes the schema, which takes longer than a client waits.
+#[tokio::test]
+async fn no_conditional_write_of_a_client_is_the_first_of_its_table() {
+    let session = session().await;
+    if is_scylla(&session) {
+        return;
+    }
+    let settings = migrated_settings().await;
+    let answer = session.query_unpaged("SELECT cf_id FROM system.paxos", ()).await.unwrap().into_rows_result().unwrap();
+    let written: Vec<_> = answer.rows::<(CqlValue,)>().unwrap().map(|row| row.unwrap().0).collect();
+    for table in ["pages", "audit", "creates", "fence", "schema_lock", "schema_migrations", "slug_secret"] {
+        let cql = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
+        let answer = session.query_unpaged(cql, (&settings.keyspace, table)).await.unwrap().into_rows_result().unwrap();
+        let (id,) = answer.single_row::<(CqlValue,)>().unwrap();
+        assert!(written.contains(&id), "{table}");
+    }
+    drop_keyspace(&session, &settings.keyspace).await;
 }
 
 #[tokio::test]
@@ -271,6 +308,6 @@ async fn the_lock_of_a_process_that_died_is_taken_over_after_its_lease_and_not_b
     assert!(matches!(refused, MigrateError::Lease(LeaseError::Held)), "{refused}");
     let nothing_to_do = LeaseTimes { heartbeat: short, lease: hour, max_wait: short };
     migrate_with(&session, &settings, &datacenter(&session), MIGRATIONS, nothing_to_do, &Random::System).await.unwrap();
-    migrating(LeaseTimes { heartbeat: short, lease: Duration::from_millis(200), max_wait: hour }).await.unwrap();
+    migrating(LeaseTimes { heartbeat: short, lease: Duration::from_secs(2), max_wait: hour }).await.unwrap();
     drop_keyspace(&session, &keyspace).await;
 }

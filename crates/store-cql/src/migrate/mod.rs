@@ -33,6 +33,14 @@ const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// ScyllaDB, and `DROP` on both. The text for ScyllaDB is from its source; it was not run.
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
+/// `ScyllaDB` makes a table's Paxos state with the table's first conditional write, which changes the schema and takes longer
+/// than a client waits. So none of a client's is the first. None of these finds a row.
+const FIRST_CONDITIONAL_WRITES: [&str; 3] = [
+    "DELETE FROM pages WHERE slug = '-' AND text_version = 0 AND text_nonce = 0x IF EXISTS",
+    "DELETE FROM audit WHERE bucket = -1 AND number = 0 AND datacenter = '-' IF EXISTS",
+    "DELETE FROM creates WHERE component = '-' IF EXISTS",
+];
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub keyspace: String,
@@ -115,18 +123,21 @@ pub async fn migrate_with(
     }
     // The files name no keyspace.
     enter_keyspace(session, keyspace, SCHEMA_CHANGE_TIMEOUT).await?;
-    for statement in OWN_TABLES {
-        change_schema(session, statement).await?;
-    }
-    // An upgrade that changes no schema then needs no datacentre but its own.
+    // An upgrade that changes no schema then needs no datacentre but its own, and no majority of all nodes.
     if !made_keyspace && is_current(session, keyspace, migrations).await? {
         record_paxos(session, keyspace).await?;
         return Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied: Vec::new() });
+    }
+    for statement in OWN_TABLES {
+        change_schema(session, statement).await?;
     }
     let work = async {
         let applied = apply(session, keyspace, migrations).await?;
         let (secret, value) = slug_secret::creation(random);
         lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
+        for statement in FIRST_CONDITIONAL_WRITES {
+            lease::repeated(session, Statement::new(statement), ()).await?;
+        }
         // Last, since its row says that there is nothing left to do.
         make_fence(session, datacenter).await?;
         Ok::<_, MigrateError>(applied)
