@@ -6,7 +6,8 @@
 //!
 //! No caller waits longer than [`TimeLimits::call`] for Redis. If Redis does not answer, a window in this process makes
 //! the decision. This window also counts the attempts that Redis admitted through this replica, so that a client gets
-//! no fresh quota. If Redis refuses a command, for example because its memory is full, the connection is kept. If it
+//! no fresh quota. A replica then spends its part of the budget that all clients share: the budget divided by the number of
+//! replicas that were last seen to spend it. If Redis refuses a command, for example because its memory is full, the connection is kept. If it
 //! takes no writes, the master is looked for again, at most once a second.
 //!
 //! After a refused connection, or three failures in a row, Redis is not asked at all: the metric

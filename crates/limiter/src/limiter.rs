@@ -1,7 +1,7 @@
 //! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer. Every key in
 //! Redis is named here; the part in braces decides the slot in a Redis Cluster.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,15 +15,40 @@ use crate::domain::network_limits::Window;
 use crate::domain::quota::Decision;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
-use crate::ports::rate_limiter::{Attempt, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+
+/// How often a replica that spends the budget of all clients counts the others that do.
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a replica is counted after it has counted itself.
+const COUNTED_FOR: Duration = Duration::from_mins(1);
+
+/// More replicas than there are.
+const MOST_REPLICAS: u64 = 1 << 20;
+
+/// The window in Redis in which each replica that spends the budget of all clients is an attempt.
+const REPLICAS_KEY: &str = "handbill:replicas";
 
 /// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
 pub struct RedisLimiter {
     redis: Arc<RedisConnection>,
     script: Script,
+    clock: SharedClock,
     random: Random,
     metrics: LimiterMetrics,
     local: MemoryRateLimiter,
+    /// The name of this replica among others.
+    name: String,
+    replicas: Mutex<Replicas>,
+}
+
+/// The replicas that spend the budget of all clients, as far as they were seen.
+#[derive(Default)]
+struct Replicas {
+    /// When they were counted last.
+    counted_at: Option<Duration>,
+    /// The last two counts. A replica is missing for a moment between two of its own.
+    seen: [u64; 2],
 }
 
 impl RedisLimiter {
@@ -35,8 +60,40 @@ impl RedisLimiter {
         local_bytes: usize,
     ) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        let local = MemoryRateLimiter::within(local_bytes, clock);
-        Self { redis, script, random, metrics, local }
+        let local = MemoryRateLimiter::within(local_bytes, Arc::clone(&clock));
+        let name = hex_id(&random);
+        Self { redis, script, clock, random, metrics, local, name, replicas: Mutex::default() }
+    }
+
+    /// Counts the replicas, this one among them, if that was long ago.
+    async fn count_replicas(&self) {
+        let now = self.clock.monotonic();
+        {
+            let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+            if replicas.counted_at.is_some_and(|at| now < at + COUNT_INTERVAL) {
+                return;
+            }
+            replicas.counted_at = Some(now);
+        }
+        let window = u64::try_from(COUNTED_FOR.as_micros()).unwrap_or(u64::MAX);
+        let ask = async |mut connection: Connection| {
+            let mut call = self.script.key(REPLICAS_KEY);
+            call.arg(&self.name).arg(MOST_REPLICAS).arg(window).invoke_async::<Vec<u64>>(&mut connection).await
+        };
+        if let Some([_, _, left, _]) = self.redis.call(ask).await.as_deref() {
+            let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+            replicas.seen = [replicas.seen[1], MOST_REPLICAS.saturating_sub(*left)];
+        }
+    }
+
+    /// `attempt` with this replica's share of the budget of all clients, which the others spend too.
+    fn shared_out(&self, mut attempt: Attempt) -> Attempt {
+        if attempt.kind == LimitKind::AllCreates {
+            let seen = self.replicas.lock().unwrap_or_else(PoisonError::into_inner).seen;
+            let replicas = u32::try_from(seen[0].max(seen[1])).unwrap_or(u32::MAX).max(1);
+            attempt.own.quota.limit = (attempt.own.quota.limit / replicas).max(1);
+        }
+        attempt
     }
 
     /// The decision on `attempt`, whose name is `id`.
@@ -94,10 +151,13 @@ impl RateLimiter for RedisLimiter {
             if decision.admitted {
                 self.local.count(&attempt);
             }
+            if attempt.kind == LimitKind::AllCreates {
+                self.count_replicas().await;
+            }
             decision
         } else {
             self.metrics.fallback_decisions.inc();
-            self.local.check(attempt).await
+            self.local.check(self.shared_out(attempt)).await
         }
     }
 }
