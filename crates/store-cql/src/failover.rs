@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fence::{FenceRow, LATE_WRITES, LEASE};
-use super::migrate::schema::COMPONENT;
+use super::migrate::schema::{COMPONENT, server_of};
 use super::paxos_variants;
 use super::ring;
 use super::rows::applied;
@@ -272,6 +272,7 @@ async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -
     let mut copied = 0;
     for (table, key) in TABLES {
         let cql = format!("SELECT * FROM {keyspace}.{table} WHERE token({key}) > ? AND token({key}) <= ?");
+        let cql = ring::of_scan(cql, server_of(session));
         let mut statement = session.prepare(Statement::new(cql).with_page_size(COPIED_AT_ONCE)).await?;
         statement.set_consistency(Consistency::All);
         statement.set_is_idempotent(true);

@@ -32,6 +32,11 @@ impl<'a> Permit<'a> {
         Self { deadline, right: Right::OfOperator { _permit: permit } }
     }
 
+    /// Whether an operator's work asks, which reads pages that nobody may want again.
+    pub(super) fn is_of_operator(&self) -> bool {
+        matches!(self.right, Right::OfOperator { .. })
+    }
+
     pub(super) fn answered(&self) {
         if let Right::OfPage(pass) = &self.right {
             pass.answered();

@@ -1,5 +1,7 @@
 //! The parts of the ring of tokens, for work that reads the whole table one part after another.
 
+use super::migrate::schema::Server;
+
 /// The ring is read in this many parts.
 pub(super) const PARTS: u8 = 128;
 
@@ -10,9 +12,25 @@ pub(super) fn range(part: u8) -> (i64, i64) {
     (bound(part), until)
 }
 
+/// The statement `cql` for work that reads every row once. ScyllaDB would keep these rows in memory in place of those that
+/// clients ask for; Cassandra has no such cache, and refuses the words.
+pub(super) fn of_scan(cql: String, server: Server) -> String {
+    match server {
+        Server::Scylla => cql + " BYPASS CACHE",
+        Server::Cassandra => cql,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scan_leaves_the_cache_of_scylladb_alone() {
+        let cql = || "SELECT slug FROM pages LIMIT 1".to_owned();
+        assert_eq!(of_scan(cql(), Server::Scylla), "SELECT slug FROM pages LIMIT 1 BYPASS CACHE");
+        assert_eq!(of_scan(cql(), Server::Cassandra), cql());
+    }
 
     #[test]
     fn the_parts_are_the_whole_ring() {

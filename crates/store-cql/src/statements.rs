@@ -2,7 +2,7 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | [`Statements::read_head`], [`Statements::read_text`], [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
+//! | [`Statements::read_head`], [`Statements::read_text`], those of scans, [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
 //! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
 //! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
@@ -26,8 +26,9 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::bulkhead;
-use super::migrate::schema::COMPONENT;
+use super::migrate::schema::{COMPONENT, server_of};
 use super::retry_budget::RetryBudget;
+use super::ring::of_scan;
 use super::session::{CqlTimeouts, Nodes, ReadRetries, SecondReads, load_balancing};
 use crate::domain::slug::Slug;
 
@@ -43,6 +44,9 @@ pub(super) struct Statements {
     pub(super) read_head_serially: PreparedStatement,
     /// Binds the slug and the key of a text, yields a [`super::rows::TextRow`].
     pub(super) read_text: PreparedStatement,
+    /// The same two, for whoever reads every page.
+    pub(super) scan_head: PreparedStatement,
+    pub(super) scan_text: PreparedStatement,
     /// Yields the secret for slugs.
     pub(super) read_slug_secret: PreparedStatement,
     /// Binds the slug, yields a [`super::rows::NonceRow`].
@@ -78,6 +82,11 @@ impl<'a> Preparing<'a> {
         let profile = profile.speculative_execution_policy(Some(second_reads)).build();
         let reads = profile.clone().into_handle();
         Self { session, timeouts, retries, profile: profile.into_handle(), reads }
+    }
+
+    /// `cql` for a scan of the whole table.
+    pub(super) fn of_scan(&self, cql: String) -> String {
+        of_scan(cql, server_of(self.session))
     }
 
     /// A read of a head or text, which [`Statements::prefer_rack`] concerns.
@@ -128,12 +137,13 @@ impl Statements {
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
         let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
+        let text = format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}");
         Ok(Self {
             read_head: preparing.read(head.clone()).await?,
+            scan_head: preparing.read(preparing.of_scan(head.clone())).await?,
+            scan_text: preparing.read(preparing.of_scan(text.clone())).await?,
             read_head_serially: repeatable(head, Consistency::LocalSerial).await?,
-            read_text: preparing
-                .read(format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}"))
-                .await?,
+            read_text: preparing.read(text).await?,
             read_slug_secret: repeatable(
                 format!("SELECT secret FROM {keyspace}.slug_secret WHERE component = '{COMPONENT}'"),
                 Consistency::LocalQuorum,

@@ -212,8 +212,10 @@ impl CqlStore {
     }
 
     pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
+        let Statements { read_head, scan_head, .. } = &self.statements;
+        let read = if permit.is_of_operator() { scan_head } else { read_head };
         let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
+            let answer = self.session.execute_unpaged(read, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
             let Some(row) = row.map_err(unreadable)? else { return Ok(Lookup::Absent) };
             if let Some(future_times) = &self.future_times {

@@ -29,8 +29,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connect::ReachError;
 use super::fence::Fenced;
+use super::migrate::schema::server_of;
 use super::nonces::TextId;
-use super::ring::{PARTS, range};
+use super::ring::{PARTS, of_scan, range};
 use super::rows::{HIDDEN, HeadRow};
 use super::store::CqlStore;
 use crate::domain::page::PageVersion;
@@ -257,6 +258,7 @@ pub(super) async fn prepare(
     columns: &str,
 ) -> Result<PreparedStatement, PrepareError> {
     let cql = format!("SELECT {columns} FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?");
+    let cql = of_scan(cql, server_of(session));
     let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await?;
     statement.set_consistency(Consistency::LocalQuorum);
     statement.set_is_idempotent(true);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::nonces::TextId;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
+use super::statements::Statements;
 use super::store::{CqlStore, unreadable};
 use super::write_times;
 use crate::domain::page::{Page, PageHead};
@@ -21,8 +22,10 @@ impl CqlStore {
         text: TextId,
     ) -> Result<Option<Arc<Page>>, StoreError> {
         let key = (head.slug.as_str(), text.version.get().cast_signed(), text.nonce.as_slice());
+        let Statements { read_text, scan_text, .. } = &self.statements;
+        let read = if permit.is_of_operator() { scan_text } else { read_text };
         let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_text, key).await?;
+            let answer = self.session.execute_unpaged(read, key).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
             row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
         };

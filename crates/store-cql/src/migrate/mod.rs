@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
@@ -17,7 +18,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 pub use self::lease::{LeaseError, LeaseTimes};
-use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
+use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, server_of};
 use super::fence;
 use super::paxos_variants;
 use super::session;
@@ -135,9 +136,7 @@ pub async fn migrate_with(
         let applied = apply(session, keyspace, migrations).await?;
         let (secret, value) = slug_secret::creation(random);
         lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
-        for statement in FIRST_CONDITIONAL_WRITES {
-            lease::repeated(session, Statement::new(statement), ()).await?;
-        }
+        try_join_all(FIRST_CONDITIONAL_WRITES.map(|cql| lease::repeated(session, Statement::new(cql), ()))).await?;
         // Last, since its row says that there is nothing left to do.
         make_fence(session, datacenter).await?;
         Ok::<_, MigrateError>(applied)
@@ -254,13 +253,6 @@ async fn record(session: &Session, migration: &Migration) -> Result<(), MigrateE
     // It does not matter whether this or an earlier attempt writes the row: `apply` checks the row at the end.
     lease::repeated(session, Statement::new(statement), values).await?;
     Ok(())
-}
-
-/// The kind of the server. Only ScyllaDB reports to its drivers how it is sharded.
-fn server_of(session: &Session) -> Server {
-    let state = session.get_cluster_state();
-    let is_sharded = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
-    if is_sharded { Server::Scylla } else { Server::Cassandra }
 }
 
 fn is_already_done(error: &ExecutionError) -> bool {

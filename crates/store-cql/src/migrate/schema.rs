@@ -64,6 +64,13 @@ pub enum Server {
     Scylla,
 }
 
+/// The kind of the server. Only ScyllaDB reports to its drivers how it is sharded.
+pub(crate) fn server_of(session: &Session) -> Server {
+    let state = session.get_cluster_state();
+    let is_sharded = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
+    if is_sharded { Server::Scylla } else { Server::Cassandra }
+}
+
 impl Migration {
     /// The SHA-256 of the file in hexadecimal.
     pub fn checksum(&self) -> String {
