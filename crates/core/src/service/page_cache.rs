@@ -6,7 +6,7 @@
 //! is asked for the state first.
 //!
 //! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is
-//! read. Large pages are not kept: each would take the place of hundreds.
+//! read. A page that takes more than [`LARGEST_BYTES`] is not kept, because with what is made of it it would fill a shard.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -24,6 +24,9 @@ use crate::domain::slug::Slug;
 
 /// Bytes of one shard. A shard has a lock of its own, and an entry must fit into one shard.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The largest page that is kept, source and HTML together. One of 100 KB of usual text is far below it.
+const LARGEST_BYTES: usize = 512 * 1024;
 
 /// Most shards: enough that the cores of a large machine rarely meet.
 const MAX_SHARDS: u64 = 64;
@@ -120,10 +123,10 @@ impl PageCache {
         Some(PageRead { ready, cache: Some(self.clone()), _permit: ReadPermit::default() })
     }
 
-    /// Keeps `page`, which was read because it was not ready. A large page, which has a permit, is not kept.
+    /// Keeps `page`, which was read because it was not ready, unless it is too large. `permit` ends with the response.
     pub(super) fn keep(&self, page: Arc<Page>, permit: ReadPermit) -> PageRead {
         self.0.metrics.misses.inc();
-        let Some(entries) = self.0.entries.as_ref().filter(|_| permit.is_small()) else {
+        let Some(entries) = self.0.entries.as_ref().filter(|_| held_bytes(&page) <= LARGEST_BYTES) else {
             return PageRead { ready: Arc::new(Ready::new(page)), cache: None, _permit: permit };
         };
         // Several requests may have missed the same page.
@@ -333,13 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn a_large_page_and_a_page_without_a_cache_are_not_kept() {
-        let mut large = Page::clone(&page(1, 1));
-        large.text.content = Content::parse("a".repeat(100_000)).unwrap();
-        let permit = ReadBudget::new(1 << 20).try_acquire(&large).unwrap_or_else(|_| unreachable!());
+    fn a_page_of_100_kb_is_kept_and_the_largest_ones_and_a_page_without_a_cache_are_not() {
         let full = cache(CACHE_BYTES);
-        assert!(!full.keep(Arc::new(large), permit).is_kept());
+        let mut long = Page::clone(&page(1, 1));
+        long.text.content = Content::parse("a".repeat(100_000)).unwrap();
+        long.text.html = "a".repeat(LARGEST_BYTES);
+        let permit = || ReadBudget::new(1 << 20).try_acquire(&long).unwrap_or_else(|_| unreachable!());
+        assert!(!full.keep(Arc::new(long.clone()), permit()).is_kept());
         assert_eq!(bytes(&full), 0);
+        let permit = permit();
+        long.text.html = "a".repeat(100_000);
+        assert!(full.keep(Arc::new(long), permit).is_kept());
+        assert!(bytes(&full) > 200_000);
         let off = cache(0);
         assert!(!off.keep(page(1, 1), ReadPermit::default()).is_kept());
         assert!(off.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());

@@ -30,14 +30,9 @@ pub(super) struct ReadBudget {
 
 /// The bytes that a read may hold; nothing for a small page.
 #[derive(Default)]
-pub(super) struct ReadPermit(Option<OwnedSemaphorePermit>);
-
-impl ReadPermit {
-    /// Whether the page is small, so that reading it needs no permit.
-    pub(super) fn is_small(&self) -> bool {
-        self.0.is_none()
-    }
-}
+pub(super) struct ReadPermit(
+    #[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>,
+);
 
 impl ReadBudget {
     pub(super) fn new(most_bytes: usize) -> Self {

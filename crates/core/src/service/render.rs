@@ -5,7 +5,7 @@
 //! same time, after creates and updates and before previews. If the process writes renewed pages back, the
 //! new HTML is stored on the condition that the page's version has not changed, so a concurrent update or delete wins.
 //! A cache of bounded size serves reads until the new HTML is stored, and all reads in a process that does not write
-//! back. The cache of ready pages cannot do this: it has no large pages, which take longest to render, and can be off.
+//! back. The cache of ready pages cannot do this: it does not have the largest pages, which take longest to render, and can be off.
 
 use std::collections::HashMap;
 use std::num::NonZero;
