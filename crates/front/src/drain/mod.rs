@@ -103,8 +103,9 @@ impl StopSignals {
 fn is_hangup_ignored() -> bool {
     /// `SIGHUP` is signal 1, the lowest bit (`SigIgn` in `proc_pid_status(5)`).
     const HANGUP: u64 = 1;
-    let status = procfs::process::Process::myself().and_then(|process| process.status());
-    status.is_ok_and(|status| status.sigign & HANGUP != 0)
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
 }
 
 #[cfg(not(target_os = "linux"))]
