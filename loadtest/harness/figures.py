@@ -305,7 +305,7 @@ class Figures:
         self.processes.stop(server.process)
 
     def on_disk(self, server, pages):
-        size = (server.data / "handbill.redb").stat().st_size
+        size = (server.data / "handbill.redb").stat().st_blocks * 512
         self.table.add(f"bytes on disk for each of {pages} pages", "", f"{size / pages:.0f}", "")
 
     def one_and_all(self, server, paths):

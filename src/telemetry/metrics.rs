@@ -180,7 +180,7 @@ impl Metrics {
                 "handbill_store_writable",
                 "1 while this replica may write pages: always with the embedded store, by the fence in a cluster",
             ),
-            store_files: declare.bytes("handbill_store", "How large the files of the embedded store are"),
+            store_files: declare.bytes("handbill_store", "What the files of the embedded store take on their volume"),
             store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),
             store_pages: declare.plain("handbill_store_pages", "Pages in the embedded store"),
             backup_interval: declare.unit(

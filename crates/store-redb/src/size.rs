@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
@@ -25,7 +26,8 @@ pub struct RecordCount {
 /// The files of a data directory and their volume, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// The length of the database's file. A part of it may be free for later writes.
+    /// The blocks of the database's file. A part of them may be free for later writes. The file is longer, because it grows
+    /// ahead of what is written.
     pub database: u64,
     pub ledger: u64,
     /// The room that is kept for deletions; 0 while they use it.
@@ -50,10 +52,12 @@ impl Room {
     }
 }
 
-/// The length of a file; 0 if there is none.
+/// The blocks of a file, in bytes; 0 if there is none.
 fn file_bytes(path: &Path) -> io::Result<u64> {
+    /// The unit of `st_blocks` on every file system (`stat(2)`).
+    const BLOCK: u64 = 512;
     match fs::metadata(path) {
-        Ok(file) => Ok(file.len()),
+        Ok(file) => Ok(file.blocks() * BLOCK),
         Err(reason) if reason.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(reason) => Err(reason),
     }
@@ -71,4 +75,20 @@ fn count(database: &Database) -> Result<RecordCount, redb::Error> {
     let meta = transaction.open_table(META)?;
     let tombstones = meta.get(TOMBSTONES_KEY)?.map_or(0, |count| count.value());
     Ok(RecordCount { pages: records.saturating_sub(tombstones), tombstones })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_counts_what_it_takes_on_the_volume_and_not_what_it_has_grown_ahead() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(DATABASE_FILE);
+        fs::write(&path, [1; 10_000]).unwrap();
+        fs::File::options().append(true).open(path).unwrap().set_len(1 << 30).unwrap();
+        let room = Room::of(directory.path()).unwrap();
+        assert!((10_000..1_000_000).contains(&room.database), "{}", room.database);
+        assert_eq!((room.ledger, room.reserve), (0, 0));
+    }
 }
