@@ -73,7 +73,7 @@ pub enum MemoryError {
 pub struct Budgets {
     /// Requests, from the first byte of the head until there is an answer: a thousand small ones, or a hundred of the largest.
     pub requests: u64,
-    /// Answers, until they are sent: each takes 80 KiB for buffers, and the largest some 3 MB. It is the largest share,
+    /// Answers, until they are sent: each takes up to 80 KiB for buffers, and the largest some 3 MB. It is the largest share,
     /// because only the client decides how long an answer takes.
     pub answers: u64,
     /// Texts over 4 KB while they are rendered, 150 times their size, and their HTML until it is stored: two of the longest.

@@ -14,8 +14,8 @@ use axum::body::Body;
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, ready};
-use http::Request;
 use http::request::Parts;
+use http::{Method, Request};
 use tower::{Service, ServiceExt};
 
 use super::error::{error_response, internal_error};
@@ -31,6 +31,9 @@ use crate::api::request::is_head_too_large;
 use crate::mcp::Tools;
 use crate::server::{AnswerBudget, App, Refusal, error_of};
 use crate::telemetry::http::{KnownRoute, Observed, RequestTelemetry};
+
+/// Longest body of an answer to a create, in bytes: the page's addresses and key, or an error.
+const CREATED_BYTES: u64 = 1024;
 
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
@@ -98,8 +101,10 @@ impl Front {
         if is_head_too_large(&head) {
             return now(error_response(ApiError::headers_too_large()));
         }
-        // Nothing is done if there is no memory for any answer.
-        if head.extensions.get::<AnswerBudget>().is_some_and(|room| room.ask().is_err()) {
+        // Nothing is done if there is no memory for the answer.
+        let is_create = head.method == Method::POST && head.uri.path() == "/api/pages";
+        let most = if is_create { CREATED_BYTES } else { u64::MAX };
+        if head.extensions.get::<AnswerBudget>().is_some_and(|room| room.ask(most).is_err()) {
             return now(error_response(ApiError::no_room()));
         }
         if let Some(error) = mcp_host.as_ref().and_then(|host| host.refuse(&head)) {

@@ -19,13 +19,21 @@ const REQUEST_BYTES: u64 = 24 * 1024;
 /// [`REQUEST_BYTES`].
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 
-/// Bytes that an answer holds in addition to its body: the buffers of hyper and of the kernel. The answer holds these
-/// bytes until the client has received it.
+/// Most bytes that an answer holds in addition to its body, until the client has received it: the buffers of hyper and of
+/// the kernel.
 const ANSWER_BYTES: u64 = 80 * 1024;
+
+/// Those of hyper, and of the kernel for a head.
+const LEAST_ANSWER_BYTES: u64 = 20 * 1024;
 
 /// Answers up to this size, in bytes, are never refused after the work was done, because a small answer may show an
 /// edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
+
+/// Bytes that an answer holds besides a body of `bytes`. The kernel counts up to four for each byte of a small body.
+fn buffer_bytes(bytes: u64) -> u64 {
+    bytes.saturating_mul(4).saturating_add(LEAST_ANSWER_BYTES).min(ANSWER_BYTES)
+}
 
 pub(super) struct Shared {
     pub(super) limits: ServerLimits,
@@ -175,14 +183,15 @@ impl ConnState {
         Some(stalled.map_or(whole, |stalled| stalled.min(whole)))
     }
 
-    /// Reserves what any answer needs. It is called before any work is done. A request that was refused stays refused.
-    pub(super) fn may_answer(&self) -> Result<(), Full> {
+    /// Reserves what any answer needs whose body has at most `most` bytes. It is called before any work is done. A request
+    /// that was refused stays refused.
+    pub(super) fn may_answer(&self, most: u64) -> Result<(), Full> {
         let mut state = self.lock();
         if state.is_refused {
             return Err(Full);
         }
         if state.sending.is_none() {
-            let permit = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
+            let permit = self.shared.sending.take(state.client, buffer_bytes(most), &self.cut);
             state.is_refused = permit.is_err();
             let permit = permit?;
             // While the client still sends its body, the connection waits for the client, who may have no intention to send it.
@@ -195,14 +204,14 @@ impl ConnState {
     /// Reserves `bytes` for the body of the answer until it is sent.
     pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
         let mut state = self.lock();
-        let client = state.client;
+        let (client, needed) = (state.client, buffer_bytes(bytes) + bytes);
         let reserved = match &mut state.sending {
             Some(permit) if bytes <= SMALL_ANSWER_BYTES => {
-                permit.force(bytes);
+                permit.force(needed.saturating_sub(permit.bytes()));
                 Ok(())
             }
-            Some(permit) => permit.resize(ANSWER_BYTES + bytes),
-            None => self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut).map(|permit| {
+            Some(permit) => permit.resize(needed),
+            None => self.shared.sending.take(client, needed, &self.cut).map(|permit| {
                 state.sending = Some(permit);
             }),
         };
@@ -348,11 +357,11 @@ impl AnswerBudget {
         Self(conn)
     }
 
-    /// Reserves what any answer needs. Call it before any work is done.
+    /// Reserves what any answer needs whose body has at most `most` bytes. Call it before any work is done.
     ///
     /// Fails if the budget is used up and no other connection gives way.
-    pub fn ask(&self) -> Result<(), Full> {
-        self.0.may_answer()
+    pub fn ask(&self, most: u64) -> Result<(), Full> {
+        self.0.may_answer(most)
     }
 
     /// Reserves `bytes` for the body of the answer. This never fails for a small body, which may show an edit key.

@@ -542,7 +542,7 @@ mod tests {
         played.request(Body::NONE).await;
         assert!(played.receiving.held.get() > 60_000, "hyper has a copy");
         assert_eq!(played.io.ahead.capacity(), 0);
-        played.conn.may_answer().unwrap();
+        played.conn.may_answer(u64::MAX).unwrap();
         played.conn.charge_answer(100_000).unwrap();
         assert!(played.sending.held.get() > 100_000);
         played.answer(b"x").await.unwrap();
@@ -572,12 +572,29 @@ mod tests {
             played.client.write_all(HEAD).await.unwrap();
             played.request(Body::NONE).await;
             // The service asks for room again once it knows the answer.
-            played.conn.may_answer().unwrap();
+            played.conn.may_answer(u64::MAX).unwrap();
             assert!(played.conn.charge_answer(100_000).is_err());
-            assert!(played.conn.may_answer().is_err());
+            assert!(played.conn.may_answer(u64::MAX).is_err());
             assert_eq!(played.sending.refused.get(), requests);
             played.answer(b"x").await.unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waits_holds_what_its_longest_answer_takes_and_a_longer_answer_takes_more() {
+        let mut played = Played::new(LIMITS, 1024);
+        played.client.write_all(HEAD).await.unwrap();
+        played.request(Body::NONE).await;
+        played.conn.may_answer(1024).unwrap();
+        assert_eq!(played.sending.held.get(), 24 * 1024);
+        played.conn.charge_answer(300).unwrap();
+        assert_eq!(played.sending.held.get(), 24 * 1024);
+        played.conn.charge_answer(10 * 1024).unwrap();
+        assert_eq!(played.sending.held.get(), (20 + 5 * 10) * 1024);
+        played.conn.charge_answer(100 * 1024).unwrap();
+        assert_eq!(played.sending.held.get(), (80 + 100) * 1024);
+        played.answer(b"x").await.unwrap();
+        assert_eq!(played.sending.held.get(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -586,7 +603,7 @@ mod tests {
         let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
         played.client.write_all(HEAD_OF_A_BODY).await.unwrap();
         played.request(Body::Exact(9)).await;
-        played.conn.may_answer().unwrap();
+        played.conn.may_answer(u64::MAX).unwrap();
         let sending = Arc::clone(&played.conn.shared.sending);
         let other = Client::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
         let another_asks = || sending.take(other, 80 * 1024, &Arc::default()).is_ok();
@@ -597,7 +614,7 @@ mod tests {
         let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
         played.client.write_all(&[HEAD_OF_A_BODY, b"123456789"].concat()).await.unwrap();
         played.request(Body::Exact(9)).await;
-        played.conn.may_answer().unwrap();
+        played.conn.may_answer(u64::MAX).unwrap();
         played.conn.request_was_read();
         let sending = Arc::clone(&played.conn.shared.sending);
         tokio::time::advance(Duration::from_secs(1)).await;

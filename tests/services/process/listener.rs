@@ -384,7 +384,7 @@ async fn take_room(request: axum::extract::Request, next: axum::middleware::Next
 
     let room = request.extensions().get::<handbill::server::AnswerBudget>().expect("the server puts it there").clone();
     let unavailable = || http::StatusCode::SERVICE_UNAVAILABLE.into_response();
-    if room.ask().is_err() {
+    if room.ask(u64::MAX).is_err() {
         return unavailable();
     }
     let response = next.run(request).await;
