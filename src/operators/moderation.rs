@@ -84,6 +84,10 @@ impl Moderation {
     /// blocklist the last good one is in force, and without one nothing is published; without tiers fewer pages are created.
     pub fn open(files: OperatorsFiles, window: Duration, metrics: &Arc<Metrics>) -> Self {
         let refusals = metrics.publishing_refusals.clone();
+        // The objective of writes subtracts pauses and budgets, so they are there from the beginning.
+        for reason in ["content", "blocklist", "paused", "budget"] {
+            drop(refusals.get_or_create(&RefusalLabels { reason }));
+        }
         let policy = PublishingPolicy::observed(move |reason| {
             refusals.get_or_create(&RefusalLabels { reason }).inc();
         });

@@ -127,8 +127,8 @@ def request(method, url, body=None, **headers):
     connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
-        headers["Content-Type"] = "application/json"
-        body = json.dumps(body)
+        headers.setdefault("Content-Type", "application/json")
+        body = body if isinstance(body, str) else json.dumps(body)
     with contextlib.closing(connection):
         connection.request(method, f"/{path}", body, headers)
         answer = connection.getresponse()
@@ -141,6 +141,7 @@ def use(public):
     _, created = request("POST", pages, {"title": "A page", "content": "*Text*"})
     created = json.loads(created)
     page, key = f"{pages}/{created['slug']}", f"Bearer {created['edit_key']}"
+    request("POST", f"{public}/", "# A page\n\nText", Content_Type="text/markdown")
     request("GET", page)
     request("HEAD", page)
     request("GET", f"{public}/{created['slug']}")
