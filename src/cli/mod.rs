@@ -244,7 +244,7 @@ mod tests {
     const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
 
     /// The settings that only commands on the cluster have.
-    const OF_CLUSTER: [&str; 3] = ["schema-wait", "scylla-replication-factor", "scylla-tablets"];
+    const OF_CLUSTER: [&str; 2] = ["scylla-replication-factor", "scylla-tablets"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {

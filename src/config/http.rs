@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ipnet::IpNet;
 
 use handbill_core::domain::authority::Authority;
@@ -114,30 +114,12 @@ pub struct EdgeSettings {
     /// How long shared caches may show a page without asking whether it has changed; while they ask 10 s longer, and while Handbill fails 1 min, but neither longer than this time itself. 0s admits none, so that nothing is ever stale
     #[arg(long, env = "HANDBILL_EDGE_MAX_AGE", value_name = "DURATION", default_value = "0s", value_parser = whole_seconds)]
     pub edge_max_age: Duration,
-    /// Addresses that purge a page from shared caches, called when it is changed or deleted; `{slug}` or `{url}` stands for the page; comma-separated [default: none]
+    /// Addresses that purge a page from shared caches, called when it is changed or deleted: by PURGE, as Varnish and nginx take it, where `{slug}` or `{url}` stands for the page, and without these by POST, with the slug as a tag in a JSON body; comma-separated [default: none]
     #[arg(long, env = "HANDBILL_PURGE_URL", value_name = "TEMPLATE,…", value_delimiter = ',', value_parser = PurgeUrl::parse)]
     pub purge_url: Vec<PurgeUrl>,
-    /// Method of a purge: purge, as Varnish and nginx take it, or post, with the slug as a tag in a JSON body
-    #[arg(
-        long,
-        env = "HANDBILL_PURGE_METHOD",
-        value_name = "METHOD",
-        default_value = "purge",
-        hide_possible_values = true
-    )]
-    pub purge_method: PurgeMethod,
     /// File with the token that a purge sends as `Authorization: Bearer …`, or with a whole header line; it is read again at each purge [default: none]
     #[arg(long, env = "HANDBILL_PURGE_TOKEN_FILE", value_name = "FILE")]
     pub purge_token_file: Option<PathBuf>,
-}
-
-/// The method of a purge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PurgeMethod {
-    /// `PURGE`, without a body.
-    Purge,
-    /// `POST`, with `{"tags": [slug]}`.
-    Post,
 }
 
 impl EdgeSettings {

@@ -23,7 +23,7 @@ pub use self::commands::{
     ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings,
     SweepOptions, SweepSettings,
 };
-pub use self::http::{AddressSettings, EdgeSettings, HttpSettings, PurgeMethod};
+pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
     AdminHostSettings, AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings,

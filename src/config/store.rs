@@ -152,7 +152,7 @@ pub struct KeyspaceSettings {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct WaitSettings {
     /// How long to wait for the cluster to answer, and for migrate to update its schema
-    #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }
 

@@ -34,9 +34,6 @@ pub struct TraceSettings {
     /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
     #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
     pub otlp_endpoint: Option<Url>,
-    /// Share of the traces to send, from 0 to 1; 0 sends none at all. A trace that a trusted proxy began is sent if the proxy samples it [default: 1]
-    #[arg(long, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", value_parser = share)]
-    pub otlp_sampling: Option<f64>,
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {
@@ -61,11 +58,6 @@ fn endpoint(text: &str) -> Result<Url, &'static str> {
     if matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare { Ok(url) } else { Err(fault) }
 }
 
-fn share(text: &str) -> Result<f64, &'static str> {
-    let share: f64 = text.parse().map_err(|_| "it is not a number")?;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("it is not between 0 and 1") }
-}
-
 /// The path below a collector's address that spans are posted to (OTLP 1.x, "OTLP/HTTP Request").
 const TRACES_PATH: &str = "/v1/traces";
 
@@ -77,8 +69,6 @@ const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 pub struct Traces {
     /// The address that spans are posted to.
     pub address: Url,
-    /// The share of the traces that begin here, from 0 to 1. Without it the variables of the SDK decide.
-    pub share: Option<f64>,
     /// The name of the service, if `OTEL_SERVICE_NAME` gives one.
     pub service_name: Option<String>,
 }
@@ -94,8 +84,7 @@ impl Traces {
             Some(endpoint) => Some(below(endpoint)),
             None => address_of_the_sdk(text)?,
         };
-        let (share, service_name) = (settings.otlp_sampling, text("OTEL_SERVICE_NAME"));
-        Ok(address.map(|address| Self { address, share, service_name }))
+        Ok(address.map(|address| Self { address, service_name: text("OTEL_SERVICE_NAME") }))
     }
 }
 
@@ -163,8 +152,6 @@ mod tests {
         assert_eq!(address(&[OURS], &[THEIRS]).unwrap(), "http://ours:4318/v1/traces");
         assert_eq!(address(&[OURS], &[("OTEL_SDK_DISABLED", "true")]).unwrap(), "http://ours:4318/v1/traces");
         assert_eq!(address(&[], &[THEIRS]).unwrap(), "http://theirs:4318/v1/traces");
-        assert_eq!(traces(&[OURS, "--otlp-sampling=0.5"], &[]).unwrap().unwrap().share, Some(0.5));
-        assert_eq!(traces(&[OURS], &[]).unwrap().unwrap().share, None);
     }
 
     #[test]

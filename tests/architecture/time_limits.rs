@@ -181,11 +181,7 @@ fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
     let reading = limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT");
     let [connecting, probes] = ["CONNECT_TIMEOUT", "PROBE_INTERVAL"].map(|name| limit(REDIS, name));
     shorter(&[
-        (
-            "the wait is made of such pauses",
-            limit(CQL, "RETRY_INTERVAL"),
-            setting("src/config/store.rs", "HANDBILL_SCHEMA_WAIT"),
-        ),
+        ("the wait is made of such pauses", limit(CQL, "RETRY_INTERVAL"), limit("src/config/store.rs", "SCHEMA_WAIT")),
         ("a holder with a few lost answers keeps the lock", heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lock),
         ("a waiting process can take over from one that died", lock, max_wait),
         ("a read or two that fail do not stop a replica from writing", 2 * reading, lease),
@@ -249,7 +245,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ),
         (
             "the Job starts `migrate` again after it has given up",
-            setting("src/config/store.rs", "HANDBILL_SCHEMA_WAIT"),
+            limit("src/config/store.rs", "SCHEMA_WAIT"),
             foreign(CHART, "activeDeadlineSeconds: "),
         ),
         (

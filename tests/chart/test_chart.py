@@ -156,7 +156,7 @@ class Chart(unittest.TestCase):
             "moderation.noindexAll=true", "mcp.registryAuth=v", "mcp.registryAuth=v=MCPv1; k=ed25519; p=AAAA", "limits.networks=ipv6/48=5000",
             "limits.subjectHeader=x-end-user", "limits.subjectHeader=x end", "redis.timeout=50ms", "redis.timeout=90s",
             "edge.maxAge=1m", "edge.maxAge=32d", "edge.maxAge=500ms",
-            "edge.purgeUrls={http://cache:6081/}", "edge.purgeUrls={ftp://cache/x}", "edge.purgeMethod=delete", "edge.purgeTokenSecret=caches",
+            "edge.purgeUrls={http://cache:6081/}", "edge.purgeUrls={ftp://cache/x}", "edge.purgeTokenSecret=caches",
         ):  # fmt: skip
             with self.subTest(value):
                 # Commas separate values for Helm, except within braces.

@@ -91,7 +91,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
 {{- include "handbill.variable" (list "HANDBILL_PURGE_URL" (join "," .purgeUrls)) }}
-{{- include "handbill.variable" (list "HANDBILL_PURGE_METHOD" .purgeMethod) }}
 {{- if .purgeTokenSecret }}
 {{- include "handbill.variable" (list "HANDBILL_PURGE_TOKEN_FILE" "/etc/handbill/purge/token") }}
 {{- end }}
@@ -118,7 +117,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
 {{- if not (kindIs "invalid" .Values.otlpSampling) }}
-{{- include "handbill.variable" (list "HANDBILL_OTLP_SAMPLING" .Values.otlpSampling) }}
+{{- include "handbill.variable" (list "OTEL_TRACES_SAMPLER" (ternary "always_off" "parentbased_traceidratio" (eq (float64 .Values.otlpSampling) 0.0))) }}
+{{- include "handbill.variable" (list "OTEL_TRACES_SAMPLER_ARG" .Values.otlpSampling) }}
 {{- end }}
 {{- if .Values.otlpEndpoint }}
 {{- range $name, $field := dict "K8S_NODE_NAME" "spec.nodeName" "K8S_POD_NAME" "metadata.name" "K8S_POD_UID" "metadata.uid" }}

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-use crate::config::{EdgeSettings, PurgeMethod};
+use crate::config::EdgeSettings;
 use crate::outbound::{Limits, Outbound, OutboundError};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::purge_url::PurgeUrl;
@@ -42,7 +42,6 @@ pub enum PurgeError {
 pub struct Caches {
     outbound: Outbound,
     urls: Vec<PurgeUrl>,
-    method: PurgeMethod,
     token_file: Option<PathBuf>,
     base_url: Origin,
 }
@@ -50,18 +49,13 @@ pub struct Caches {
 impl Caches {
     /// The caches of `settings`, if there are any, for pages at `base_url`.
     pub fn of(settings: &EdgeSettings, base_url: &Origin) -> Result<Option<Self>, PurgeError> {
-        let EdgeSettings { purge_url, purge_method, purge_token_file, .. } = settings;
-        let caches = || Self::new(purge_url.clone(), *purge_method, purge_token_file.clone(), base_url.clone());
+        let EdgeSettings { purge_url, purge_token_file, .. } = settings;
+        let caches = || Self::new(purge_url.clone(), purge_token_file.clone(), base_url.clone());
         (!purge_url.is_empty()).then(caches).transpose()
     }
 
     /// Caches of the pages at `base_url`. The token of `token_file` must be readable.
-    pub fn new(
-        urls: Vec<PurgeUrl>,
-        method: PurgeMethod,
-        token_file: Option<PathBuf>,
-        base_url: Origin,
-    ) -> Result<Self, PurgeError> {
+    pub fn new(urls: Vec<PurgeUrl>, token_file: Option<PathBuf>, base_url: Origin) -> Result<Self, PurgeError> {
         let limits = Limits { time: ATTEMPT, answer_bytes: MAX_ANSWER_BYTES };
         // A machine without certificates can still purge caches beside it.
         let outbound = if urls.iter().any(PurgeUrl::is_secure) {
@@ -70,7 +64,7 @@ impl Caches {
             Outbound::without_tls(limits)
         };
         token_file.as_deref().map(credential).transpose()?;
-        Ok(Self { outbound, urls, method, token_file, base_url })
+        Ok(Self { outbound, urls, token_file, base_url })
     }
 
     /// Purges the page `slug` from every cache. All of them are asked; the first failure is returned.
@@ -94,8 +88,7 @@ impl Caches {
         let request = request.map_err(|error| unanswered(OutboundError::Unreachable(error.to_string())))?;
         let status = self.outbound.status(request).await.map_err(unanswered)?;
         // A cache may answer with the page itself, which is gone after its deletion, or may never have had it.
-        let is_absent =
-            self.method == PurgeMethod::Purge && [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status);
+        let is_absent = url.names_page() && [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status);
         if status.is_success() || is_absent { Ok(()) } else { Err(PurgeError::Refused { host: url.host(), status }) }
     }
 
@@ -110,15 +103,11 @@ impl Caches {
         if let Some((name, value)) = credential {
             request = request.header(name, value);
         }
-        match self.method {
-            PurgeMethod::Purge => {
-                let method = Method::from_bytes(b"PURGE").expect("it is a token");
-                request.method(method).body(Bytes::new())
-            }
-            PurgeMethod::Post => {
-                let body = format!(r#"{{"tags":["{slug}"]}}"#);
-                request.method(Method::POST).header(CONTENT_TYPE, "application/json").body(body.into())
-            }
+        if url.names_page() {
+            request.method(Method::from_bytes(b"PURGE").expect("it is a token")).body(Bytes::new())
+        } else {
+            let body = format!(r#"{{"tags":["{slug}"]}}"#);
+            request.method(Method::POST).header(CONTENT_TYPE, "application/json").body(body.into())
         }
     }
 }

@@ -19,8 +19,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
-    SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
 };
 use prometheus_client::metrics::counter::Counter;
 use rand::RngExt;
@@ -107,11 +106,7 @@ pub fn start(
         .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     // The builder has the sampler that the variables of the SDK name.
-    let mut builder = SdkTracerProvider::builder();
-    if let Some(share) = traces.share {
-        builder = builder.with_sampler(sampler(share));
-    }
-    let provider = builder
+    let provider = SdkTracerProvider::builder()
         .with_resource(resource(traces.service_name.as_deref(), random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
@@ -143,12 +138,6 @@ impl Exports {
             tracing::warn!(%error, "the last spans could not be exported");
         }
     }
-}
-
-/// The sampler for this share of the traces that begin here. A trace that a trusted proxy began is sent if the proxy samples
-/// it, but with 0 no trace is sent at all.
-fn sampler(share: f64) -> Sampler {
-    if share > 0.0 { Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))) } else { Sampler::AlwaysOff }
 }
 
 /// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides

@@ -7,7 +7,6 @@ use axum::Router;
 use axum::extract::Request as Asked;
 use axum::http::StatusCode;
 use handbill::backends::purging::{Caches, Purges, Purging};
-use handbill::config::PurgeMethod;
 use handbill::telemetry::metrics::Metrics;
 use handbill::web::SiteSettings;
 use handbill_core::domain::edge_caching::EdgeCaching;
@@ -92,19 +91,19 @@ impl Noting {
 }
 
 /// Purges at `urls`.
-fn purges(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (Purges, Arc<Metrics>) {
+fn purges(urls: &[String], token: Option<&str>) -> (Purges, Arc<Metrics>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), token.unwrap_or_default()).unwrap();
     let token_file = token.map(|_| file.into_temp_path().keep().unwrap());
     let urls = urls.iter().map(|url| PurgeUrl::parse(url).unwrap()).collect();
-    let caches = Caches::new(urls, method, token_file, Origin::parse(BASE_URL).unwrap()).unwrap();
+    let caches = Caches::new(urls, token_file, Origin::parse(BASE_URL).unwrap()).unwrap();
     let metrics = Arc::new(Metrics::new());
     (Purges::start(caches, Duration::from_mins(1), &metrics), metrics)
 }
 
 /// A service whose changes are purged at `urls`, over a store that the test controls.
-fn purging(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (TestApp, Arc<WatchedStore>, Arc<Metrics>) {
-    let (purges, metrics) = purges(urls, method, token);
+fn purging(urls: &[String], token: Option<&str>) -> (TestApp, Arc<WatchedStore>, Arc<Metrics>) {
+    let (purges, metrics) = purges(urls, token);
     let inner = Arc::new(WatchedStore::around(Arc::new(RedbStore::in_memory().unwrap())));
     let store = Purging::new(Arc::clone(&inner) as _, purges);
     (Setup::unlimited().over(Arc::new(store)).start(), inner, metrics)
@@ -114,7 +113,7 @@ fn purging(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (TestAp
 async fn a_change_and_a_deletion_are_purged_before_they_are_acknowledged_and_nothing_else_is() {
     let (cache, address) = Noting::start().await;
     let urls = [format!("{address}/{{slug}}"), format!("{address}/{{slug}}.md")];
-    let (app, _, metrics) = purging(&urls, PurgeMethod::Purge, Some("sesame\n"));
+    let (app, _, metrics) = purging(&urls, Some("sesame\n"));
     let page = app.published().await;
     app.get(&format!("/{}", page.slug)).await.expect_status(200);
     app.update(&page, json!({})).await.expect_status(200);
@@ -139,19 +138,18 @@ async fn a_change_and_a_deletion_are_purged_before_they_are_acknowledged_and_not
 }
 
 #[tokio::test]
-async fn a_purge_by_post_has_the_slug_as_a_tag_and_the_address_where_the_template_wants_it() {
+async fn a_cache_with_one_address_for_all_pages_is_told_the_slug_as_a_tag_by_post() {
     let (cache, address) = Noting::start().await;
-    let (app, _, _) = purging(&[format!("{address}/purge?of={{url}}")], PurgeMethod::Post, None);
+    let (app, _, _) = purging(&[format!("{address}/purge")], None);
     let page = app.published().await;
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
-    let encoded = format!("https%3A%2F%2Fpages%2Eexample%2F{}", page.slug.replace('-', "%2D"));
-    assert_eq!(cache.asked(), [format!("POST /purge?of={encoded} {{\"tags\":[\"{}\"]}}", page.slug)]);
+    assert_eq!(cache.asked(), [format!("POST /purge {{\"tags\":[\"{}\"]}}", page.slug)]);
 }
 
 #[tokio::test]
 async fn a_write_whose_outcome_is_unknown_is_purged_because_it_may_have_been_made() {
     let (cache, address) = Noting::start().await;
-    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], None);
     let page = app.published().await;
     store.next(Operation::Swap, Fault::DoneButUnknown);
     app.update(&page, json!({"content": "new"})).await.expect_status(503);
@@ -164,7 +162,7 @@ async fn a_write_whose_outcome_is_unknown_is_purged_because_it_may_have_been_mad
 #[tokio::test]
 async fn a_store_whose_changes_are_purged_is_told_when_its_answer_is_needed() {
     let (_cache, address) = Noting::start().await;
-    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], None);
     let page = app.published().await;
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
     assert!(store.swap_needed_by().is_some());
@@ -173,7 +171,7 @@ async fn a_store_whose_changes_are_purged_is_told_when_its_answer_is_needed() {
 #[tokio::test]
 async fn a_change_whose_client_has_gone_is_made_and_purged_all_the_same() {
     let (cache, address) = Noting::start().await;
-    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], None);
     let page = app.published().await;
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, goes_on) = (Arc::clone(&begun), Arc::clone(&go_on));
@@ -202,7 +200,7 @@ async fn a_change_whose_client_has_gone_is_made_and_purged_all_the_same() {
 async fn a_store_that_keeps_texts_apart_is_asked_for_heads_first_behind_purges_too() {
     let (cache, address) = Noting::start().await;
     let store = HeadsFirst::new();
-    let (purges, _) = purges(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let (purges, _) = purges(&[format!("{address}/{{slug}}")], None);
     let app = Setup::unlimited().over(Arc::new(Purging::new(Arc::clone(&store) as _, purges))).start();
     let page = app.published().await;
     app.read(&page.slug).await.expect_status(200);

@@ -17,15 +17,22 @@ use crate::port::Port;
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
 
-/// A share of traces so small that none of a test's traces is sampled.
-const NEXT_TO_NONE: &str = "0.000000001";
+/// The variables for a share of traces so small that none of a test's traces is sampled, unless a proxy's is.
+const NEXT_TO_NONE: [(&str, &str); 2] =
+    [("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.000000001")];
 
 /// The spans below the span of a publish.
 const STEPS: [&str; 3] = ["decide limits", "render markdown", "insert_if_absent pages"];
 
 /// A server with limits, so that all of a publish is seen. It sends its traces to `collector`.
 fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
-    let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    sampling(&[], collector, directory, args)
+}
+
+/// As [`start`], with these variables of the SDK.
+fn sampling(variables: &[(&str, &str)], collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
+    let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    command.envs(variables.iter().copied());
     Server::start_as(command, directory.path(), args)
 }
 
@@ -202,7 +209,7 @@ fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled()
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     // The server samples almost none of the traces that it begins itself, so a span is exported only because of the
     // proxy.
-    let server = start(&collector, &directory, &["--otlp-sampling", NEXT_TO_NONE, "--trusted-proxies", "127.0.0.0/8"]);
+    let server = sampling(&NEXT_TO_NONE, &collector, &directory, &["--trusted-proxies", "127.0.0.0/8"]);
     let ask = |path: &str, flags: &str| {
         let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");
         let headers = [("Traceparent", traceparent.as_str()), ("Tracestate", "mesh=1")];
@@ -229,7 +236,7 @@ fn a_stranger_does_not_choose_what_is_sampled_by_traceparent_or_meta() {
     // A trusted proxy passes the message on as it came, whoever wrote it.
     for proxies in [&[][..], &["--trusted-proxies", "127.0.0.0/8"]] {
         let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-        let server = start(&collector, &directory, &[&["--otlp-sampling", NEXT_TO_NONE], proxies].concat());
+        let server = sampling(&NEXT_TO_NONE, &collector, &directory, proxies);
         if proxies.is_empty() {
             request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
         }
@@ -261,9 +268,9 @@ fn a_stranger_that_is_not_sampled_is_still_seen_in_a_trace_that_links_to_its_own
 }
 
 #[test]
-fn sampling_of_0_exports_nothing_whatever_a_caller_says() {
+fn a_sampler_that_is_off_exports_nothing_whatever_a_caller_says() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &["--otlp-sampling", "0"]);
+    let server = sampling(&[("OTEL_TRACES_SAMPLER", "always_off")], &collector, &directory, &[]);
     let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
     request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
     post(server.address, "Untraced", "x").unwrap();

@@ -9,14 +9,14 @@ const SLUG: &str = "{slug}";
 /// Placeholder of the page's whole address in a template, percent-encoded.
 const ADDRESS: &str = "{url}";
 
-/// A template with `{slug}` or `{url}` in its path or query.
+/// The address of a cache, with `{slug}` or `{url}` in its path or query if each page has an address of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeUrl(String);
 
 impl PurgeUrl {
-    /// Checks that `template` is an http or https address for each page.
+    /// Checks that `template` is an http or https address, and leads to one host for every page.
     pub fn parse(template: &str) -> Result<Self, &'static str> {
-        let advice = "give an http or https address with `{slug}` or `{url}` in its path or query, for example `http://cache.internal/{slug}`";
+        let advice = "give an http or https address, for example `http://cache.internal/{slug}`, with `{slug}` or `{url}` only in its path or query";
         let template = Self(template.trim().to_owned());
         let [one, other] = ["a-2222bbbb", "b-2222cccc"]
             .map(|slug| Url::parse(&template.for_page(slug, &format!("https://pages.example/{slug}"))).ok());
@@ -26,13 +26,17 @@ impl PurgeUrl {
             && one.username().is_empty()
             && one.password().is_none()
             && one.fragment().is_none();
-        // The pages' addresses differ, and all lead to one host.
-        if is_plain && one != other && one.origin() == other.origin() { Ok(template) } else { Err(advice) }
+        if is_plain && one.origin() == other.origin() { Ok(template) } else { Err(advice) }
     }
 
     pub fn for_page(&self, slug: &str, address: &str) -> String {
         let encoded = utf8_percent_encode(address, NON_ALPHANUMERIC).to_string();
         self.0.replace(SLUG, slug).replace(ADDRESS, &encoded)
+    }
+
+    /// Whether each page has an address of its own, which names it. Otherwise a purge must name the page in its body.
+    pub fn names_page(&self) -> bool {
+        self.0.contains(SLUG) || self.0.contains(ADDRESS)
     }
 
     /// Whether it is an https address.
@@ -68,13 +72,13 @@ mod tests {
         let secure = PurgeUrl::parse("HTTPS://cdn.example:8443/{slug}").unwrap();
         assert_eq!((secure.host(), secure.is_secure()), ("cdn.example".to_owned(), true));
         assert!(!PurgeUrl::parse("http://cdn.example/{slug}").unwrap().is_secure());
+        assert!(PurgeUrl::parse("http://cdn.example/purge?url={url}").unwrap().names_page());
+        assert!(!PurgeUrl::parse("http://cdn.example/purge").unwrap().names_page());
         for template in [
             "",
             "cache.internal/{slug}",
-            "http://cache.internal/",
-            "http://cache.internal/slug",
             "http://{slug}.cache.internal/",
-            "http://cache.internal/#{slug}",
+            "http://cache.internal/{slug}#page",
             "http://user:secret@cache.internal/{slug}",
             "ftp://cache.internal/{slug}",
             "http://cache.internal:99999/{slug}",
