@@ -65,7 +65,6 @@ pub(super) struct OperatedStore {
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
-/// Checks the settings of the chosen store.
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
         StoreKind::Embedded => Ok(()),

@@ -89,7 +89,6 @@ impl Publishing {
 
 pub struct PublicSettings {
     pub quotas: Quotas,
-    /// The limits of whole networks.
     pub networks: NetworkLimits,
     /// The origin in every address that is given out.
     pub base_url: Origin,

@@ -93,7 +93,6 @@ impl Line {
     }
 }
 
-/// The option of this name, of any subcommand.
 fn option<'a>(command: &'a Command, name: Option<&str>) -> Option<&'a Arg> {
     let of = |command: &'a Command| command.get_arguments().find(|arg| arg.get_long() == name);
     name?;

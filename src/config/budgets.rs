@@ -63,7 +63,6 @@ pub enum MemoryError {
     OverTheLimit {
         /// The value of the setting.
         asked: u64,
-        /// The limit.
         limit: Memory,
     },
 }

@@ -51,7 +51,6 @@ pub struct RateLimitSettings {
 }
 
 impl RateLimitSettings {
-    /// The quotas that these settings describe.
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
         Quotas {

@@ -25,7 +25,6 @@ const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 /// First revision without a handshake. Revisions are dates, so text compares as time.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
-/// First revision whose results may have links to resources.
 const FIRST_WITH_RESOURCE_LINKS: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 
 /// Longest name of a revision that an error repeats, in bytes. An edit key is longer.

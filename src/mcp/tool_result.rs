@@ -64,7 +64,6 @@ impl ToolResult {
         Self { json: ToolJson::Page(PageBody::json(page, base_url, included)), link, note: None, changed: None }
     }
 
-    /// The result of an update, which is `page`.
     pub(super) fn updated(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
         let changed = Some(page.head.slug.to_string());
         Self { note: note_on(&page), changed, ..Self::page(page, base_url, included) }

@@ -25,7 +25,6 @@ To change some words of a page, send them as `edits` to update_page with include
 A failed call is an error result whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds; \
 `message` says what to do next.";
 
-/// One of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
     Create,
@@ -53,7 +52,6 @@ impl ToolName {
         self.operation().tool
     }
 
-    /// The tool of this name.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }

@@ -8,7 +8,6 @@ use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 /// Labels of a request. No label holds text that a client chose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLabels {
-    /// The method, or `_OTHER`.
     pub http_request_method: &'static str,
     /// The route's template, or empty if no route matches.
     pub http_route: String,
@@ -93,7 +92,6 @@ pub struct ReloadLabels {
     pub outcome: &'static str,
 }
 
-/// Label of one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SourceLabels {
     /// `blocklist`, `tiers` or `creates`.

@@ -15,7 +15,6 @@ use tokio::runtime::Handle;
 pub(super) struct RuntimeCollector(Option<Handle>);
 
 impl RuntimeCollector {
-    /// A collector for the current runtime, if there is one.
     pub(super) fn new() -> Self {
         Self(Handle::try_current().ok())
     }

@@ -43,7 +43,6 @@ struct SlugParameter {
     slug: String,
 }
 
-/// `POST /api/pages`.
 #[utoipa::path(
     post,
     path = "/api/pages",

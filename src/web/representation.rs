@@ -83,7 +83,6 @@ impl Representation {
         made
     }
 
-    /// Sets the header `name` to `value`.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.fields.insert(name, value);
         self

@@ -126,7 +126,6 @@ impl<'s> HtmlWriter<'s> {
         self.html.push('>');
     }
 
-    /// Writes `text`, escaped.
     pub(super) fn text(&mut self, text: &str) {
         escape(text, Place::Text, &mut self.html);
     }

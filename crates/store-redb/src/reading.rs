@@ -45,7 +45,6 @@ pub(super) fn read<T: Found>(
 
 /// An answer that may show the state of a page.
 pub(super) trait Found {
-    /// The state of the page, if there is one.
     fn state(&self) -> Option<PageState>;
 }
 

@@ -10,7 +10,6 @@ pub fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)
 }
 
-/// The weight of `range`, if it is `wanted`.
 fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();

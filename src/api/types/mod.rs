@@ -99,7 +99,6 @@ pub struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// The body for `error`.
     pub fn new(error: ApiError) -> Self {
         Self { error: error.code.as_str(), message: error.message }
     }
@@ -200,7 +199,6 @@ pub struct TokenErrorBody {
 }
 
 impl TokenErrorBody {
-    /// The body for `error`.
     pub fn new(error: ApiError) -> Self {
         Self { error: error.code.as_str(), error_description: error.message.clone(), message: error.message }
     }

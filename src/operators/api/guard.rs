@@ -68,7 +68,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Asks for the token in `file`.
     pub fn new(file: TokenFile, metrics: Arc<Metrics>, clock: SharedClock) -> Self {
         Self { file, metrics, clock, throttle: LogThrottle::new(WARNING_PAUSE) }
     }

@@ -42,7 +42,6 @@ pub(super) struct Process {
 }
 
 impl Client {
-    /// A client of what `settings` name.
     pub(super) async fn new(settings: &OperatedSettings, stores: &Stores<'_>) -> Result<Self, String> {
         Self::under(PublishingPolicy::default(), settings, stores).await
     }
@@ -72,7 +71,6 @@ impl Client {
         Ok(Self::Process(Box::new(Process { outbound, origin, authorization })))
     }
 
-    /// The answer to `GET path`.
     pub(super) async fn get(&self, path: &str) -> Result<Bytes, String> {
         self.ask(Method::GET, path, Bytes::new()).await
     }

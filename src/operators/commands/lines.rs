@@ -30,7 +30,6 @@ pub(super) fn print(text: &str) -> Result<(), String> {
     io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))
 }
 
-/// Prints `value` as one line of JSON.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {
     print_line(&serde_json::to_string(value).map_err(|error| error.to_string())?)
 }

@@ -77,7 +77,6 @@ pub enum OperatorsCommand {
     },
 }
 
-/// Runs one command to its end.
 pub fn run(command: OperatorsCommand, stores: &Stores<'_>) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;

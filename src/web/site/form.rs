@@ -83,7 +83,6 @@ fn fields(post: RawPost) -> PageFields {
     PageFields { title, content: Some(Some(content)), file_name: Some(file_name), edit_key, ..PageFields::default() }
 }
 
-/// The forms of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerForm {
     Html,

@@ -46,7 +46,6 @@ pub struct LimitTier {
     pub name: TierName,
     /// The limits of all clients of the tier together.
     pub shared: TierLimits,
-    /// The limits of each client.
     pub client: Option<TierLimits>,
     /// The limits of each subject, if the tier is believed about subjects.
     pub subject: Option<TierLimits>,

@@ -1,6 +1,5 @@
 //! Texts that directories and registries ask for below `/.well-known/`, as proofs of who runs this origin.
 
-/// Most bytes of a text.
 const MAX_TEXT_BYTES: usize = 4096;
 
 /// Beginnings of names that clients of OAuth, `OpenID` and MCP read. A text there would change what a protocol says.

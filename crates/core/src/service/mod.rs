@@ -92,7 +92,6 @@ pub struct ServiceParts {
     pub clock: SharedClock,
     pub random: Random,
     pub quotas: Quotas,
-    /// The limits of whole networks.
     pub networks: NetworkLimits,
     /// The clients that have other limits for creates and edits.
     pub tiers: LimitTiers,

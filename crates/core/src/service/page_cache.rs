@@ -75,7 +75,6 @@ impl Weighter<Slug, Entry> for EntryBytes {
 struct Ready {
     page: Arc<Page>,
     made: Made,
-    /// The bytes of all of this.
     bytes: Mutex<u64>,
 }
 

@@ -88,7 +88,6 @@ impl Update {
 pub enum Credential {
     /// The query string contains a key, whatever else the request has.
     InQuery,
-    /// The request presents no credential.
     Missing,
     /// The presented text does not have the shape of a key.
     Malformed,
