@@ -55,10 +55,9 @@ struct State {
     renewed: LruCache<Slug, Arc<Page>>,
     renewed_bytes: usize,
     most_bytes: usize,
-    /// The renderings in progress, which other readers of the same page join. A rendering is dropped when nobody waits
-    /// for it any more.
-    running: HashMap<Identity, (u64, WeakShared<Renewing>)>,
-    last_number: u64,
+    /// The renderings in progress, which other readers of the same page join, and some that ended. A rendering is dropped
+    /// when nobody waits for it any more.
+    running: HashMap<Identity, WeakShared<Renewing>>,
 }
 
 /// One state of one page. Two pages with the same identity have the same content.
@@ -71,13 +70,7 @@ impl Rendering {
     pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>, most_bytes: usize) -> Self {
         // Half of the cores: creates, updates and previews need the renderer too.
         let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2).min(MAX_AT_ONCE);
-        let state = State {
-            renewed: LruCache::unbounded(),
-            renewed_bytes: 0,
-            most_bytes,
-            running: HashMap::new(),
-            last_number: 0,
-        };
+        let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, most_bytes, running: HashMap::new() };
         let (permits, writes) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_WRITES));
         Self(Arc::new(Inner { renderer, store, permits, writes, state: Mutex::new(state) }))
     }
@@ -163,37 +156,17 @@ impl State {
 
     fn join_or_begin(&mut self, inner: &Arc<Inner>, page: Arc<Page>) -> Shared<Renewing> {
         let identity = identity(&page);
-        if let Some(running) = self.running.get(&identity).and_then(|(_, running)| running.upgrade()) {
+        if let Some(running) = self.running.get(&identity).and_then(WeakShared::upgrade) {
             return running;
         }
-        self.last_number += 1;
-        let entry = Entry { inner: Arc::clone(inner), identity: identity.clone(), number: self.last_number };
-        let renewing = async move {
-            let entry = entry;
-            Arc::clone(&entry.inner).renew(page).await
-        };
-        let renewing = renewing.boxed().shared();
-        if let Some(weak) = renewing.downgrade() {
-            self.running.insert(identity, (self.last_number, weak));
+        if self.running.len() == self.running.capacity() {
+            // Those that ended are forgotten each time as many have begun as there are.
+            self.running.retain(|_, running| running.upgrade().is_some());
+            self.running.reserve(self.running.len());
         }
+        let renewing = Arc::clone(inner).renew(page).boxed().shared();
+        self.running.extend(renewing.downgrade().map(|weak| (identity, weak)));
         renewing
-    }
-}
-
-/// Removes a rendering from the list when it has ended, or when nobody waits for it any more.
-struct Entry {
-    inner: Arc<Inner>,
-    identity: Identity,
-    number: u64,
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut state = self.inner.state();
-        // Another rendering of the same page may have begun since this one was dropped.
-        if state.running.get(&self.identity).is_some_and(|(number, _)| *number == self.number) {
-            state.running.remove(&self.identity);
-        }
     }
 }
 
@@ -304,7 +277,7 @@ mod tests {
         }
         rendering.current(old(0)).await;
         assert_eq!(renderer.begun(), 1, "those who come later have it too");
-        assert!(rendering.0.state().running.is_empty());
+        assert!(rendering.0.state().running.values().all(|running| running.upgrade().is_none()));
     }
 
     #[tokio::test]
@@ -347,7 +320,7 @@ mod tests {
         renderer.gate.add_permits(100);
         settle().await;
         assert_eq!(renderer.begun(), permits);
-        assert!(rendering.0.state().running.is_empty());
+        assert!(rendering.0.state().running.values().all(|running| running.upgrade().is_none()));
         rendering.current(old(0)).await;
         assert_eq!(renderer.begun(), permits);
     }
