@@ -21,53 +21,11 @@ pub(super) fn is_canonical(html: &str) -> bool {
     reader.read().is_some() && reader.open.is_empty()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Element {
-    Link,
-    Quote,
-    Code,
-    Deleted,
-    Emphasis,
-    Heading2,
-    Heading3,
-    Heading4,
-    Item,
-    Numbered,
-    Paragraph,
-    Preformatted,
-    Strong,
-    Bulleted,
-}
-
-impl Element {
-    fn end(self) -> &'static str {
-        match self {
-            Self::Link => "a>",
-            Self::Quote => "blockquote>",
-            Self::Code => "code>",
-            Self::Deleted => "del>",
-            Self::Emphasis => "em>",
-            Self::Heading2 => "h2>",
-            Self::Heading3 => "h3>",
-            Self::Heading4 => "h4>",
-            Self::Item => "li>",
-            Self::Numbered => "ol>",
-            Self::Paragraph => "p>",
-            Self::Preformatted => "pre>",
-            Self::Strong => "strong>",
-            Self::Bulleted => "ul>",
-        }
-    }
-
-    fn holds_blocks(self) -> bool {
-        matches!(self, Self::Quote | Self::Item | Self::Numbered | Self::Bulleted)
-    }
-}
-
 /// Reads HTML from its beginning. Each method returns `None` where the HTML leaves the grammar.
 struct Reader<'a> {
     rest: &'a str,
-    open: Vec<Element>,
+    /// The names of the elements around the position, the outermost first.
+    open: Vec<&'static str>,
     /// The number of links around the position: 0 or 1.
     links: usize,
 }
@@ -82,8 +40,9 @@ impl<'a> Reader<'a> {
             self.expect("<")?;
             if self.take("/") {
                 let element = self.open.pop()?;
-                self.expect(element.end())?;
-                self.links -= usize::from(element == Element::Link);
+                self.expect(element)?;
+                self.expect(">")?;
+                self.links -= usize::from(element == "a");
             } else {
                 self.start_tag()?;
             }
@@ -95,26 +54,26 @@ impl<'a> Reader<'a> {
         let (name, rest) = self.rest.split_at(name_end);
         self.rest = rest;
         match name {
-            "p" => self.block(Element::Paragraph),
-            "h2" => self.block(Element::Heading2),
-            "h3" => self.block(Element::Heading3),
-            "h4" => self.block(Element::Heading4),
-            "blockquote" => self.block(Element::Quote),
-            "ul" => self.block(Element::Bulleted),
+            "p" => self.block("p"),
+            "h2" => self.block("h2"),
+            "h3" => self.block("h3"),
+            "h4" => self.block("h4"),
+            "blockquote" => self.block("blockquote"),
+            "ul" => self.block("ul"),
             "ol" => {
                 if self.take(" start=\"") {
                     let digits = self.value_of(|byte| byte.is_ascii_digit())?;
                     self.expect("\"")?;
                     (!digits.is_empty()).then_some(())?;
                 }
-                self.block(Element::Numbered)
+                self.block("ol")
             }
             "li" => {
-                matches!(self.open.last(), Some(Element::Numbered | Element::Bulleted)).then_some(())?;
-                self.open(Element::Item)
+                matches!(self.open.last(), Some(&"ol" | &"ul")).then_some(())?;
+                self.open("li")
             }
             "pre" => {
-                self.block(Element::Preformatted)?;
+                self.block("pre")?;
                 // An HTML parser drops a line end that follows the tag.
                 self.rest.starts_with("<code").then_some(())
             }
@@ -122,16 +81,16 @@ impl<'a> Reader<'a> {
                 self.is_among_blocks().then_some(())?;
                 self.expect(">")
             }
-            "em" => self.open(Element::Emphasis),
-            "strong" => self.open(Element::Strong),
-            "del" => self.open(Element::Deleted),
+            "em" => self.open("em"),
+            "strong" => self.open("strong"),
+            "del" => self.open("del"),
             "code" => {
                 if self.take(" class=\"language-") {
                     let language = self.value_of(|byte| byte.is_ascii_alphanumeric() || b"+#._-".contains(&byte))?;
                     self.expect("\"")?;
                     (!language.is_empty()).then_some(())?;
                 }
-                self.open(Element::Code)
+                self.open("code")
             }
             "br" => self.expect(">"),
             "a" => {
@@ -140,7 +99,7 @@ impl<'a> Reader<'a> {
                 self.expect(" rel=\"nofollow ugc\"")?;
                 self.links += 1;
                 (self.links == 1).then_some(())?;
-                self.open(Element::Link)
+                self.open("a")
             }
             "img" => {
                 self.expect(" src=\"")?;
@@ -155,18 +114,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Opens `element`, which must be among blocks.
-    fn block(&mut self, element: Element) -> Option<()> {
+    fn block(&mut self, element: &'static str) -> Option<()> {
         self.is_among_blocks().then_some(())?;
         self.open(element)
     }
 
-    fn open(&mut self, element: Element) -> Option<()> {
+    fn open(&mut self, element: &'static str) -> Option<()> {
         self.open.push(element);
         self.expect(">")
     }
 
     fn is_among_blocks(&self) -> bool {
-        self.open.last().is_none_or(|element| element.holds_blocks())
+        self.open.last().is_none_or(|element| matches!(*element, "blockquote" | "li" | "ol" | "ul"))
     }
 
     /// The rest of an attribute's value. Its closing `"` is passed.

@@ -40,7 +40,7 @@ proptest! {
 
     #[test]
     fn no_letter_of_text_is_lost(
-        pieces in collection::vec(sample::select(&pieces::LETTERS[..]), 0..60),
+        pieces in collection::vec(sample::select([&pieces::LETTERS[..], &pieces::TAGGED_LETTERS].concat()), 0..60),
         times in sample::select(&[1_usize, 1, 1, 1, 2, 50, 600][..]),
     ) {
         let source = pieces.concat().repeat(times);
