@@ -42,6 +42,8 @@ const PAGES: &str = "/api/pages";
 /// A client of servers.
 pub(super) struct Api {
     outbound: Outbound,
+    /// Why no `https` server can be asked, if so.
+    without_tls: Option<String>,
     /// How long to wait in all for servers' limits.
     wait: Duration,
 }
@@ -83,13 +85,13 @@ pub(super) struct PageTexts {
 }
 
 impl Api {
-    /// A client that trusts the certificate authorities of this machine.
-    pub(super) fn new(wait: Duration) -> Result<Self, ClientError> {
+    /// A client that trusts the certificate authorities of this machine. Without any, as on a small system, it asks `http` servers.
+    pub(super) fn new(wait: Duration) -> Self {
         let limits = Limits { time: REQUEST_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES };
-        let outbound = Outbound::with_tls(limits).map_err(|error| {
-            ClientError::Failed(format!("the certificates of this machine cannot be read ({error})"))
-        })?;
-        Ok(Self { outbound, wait })
+        match Outbound::with_tls(limits) {
+            Ok(outbound) => Self { outbound, without_tls: None, wait },
+            Err(error) => Self { outbound: Outbound::without_tls(limits), without_tls: Some(error.to_string()), wait },
+        }
     }
 
     pub(super) async fn create(&self, server: &Origin, outgoing: &Outgoing) -> Result<CreatedPage, ClientError> {
@@ -205,6 +207,11 @@ impl Api {
         headers: HeaderMap,
         body: Option<Bytes>,
     ) -> Result<Response<Bytes>, ClientError> {
+        if let Some(error) = self.without_tls.as_ref().filter(|_| server.as_str().starts_with("https:")) {
+            return Err(ClientError::Failed(format!(
+                "the certificates of this machine cannot be read, and {server} needs them: install ca-certificates ({error})"
+            )));
+        }
         let has_body = body.is_some();
         let mut request = Request::new(body.unwrap_or_default());
         *request.method_mut() = method;
@@ -282,7 +289,7 @@ mod tests {
     async fn a_time_to_wait_beyond_any_clock_is_not_waited_for() {
         let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 18446744073709551615\r\nConnection: close\r\n\r\n";
         let server = Origin::parse(&hostile_server(head, b"{\"message\": \"later\"}", false).await).unwrap();
-        let refused = Api::new(Duration::ZERO).unwrap().read(&PageReference { server, ..page() }).await.err().unwrap();
+        let refused = Api::new(Duration::ZERO).read(&PageReference { server, ..page() }).await.err().unwrap();
         assert!(matches!(refused, ClientError::Limited(_)), "{refused}");
     }
 
@@ -305,7 +312,7 @@ mod tests {
     async fn an_answer_without_an_end_is_given_up_and_the_user_is_told_so() {
         let server = Origin::parse(&hostile_server(ENDLESS, &[b' '; 16384], true).await).unwrap();
         let page = PageReference::parse("hello-world-7k2m9xqz", &server).unwrap();
-        let refused = Api::new(Duration::ZERO).unwrap().read(&page).await.err().unwrap();
+        let refused = Api::new(Duration::ZERO).read(&page).await.err().unwrap();
         assert_eq!(refused.exit_code(), 7);
         let message = refused.to_string();
         assert!(message.contains("of more than 16 MiB") && message.contains("check --server"), "{message}");

@@ -51,7 +51,7 @@ struct Bridge {
 /// Answers messages until standard input ends.
 pub(super) async fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
     let mut bridge = Bridge {
-        api: Api::new(connection.wait)?,
+        api: Api::new(connection.wait),
         server: connection.server()?,
         keys: KeyFile::in_directory(connection.keys.keys_dir)?,
         agreed: None,
@@ -304,7 +304,7 @@ mod tests {
     async fn answer_to(method: &str, head: &'static str, body: &'static [u8], is_endless: bool) -> String {
         let home = tempfile::tempdir().unwrap();
         let mut bridge = Bridge {
-            api: Api::new(Duration::ZERO).unwrap(),
+            api: Api::new(Duration::ZERO),
             server: Origin::parse(&hostile_server(head, body, is_endless).await).unwrap(),
             keys: KeyFile::in_directory(Some(home.path().to_owned())).unwrap(),
             agreed: None,

@@ -51,7 +51,7 @@ async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) ->
     let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
     // The key file is opened first, so that a file that cannot be written is noticed while nothing is published.
     drop(keys.lock()?);
-    let api = Api::new(connection.wait)?;
+    let api = Api::new(connection.wait);
     let count = drafts.len();
     for (done, Draft { title, content, source, from_heading }) in drafts.into_iter().enumerate() {
         let outgoing = Outgoing::begin(&keys, &server, &title, &content)?;
@@ -119,7 +119,7 @@ async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), Cl
     if let Some(title) = &title {
         change["title"] = title.as_str().into();
     }
-    Api::new(target.connection.wait)?.update(&own.page, &own.key, &change, None).await?;
+    Api::new(target.connection.wait).update(&own.page, &own.key, &change, None).await?;
     if let Some(title) = title {
         own.retitle(&title, follows)?;
     }
@@ -128,7 +128,7 @@ async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), Cl
 }
 
 async fn get(GetArgs { target, json, html }: GetArgs) -> Result<(), ClientError> {
-    let read = Api::new(target.connection.wait)?.read(&page_of(&target)?).await?;
+    let read = Api::new(target.connection.wait).read(&page_of(&target)?).await?;
     if json {
         return print_line(&String::from_utf8_lossy(&read.json));
     }
@@ -145,7 +145,7 @@ async fn list(ListArgs { json, check, keys }: ListArgs) -> Result<(), ClientErro
     pages.reverse();
     // The newest is first, and pages without a date are last. All dates are in UTC and of one form.
     pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
-    let api = Api::new(Duration::ZERO)?;
+    let api = Api::new(Duration::ZERO);
     for kept in &pages {
         let Some(page) = kept.reference() else { continue };
         let state = if check { Some(state_of(&api, &page).await) } else { None };
@@ -181,7 +181,7 @@ async fn delete(DeleteArgs { target, yes }: DeleteArgs) -> Result<(), ClientErro
     if !yes && !confirmed(&format!("Delete {} permanently?", page.url()))? {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
-    match Api::new(target.connection.wait)?.delete(&page, &key).await {
+    match Api::new(target.connection.wait).delete(&page, &key).await {
         // The page was deleted before, so its key is of no more use either.
         Ok(()) | Err(ClientError::NoPage(_)) => forget_page(&keys, &page)?,
         Err(error) => return Err(error),

@@ -24,7 +24,7 @@ const TITLE: &str = "Title:";
 
 pub(super) async fn run(page: PageArgs) -> Result<(), ClientError> {
     let own = OwnPage::find(&page)?;
-    let api = Api::new(page.connection.wait)?;
+    let api = Api::new(page.connection.wait);
     let read = api.read(&own.page).await?;
     let (title, content) = (read.texts.title.unwrap_or_default(), read.texts.content);
     let before = format!("{TITLE} {title}\n\n{content}");

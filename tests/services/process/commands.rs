@@ -514,6 +514,21 @@ fn a_key_file_that_others_can_read_is_made_private_and_the_user_is_told() {
 }
 
 #[test]
+fn without_certificates_http_servers_are_asked_and_https_servers_are_not() {
+    let user = User::new();
+    let slug = user.published("text");
+    let get = |page: &str| {
+        let mut command = user.command(&["get", page]);
+        command.env("SSL_CERT_FILE", "/nowhere").env("SSL_CERT_DIR", "/nowhere");
+        run(command, b"")
+    };
+    assert_eq!(text(&get(&slug).stdout), "text");
+    let refused = get("https://pages.example/a-page-22222222");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("install ca-certificates"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_reader_that_ends_early_is_no_error() {
     let user = User::new();
     let slug = user.published(&"a line\n".repeat(10_000));
