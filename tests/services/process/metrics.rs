@@ -1,7 +1,6 @@
 //! The allowed content of `/metrics`: documented names, and labels with values from closed sets.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -185,11 +184,9 @@ fn the_size_of_the_store_and_the_room_on_its_volume_are_measured_from_the_start(
     };
     assert_eq!(value(r#"handbill_store_pages{state="active"}"#), 2);
     assert_eq!(value(r#"handbill_store_pages{state="deleted"}"#), 1);
-    for (file, name) in [("database", "handbill.redb"), ("ledger", "handbill.ledger"), ("reserve", "handbill.reserve")]
-    {
-        let bytes = directory.path().join(name).metadata().unwrap().blocks() * 512;
-        assert_eq!(value(&format!(r#"handbill_store_bytes{{file="{file}"}}"#)), bytes);
-        assert!(bytes > 0, "{file}");
+    // How many blocks a file takes may change at any time, so they are compared in a test of the store.
+    for file in ["database", "ledger", "reserve"] {
+        assert!(value(&format!(r#"handbill_store_bytes{{file="{file}"}}"#)) > 0, "{file}");
     }
     for state in ["free", "used"] {
         assert!(value(&format!(r#"handbill_store_volume_bytes{{state="{state}"}}"#)) > 1_000_000, "{state}");
