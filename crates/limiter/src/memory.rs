@@ -52,7 +52,7 @@ impl MemoryRateLimiter {
 
     /// A limiter whose windows take at most `bytes`, a fifth for each limit; only a window that is larger by itself takes
     /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
-    /// somebody with thousands of addresses can fill a table.
+    /// somebody with thousands of addresses, or with a tier's subjects, can fill a table.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         let windows = || Mutex::new(Windows::new(bytes / TABLES));
         Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows(), all_creates: windows() }
