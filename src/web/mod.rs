@@ -23,7 +23,7 @@ mod token;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{MatchedPath, State};
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
@@ -90,8 +90,9 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
 }
 
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.
-async fn method_not_allowed(State(http): State<Arc<Http>>, uri: Uri) -> Response {
-    if error::shows_key(&uri) {
+async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, uri: Uri) -> Response {
+    let is_of_pages = route.as_str().starts_with("/api/pages") || route.as_str().starts_with("/{slug}");
+    if is_of_pages && error::shows_key(&uri) {
         return error::service_error_response(&ServiceError::KeyInQuery, &http.base_url);
     }
     error::error_response(ApiError::method_not_allowed())

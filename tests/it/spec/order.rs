@@ -133,6 +133,11 @@ async fn a_key_in_the_query_comes_before_a_method_that_the_address_does_not_take
         let answer = app.send(Request::new(method, &path).query(&format!("a={}", page.key))).await;
         assert_eq!(answer.expect_error(401, "key_in_query").header("cache-control"), "no-store", "{method} {path}");
     }
+    // The endpoint of tokens has a rule of its own, and what is no page has none.
+    for (method, path) in [("GET", "/oauth/token"), ("DELETE", "/")] {
+        let request = Request::new(method, path).query(&format!("a={}", page.key));
+        app.send(request).await.expect_error(405, "method_not_allowed");
+    }
 }
 
 #[tokio::test]
