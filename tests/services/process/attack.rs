@@ -282,7 +282,6 @@ fn four_hundred_callers_at_once_are_answered_or_told_to_come_again_or_cut() {
     // The slowest connections of one client are cut to serve others. Every answer that arrives is complete.
     let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
     assert!(!answers.is_empty());
-    assert!(figure(&server, "handbill_store_lookup_joins_total", "") > 0.0, "each looked the page up alone");
     for answer in answers {
         match answer.status {
             200 => assert!(answer.json()["result"]["isError"] != true || answer.text().contains("unavailable")),
