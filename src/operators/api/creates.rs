@@ -6,12 +6,11 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::refusal::{OperatorsRefusal, parse};
+use super::refusal::{OperatorsRefusal, operator, parse};
 use super::state::OperatorsApi;
 use super::types::CreatesChange;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
-use handbill_core::domain::takedown::operator_name;
 use handbill_core::ports::page_store::StoreError;
 use handbill_core::service::ServiceError;
 
@@ -26,8 +25,7 @@ pub(super) async fn change(
     body: Bytes,
 ) -> Result<Json<Creates>, OperatorsRefusal> {
     let change: CreatesChange = parse(&body)?;
-    let by = operator_name(&change.by)
-        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    let by = operator(&change.by)?;
     let changed = apply(&api, &change, by).await;
     api.count("creates", if changed.is_ok() { "done" } else { "failed" });
     changed.map(Json)

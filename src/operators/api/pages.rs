@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
-use super::refusal::{OperatorsRefusal, parse};
+use super::refusal::{OperatorsRefusal, operator, parse};
 use super::state::OperatorsApi;
 use super::types::{
     Inspection, MAX_SLUGS, ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
@@ -18,7 +18,7 @@ use super::types::{
 use crate::api::error::{self, ApiError};
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::{Takedown, operator_name};
+use handbill_core::domain::takedown::Takedown;
 use handbill_core::service::{Found, HideOutcome, ServiceError, TakedownOutcome};
 
 /// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
@@ -33,8 +33,7 @@ pub(super) async fn take_down(
     body: Bytes,
 ) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     let request: TakedownRequest = parse(&body)?;
-    let takedown = Takedown::new(request.reason, &request.by)
-        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    let takedown = Takedown { reason: request.reason, by: operator(&request.by)? };
     let act = match request.hidden_for_seconds {
         None => Act::TakeDown(takedown),
         Some(seconds) => Act::Hide(takedown, Duration::from_secs(seconds.into())),
@@ -48,8 +47,7 @@ pub(super) async fn show(
     body: Bytes,
 ) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     let request: ShowRequest = parse(&body)?;
-    let by = operator_name(&request.by)
-        .map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    let by = operator(&request.by)?;
     on_each(&api, request.slugs, &Act::Show(by), request.dry_run).await
 }
 

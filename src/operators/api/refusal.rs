@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::types::ErrorBody;
 use crate::api::error::{self, ApiError};
+use handbill_core::domain::takedown::operator_name;
 use handbill_core::service::ServiceError;
 
 /// Why an operator's request was not done.
@@ -64,6 +65,11 @@ impl IntoResponse for OperatorsRefusal {
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, OperatorsRefusal> {
     serde_json::from_slice(body)
         .map_err(|error| OperatorsRefusal::invalid(format!("The body is not as expected: {error}.")))
+}
+
+/// The name of the operator who asks, which the field `by` has.
+pub(super) fn operator(by: &str) -> Result<String, OperatorsRefusal> {
+    operator_name(by).map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))
 }
 
 /// The answer to a method that the route does not take. Axum adds `Allow`.

@@ -23,7 +23,6 @@ use super::Operated;
 use crate::in_process::app::Setup;
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::support::calls::Published;
-use crate::support::exchange::Request;
 use crate::support::pages::{CREATED, page, with_head};
 
 const DAY: u64 = 24 * 60 * 60;
@@ -53,16 +52,7 @@ async fn a_hidden_page_is_deleted_to_everybody_and_its_key_opens_nothing() {
     let operated = Operated::start();
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
-    for path in [page.slug.clone(), format!("{}.md", page.slug), format!("api/pages/{}", page.slug)] {
-        let answer = operated.app.get(&format!("/{path}")).await;
-        let after_deletion = operated.app.get(&format!("/{}", path.replace(&page.slug, &deleted.slug))).await;
-        answer.expect_status(410);
-        assert_eq!(answer.body, after_deletion.body, "nothing tells the two apart");
-    }
-    operated.app.update(&page, json!({"content": "back"})).await.expect_status(410);
-    operated.app.delete(&page).await.expect_status(410);
-    let token = format!("grant_type=client_credentials&client_id={}&client_secret={}", page.slug, page.key);
-    operated.app.send(Request::token(token)).await.expect_status(401);
+    operated.assert_deleted_to_everybody(&page, &deleted).await;
     assert!(matches!(operated.app.stored(&page.slug).await, Lookup::Hidden(_)), "the owner's delete changed nothing");
 }
 

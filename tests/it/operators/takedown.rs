@@ -18,21 +18,28 @@ use crate::support::calls::Published;
 use crate::support::exchange::Request;
 use crate::support::pages::{CREATED, edited, page};
 
+impl Operated {
+    /// Asserts that nothing that anybody can ask tells `page` from `deleted`, whose owner deleted it.
+    pub(super) async fn assert_deleted_to_everybody(&self, page: &Published, deleted: &Published) {
+        for path in [page.slug.clone(), format!("{}.md", page.slug), format!("api/pages/{}", page.slug)] {
+            let answer = self.app.get(&format!("/{path}")).await;
+            let after_deletion = self.app.get(&format!("/{}", path.replace(&page.slug, &deleted.slug))).await;
+            answer.expect_status(410);
+            assert_eq!(answer.body, after_deletion.body, "nothing tells the two apart");
+        }
+        self.app.update(page, json!({"content": "back"})).await.expect_status(410);
+        self.app.delete(page).await.expect_status(410);
+        let token = format!("grant_type=client_credentials&client_id={}&client_secret={}", page.slug, page.key);
+        self.app.send(Request::token(token)).await.expect_status(401);
+    }
+}
+
 #[tokio::test]
 async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletion() {
     let operated = Operated::start();
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
-    for path in [page.slug.clone(), format!("api/pages/{}", page.slug)] {
-        let answer = operated.app.get(&format!("/{path}")).await;
-        let after_deletion = operated.app.get(&format!("/{}", path.replace(&page.slug, &deleted.slug))).await;
-        answer.expect_status(410);
-        assert_eq!(answer.body, after_deletion.body, "nothing tells the two apart");
-    }
-    operated.app.update(&page, json!({"content": "back"})).await.expect_status(410);
-    operated.app.delete(&page).await.expect_status(410);
-    let token = format!("grant_type=client_credentials&client_id={}&client_secret={}", page.slug, page.key);
-    operated.app.send(Request::token(token)).await.expect_status(401);
+    operated.assert_deleted_to_everybody(&page, &deleted).await;
 }
 
 #[tokio::test]

@@ -189,6 +189,9 @@ impl PageFields {
             Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
             None => None,
         };
+        if let TextUpdate::Replace(content) = &text {
+            check_text(key, "content", content.as_str())?;
+        }
         Ok(Update { head: HeadChanges { title }, text, if_updated_at })
     }
 }

@@ -230,6 +230,7 @@ impl PageService {
         };
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
+        check_text(key, "content", content.as_str())?;
         // Many may wait to be rendered, and none of them needs the old text.
         let head = page.head.clone();
         drop((page, permit));
@@ -237,16 +238,13 @@ impl PageService {
         Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), Held::Html(memory)))
     }
 
-    /// The HTML of `content`, if neither of them contains `key` and operators publish it.
+    /// The HTML of `content`, if it does not contain `key` and operators publish it. The caller has looked for `key` in `content`.
     pub(super) async fn publishable(
         &self,
         content: &Content,
         key: Option<&EditKey>,
         purpose: Purpose,
     ) -> Result<Made, ServiceError> {
-        if let Some(key) = key {
-            check_text(key, "content", content.as_str())?;
-        }
         let checks = Checks { blocklist: self.policy.blocklist()?, key: key.cloned() };
         let made = self.rendering.renderer().render(content, purpose, checks).await?;
         if made.shows_key {
