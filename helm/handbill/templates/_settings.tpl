@@ -67,12 +67,23 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end -}}
 {{- end -}}
 
+{{/* The address that the listeners bind to. Linux takes IPv4 on `[::]` too. */}}
+{{- define "handbill.listenHost" -}}
+{{- if .Values.listenHost -}}
+{{ .Values.listenHost }}
+{{- else if or (has "IPv6" .Values.service.ipFamilies) (has .Values.service.ipFamilyPolicy (list "PreferDualStack" "RequireDualStack")) -}}
+[::]
+{{- else -}}
+0.0.0.0
+{{- end -}}
+{{- end -}}
+
 {{/* All settings of `serve`. */}}
 {{- define "handbill.serverEnv" -}}
 - name: HANDBILL_LISTEN
-  value: "{{ .Values.listenHost }}:8080"
+  value: "{{ include "handbill.listenHost" . }}:8080"
 - name: HANDBILL_ADMIN_LISTEN
-  value: "{{ .Values.listenHost }}:9090"
+  value: "{{ include "handbill.listenHost" . }}:9090"
 {{- include "handbill.variable" (list "HANDBILL_BASE_URL" .Values.baseUrl) }}
 {{- include "handbill.variable" (list "HANDBILL_TRUSTED_PROXIES" (include "handbill.trustedProxies" .)) }}
 {{- include "handbill.variable" (list "HANDBILL_FORWARDED_HEADER" .Values.forwardedHeader) }}

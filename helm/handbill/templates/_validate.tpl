@@ -8,6 +8,12 @@
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" (include "handbill.fullname" .)) -}}
 {{- $faults = append $faults (printf "no Service can have the name of this release, %q: choose a name that begins with a letter and has no dots, or set fullnameOverride" .Release.Name) -}}
 {{- end -}}
+{{- if not $v.mode -}}
+{{- $faults = append $faults "mode is not set, and changing it later moves no pages: set one of\n      mode=embedded   one replica with its own volume, and nothing else to run\n      mode=cluster    any number of replicas over your ScyllaDB (or Cassandra 5) and Redis" -}}
+{{- end -}}
+{{- if not $v.image.repository -}}
+{{- $faults = append $faults "image.repository is not set: build the image with deploy/Dockerfile, push it to your registry, and name it, for example --set image.repository=registry.example/handbill" -}}
+{{- end -}}
 {{- if not $v.baseUrl -}}
 {{- $faults = append $faults "baseUrl is not set: give the public origin, for example --set baseUrl=https://pages.example" -}}
 {{- else if not (regexMatch "^https?://([^][\\s/?#@:<>^|%\\\\]+|\\[[0-9a-fA-F:.]+\\])(:[0-9]{1,5})?$" $v.baseUrl) -}}
@@ -25,12 +31,15 @@
 {{- end -}}
 {{- end -}}
 
-{{- if not $cluster -}}
+{{- if eq $v.mode "embedded" -}}
 {{- if and (not (kindIs "invalid" $v.replicaCount)) (ne (int $v.replicaCount) 1) -}}
 {{- $faults = append $faults (printf "replicaCount is %d, but with mode=embedded one process owns the volume: set replicaCount=1, or mode=cluster for several replicas" (int $v.replicaCount)) -}}
 {{- end -}}
 {{- if $v.autoscaling.enabled -}}
 {{- $faults = append $faults "autoscaling.enabled=true, but mode=embedded has one replica: set autoscaling.enabled=false or mode=cluster" -}}
+{{- end -}}
+{{- if $v.autoscaling.external -}}
+{{- $faults = append $faults "autoscaling.external=true, but mode=embedded has one replica: set autoscaling.external=false or mode=cluster" -}}
 {{- end -}}
 {{- if $v.scylla.nodes -}}
 {{- $faults = append $faults "scylla.nodes is set, but mode=embedded keeps pages on its volume: set mode=cluster, or remove scylla.nodes" -}}
@@ -45,16 +54,19 @@
 {{- $faults = append $faults "scylla.nodes is set together with the bundled ScyllaDB: set scylla.bundled.enabled=false to use yours, or remove scylla.nodes" -}}
 {{- end -}}
 {{- if not (or $v.scylla.bundled.enabled $v.scylla.nodes) -}}
-{{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port), or scylla.bundled.enabled=true for an evaluation" -}}
+{{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port), or scylla.bundled.enabled=true to try Handbill out, with one node, no backups and no login" -}}
 {{- end -}}
 {{- if and $v.redis.bundled.enabled (or $v.redis.urls $v.redis.urlsSecret) -}}
 {{- $faults = append $faults "redis.urls or redis.urlsSecret is set together with the bundled Redis: set redis.bundled.enabled=false to use yours, or remove it" -}}
 {{- end -}}
 {{- if not (or $v.redis.bundled.enabled $v.redis.urls $v.redis.urlsSecret) -}}
-{{- $faults = append $faults "there is no Redis, and replicas share their limits in it: set redis.urls, or redis.bundled.enabled=true for an evaluation" -}}
+{{- $faults = append $faults "there is no Redis, and replicas share their limits in it: set redis.urls, or redis.bundled.enabled=true to try Handbill out" -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled (not (kindIs "invalid" $v.replicaCount)) -}}
 {{- $faults = append $faults "replicaCount and autoscaling.enabled=true both decide the number of replicas: remove replicaCount, or set autoscaling.enabled=false" -}}
+{{- end -}}
+{{- if and $v.autoscaling.external (or $v.autoscaling.enabled (not (kindIs "invalid" $v.replicaCount))) -}}
+{{- $faults = append $faults "autoscaling.external=true leaves the number of replicas to another autoscaler, but replicaCount or autoscaling.enabled=true decides it too: remove them, or set autoscaling.external=false" -}}
 {{- end -}}
 {{- if and (not (kindIs "invalid" $v.replicaCount)) (lt (int $v.replicaCount) 1) -}}
 {{- $faults = append $faults "replicaCount is 0: set at least 1, or uninstall the release" -}}
@@ -195,6 +207,9 @@
 {{- end -}}
 {{- if and (eq .type "ClusterIP") (or .nodePort .externalTrafficPolicy) -}}
 {{- $faults = append $faults "service.nodePort and service.externalTrafficPolicy do not apply to service.type=ClusterIP: set NodePort or LoadBalancer, or remove them" -}}
+{{- end -}}
+{{- if and (has "IPv6" .ipFamilies) (eq $v.listenHost "0.0.0.0") -}}
+{{- $faults = append $faults "service.ipFamilies contains IPv6, but listenHost=0.0.0.0 takes IPv4 alone: set listenHost to [::], or leave it empty" -}}
 {{- end -}}
 {{- if and (eq .ipFamilyPolicy "SingleStack") (gt (len .ipFamilies) 1) -}}
 {{- $faults = append $faults "service.ipFamilyPolicy=SingleStack takes one family, but service.ipFamilies has two: remove one, or set PreferDualStack" -}}
