@@ -177,6 +177,14 @@ def scrape():
             return answer.read().decode()
     if source:
         return Path(source).read_text()
-    with handbill() as (public, admin):
-        use(public)
-        return request("GET", f"{admin[0]}/metrics")[1]
+    with tempfile.TemporaryDirectory() as folder:
+        token, blocklist = Path(folder, "token"), Path(folder, "blocklist")
+        token.write_text("t" * 32)
+        token.chmod(0o600)
+        blocklist.write_text("spam.example\n")
+        options = [f"--admin-token-file={token}", f"--blocklist-file={blocklist}"]
+        # No cache is there, so every purge is put off.
+        with handbill(*options, "--edge-max-age=1m", "--purge-url=http://127.0.0.1:1/{slug}", "--drain-timeout=0s") as (public, admin):
+            use(public)
+            request("GET", f"{admin[0]}/inspect/nothing-22222222", Authorization=f"Bearer {token.read_text()}")
+            return request("GET", f"{admin[0]}/metrics")[1]
