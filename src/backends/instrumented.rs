@@ -14,6 +14,7 @@ use crate::telemetry::spans::{self, Span, System};
 use handbill_core::domain::content::Content;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
+use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::clock::SharedClock;
@@ -181,6 +182,12 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
         span.set("handbill.limit", limit);
         span.done(outcome, false);
         decision
+    }
+
+    async fn reserve(&self, reservation: &Reservation) -> Reserved {
+        let (reserved, _, span) = self.time("reserve", "slugs", self.inner.reserve(reservation)).await;
+        span.done(if reserved == Reserved::ByAnother { "slug_taken" } else { "done" }, false);
+        reserved
     }
 }
 

@@ -512,8 +512,8 @@ fn rules_that_need_a_controlled_service_run_against_one_process_alone() {
     let mut controlled = files_of("it/controlled");
     assert!(controlled.remove("mod"));
     assert_eq!(modules_of("it/controlled/mod.rs"), controlled);
-    // Each file of `controlled` holds the rest of a section of `spec`. There are three exceptions: no client can see
-    // which path answered, and none can cause an outage or see what is rendered.
+    // Each file of `controlled` holds the rest of a section of `spec`. There are four exceptions: no client can see
+    // which path answered or whether a slug was reserved, and none can cause an outage or see what is rendered.
     let sections = modules_of("it/spec/mod.rs");
-    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["front", "outages", "rendering"]);
+    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["front", "outages", "rendering", "reservations"]);
 }

@@ -115,6 +115,10 @@ impl RedisConnection {
         redis
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        self.pool.manager().is_cluster()
+    }
+
     /// Shows whether calls are skipped because Redis is unreachable, and notifies of each change.
     pub(super) fn out_of_reach(&self) -> watch::Receiver<bool> {
         self.out_of_reach.subscribe()

@@ -1,6 +1,8 @@
 //! Limits that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels name.
 //!
-//! Redis has the times of admitted attempts, by limit and client, until their window has passed.
+//! Redis has the times of admitted attempts, by limit and client, until their window has passed. It also has the slugs of
+//! creates that were admitted a few seconds ago, with the beginning of their keys' hashes, so that another create which draws
+//! such a slug draws again (`docs/internals/decisions/0025-slugs-are-reserved-in-redis.md`).
 //!
 //! # When Redis is unreachable
 //!

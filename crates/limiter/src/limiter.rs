@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{ErrorKind, RedisResult, Script};
+use redis::{ErrorKind, RedisError, RedisResult, Script};
 
 use super::connection::RedisConnection;
 use super::memory::MemoryRateLimiter;
@@ -13,6 +13,8 @@ use super::metrics::LimiterMetrics;
 use super::pool::Connection;
 use crate::domain::network_limits::Window;
 use crate::domain::quota::Decision;
+use crate::domain::reservation::{Reservation, Reserved};
+use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
@@ -25,6 +27,9 @@ const COUNTED_FOR: Duration = Duration::from_mins(1);
 
 /// More replicas than there are.
 const MOST_REPLICAS: u64 = 1 << 20;
+
+/// How long a slug is reserved, in milliseconds: twice as long as the longest create.
+const RESERVED_FOR_MILLIS: u32 = 10_000;
 
 /// The window in Redis in which each replica that spends the budget of all clients is an attempt.
 const REPLICAS_KEY: &str = "handbill:replicas";
@@ -78,9 +83,10 @@ impl RedisLimiter {
         let window = u64::try_from(COUNTED_FOR.as_micros()).unwrap_or(u64::MAX);
         let ask = async |mut connection: Connection| {
             let mut call = self.script.key(REPLICAS_KEY);
-            call.arg(&self.name).arg(MOST_REPLICAS).arg(window).invoke_async::<Vec<u64>>(&mut connection).await
+            call.arg(&self.name).arg("").arg(0).arg(MOST_REPLICAS).arg(window);
+            call.invoke_async::<Vec<u64>>(&mut connection).await
         };
-        if let Some([_, _, left, _]) = self.redis.call(ask).await.as_deref() {
+        if let Some([_, _, _, left, _]) = self.redis.call(ask).await.as_deref() {
             let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
             replicas.seen = [replicas.seen[1], MOST_REPLICAS.saturating_sub(*left)];
         }
@@ -103,13 +109,29 @@ impl RedisLimiter {
             call.key(key);
         }
         call.arg(id);
+        if let Some(Reservation { slug, owner }) = self.reserved_with(attempt) {
+            call.key(slug_key(slug)).arg(owner).arg(RESERVED_FOR_MILLIS);
+        } else {
+            call.arg("").arg(0);
+        }
         for Window { quota, .. } in attempt.windows() {
             call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
         }
         let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
-        decision(&answer, attempt)
-            .ok_or_else(|| (ErrorKind::UnexpectedReturnType, "the script's answer is not ours").into())
+        let (by_another, decision) = decision(&answer, attempt)
+            .ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, "the script's answer is not ours")))?;
+        let slug = self.reserved_with(attempt).map_or(Reserved::NotAsked, |_| reserved(by_another));
+        Ok(Decision { slug, ..decision })
     }
+
+    /// The slug that is reserved in the same step as `attempt`. In a Redis Cluster it is in another slot than the windows.
+    fn reserved_with<'a>(&self, attempt: &'a Attempt) -> Option<&'a Reservation> {
+        attempt.slug.as_ref().filter(|_| !self.redis.is_cluster())
+    }
+}
+
+fn reserved(by_another: bool) -> Reserved {
+    if by_another { Reserved::ByAnother } else { Reserved::Unopposed }
 }
 
 /// The keys of the windows of `attempt`. All of them are in the slot of the widest one, because only keys in one slot can be
@@ -123,13 +145,19 @@ fn window_keys(attempt: &Attempt) -> Vec<String> {
     attempt.windows().map(key).collect()
 }
 
+/// The key that names who reserves `slug`.
+fn slug_key(slug: &Slug) -> String {
+    format!("handbill:slug:{slug}")
+}
+
 /// The key that the process called `name` writes to see whether Redis takes writes.
 pub(super) fn probe_key(name: &str) -> String {
     format!("handbill:probe:{{{name}}}")
 }
 
-fn decision(answer: &[u64], attempt: &Attempt) -> Option<Decision> {
-    let [admitted, _, counts @ ..] = answer else { return None };
+/// Whether another has reserved the slug, and the decision.
+fn decision(answer: &[u64], attempt: &Attempt) -> Option<(bool, Decision)> {
+    let [admitted, _, by_another, counts @ ..] = answer else { return None };
     if counts.len() != 2 * attempt.windows().count() {
         return None;
     }
@@ -138,8 +166,9 @@ fn decision(answer: &[u64], attempt: &Attempt) -> Option<Decision> {
         quota: *quota,
         remaining: u32::try_from(counts[0]).unwrap_or(u32::MAX),
         more_after: Duration::from_micros(counts[1]),
+        slug: Reserved::NotAsked,
     });
-    Some(decisions.next()?.restricted_by(decisions))
+    Some((*by_another == 1, decisions.next()?.restricted_by(decisions)))
 }
 
 #[async_trait]
@@ -159,6 +188,13 @@ impl RateLimiter for RedisLimiter {
             self.metrics.fallback_decisions.inc();
             self.local.check(self.shared_out(attempt)).await
         }
+    }
+
+    async fn reserve(&self, Reservation { slug, owner }: &Reservation) -> Reserved {
+        let mut set = redis::cmd("SET");
+        set.arg(slug_key(slug)).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
+        let ask = async |mut connection: Connection| set.query_async::<Option<String>>(&mut connection).await;
+        reserved(self.redis.call(ask).await.flatten().is_some_and(|before| before != *owner))
     }
 }
 

@@ -9,6 +9,7 @@ use lru::LruCache;
 
 use crate::domain::network_limits::{Source, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
+use crate::domain::reservation::{Reservation, Reserved};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
@@ -143,7 +144,12 @@ impl RateLimiter for MemoryRateLimiter {
             quota.decision(admitted, windows.counted.peek(source).unwrap_or(&none), now)
         };
         let own = decide(&attempt.own);
-        own.restricted_by(attempt.wider.iter().map(decide))
+        // In one process nobody reserves a slug, and a Redis that has just not answered is not asked again.
+        Decision { slug: Reserved::Unopposed, ..own.restricted_by(attempt.wider.iter().map(decide)) }
+    }
+
+    async fn reserve(&self, _: &Reservation) -> Reserved {
+        Reserved::Unopposed
     }
 }
 

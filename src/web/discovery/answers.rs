@@ -11,6 +11,7 @@ use crate::api::error::{ApiError, Code};
 use crate::api::types::{ErrorBody, TokenErrorBody};
 use handbill_core::domain::content::{ContentError, MAX_BYTES};
 use handbill_core::domain::quota::{Decision, Quota};
+use handbill_core::domain::reservation::Reserved;
 use handbill_core::ports::rate_limiter::LimitKind;
 use handbill_core::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 
@@ -118,7 +119,8 @@ fn token() -> [Answer; 4] {
 fn rate_limited(limited: LimitKind) -> Answer {
     let limit = if limited == LimitKind::Create { 10 } else { 60 };
     let quota = Quota { limit, window: Duration::from_hours(1) };
-    let decision = Decision { admitted: false, quota, remaining: 0, more_after: Duration::from_mins(30) };
+    let more_after = Duration::from_mins(30);
+    let decision = Decision { admitted: false, quota, remaining: 0, more_after, slug: Reserved::NotAsked };
     ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(decision)))
 }
 

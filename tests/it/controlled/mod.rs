@@ -25,6 +25,7 @@ mod outages;
 mod read;
 mod rendering;
 mod repeat;
+mod reservations;
 mod resources;
 mod shared_caches;
 mod site;

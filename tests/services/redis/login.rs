@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handbill_core::domain::quota::Quota;
+use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_limiter::{LimiterMetrics, OpenError, Redis, RedisMode, RedisSettings, RedisUrl, TimeLimits};
@@ -14,6 +15,7 @@ use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;
 
 use super::faults::{SHORT, come_back};
+use super::reservations::reservation;
 use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to, usual};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
@@ -159,8 +161,12 @@ async fn a_login_with_the_listed_rights_alone_keeps_its_connections() {
         count.lines().next().unwrap().parse::<u32>().unwrap()
     };
     let before = connections().await;
-    for _ in 0..20 {
-        replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
+    for number in 0..20 {
+        let reservation = reservation(&format!("{number}"));
+        let attempt = Attempt::new(LimitKind::Create, TEN, client());
+        replica.limiter.check(Attempt { slug: Some(reservation.clone()), ..attempt }).await;
+        let another = Reservation { owner: "another".to_owned(), ..reservation };
+        assert_eq!(replica.limiter.reserve(&another).await, Reserved::ByAnother, "the script may reserve");
     }
     assert_eq!(connections().await, before + 1, "the test's own");
 }

@@ -7,5 +7,6 @@ mod faults;
 mod limiter;
 mod login;
 mod replicas;
+mod reservations;
 mod servers;
 mod window;

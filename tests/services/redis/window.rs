@@ -44,8 +44,8 @@ impl Window {
         let length = u64::try_from(quota.window.as_micros()).unwrap();
         let script = Script::new(SCRIPT);
         let mut call = script.key(&self.key);
-        call.arg(attempt).arg(quota.limit).arg(length);
-        let (admitted, now, remaining, more_after): (u8, u64, u32, u64) =
+        call.arg(attempt).arg("").arg(0).arg(quota.limit).arg(length);
+        let (admitted, now, _, remaining, more_after): (u8, u64, u8, u32, u64) =
             call.invoke_async(&mut self.connection).await.unwrap();
         let (more_after, now) = (Duration::from_micros(more_after), Duration::from_micros(now));
         Answer { admitted: admitted == 1, remaining, more_after, now }

@@ -26,6 +26,7 @@ pub mod origin;
 pub mod page;
 pub mod purge_url;
 pub mod quota;
+pub mod reservation;
 pub mod site_link;
 pub mod slug;
 pub mod slug_secret;

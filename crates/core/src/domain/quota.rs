@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::reservation::Reserved;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Attempts admitted within any `window`; at least 1.
@@ -23,6 +25,8 @@ pub struct Decision {
     pub remaining: u32,
     /// Time until more attempts than `remaining` are admitted: until the oldest counted attempt leaves the window.
     pub more_after: Duration,
+    /// The fate of the slug that the attempt named.
+    pub slug: Reserved,
 }
 
 /// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's
@@ -90,7 +94,7 @@ impl Quota {
         let must_leave = times.len().saturating_sub(limit);
         let leaves_at = |&at: &u64| Duration::from_nanos(at) + self.window;
         let more_after = times.get(must_leave).map_or(Duration::ZERO, |at| leaves_at(at).saturating_sub(now));
-        Decision { admitted, quota: *self, remaining, more_after }
+        Decision { admitted, quota: *self, remaining, more_after, slug: Reserved::NotAsked }
     }
 
     /// Whether an attempt admitted at `at` no longer counts at `now`.
@@ -185,6 +189,7 @@ mod tests {
             quota: Quota { limit, window: HOUR },
             remaining,
             more_after: Duration::from_secs(seconds),
+            slug: Reserved::NotAsked,
         };
         let own = decision(10, 5, 60);
         assert_eq!(own.restricted_by([decision(80, 70, 10), decision(640, 600, 5)]), own);

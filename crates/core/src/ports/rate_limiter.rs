@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::domain::client::Client;
 use crate::domain::network_limits::Window;
 use crate::domain::quota::{Decision, Quota};
+use crate::domain::reservation::{Reservation, Reserved};
 
 /// The kinds of limited operations. Each has its own windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,18 +44,20 @@ pub struct Attempt {
     pub own: Window,
     /// Further windows, the widest last. It is that of a tier or of a network around the client.
     pub wider: Vec<Window>,
+    /// The slug that a create would take.
+    pub slug: Option<Reservation>,
 }
 
 impl Attempt {
     /// An attempt of `client`, which only its own window counts.
     pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
-        Self { kind, own: Window { source: client.into(), quota }, wider: Vec::new() }
+        Self { kind, own: Window { source: client.into(), quota }, wider: Vec::new(), slug: None }
     }
 
     /// An attempt that must fit into `windows`, the narrowest first; `None` if there are none.
     pub fn within(kind: LimitKind, windows: Vec<Window>) -> Option<Self> {
         let mut windows = windows.into_iter();
-        Some(Self { kind, own: windows.next()?, wider: windows.collect() })
+        Some(Self { kind, own: windows.next()?, wider: windows.collect(), slug: None })
     }
 
     /// All windows, the narrowest first.
@@ -68,8 +71,13 @@ impl Attempt {
 /// A check has no error: a backend that cannot reach its server decides by its own windows until it can.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Decides `attempt` and counts it if it is admitted, in one atomic step: in each of its windows or in none.
+    /// Decides `attempt` and counts it if it is admitted, in one atomic step: in each of its windows or in none. The same
+    /// step reserves the slug of an admitted attempt, if the backend keeps reservations beside these windows.
     async fn check(&self, attempt: Attempt) -> Decision;
+
+    /// Reserves the slug of an attempt that was admitted, for about as long as a create takes, unless it is reserved already.
+    /// Takes no longer than [`RateLimiter::check`]; if nobody can say whose the slug is, it is unopposed.
+    async fn reserve(&self, reservation: &Reservation) -> Reserved;
 }
 
 /// The quota of each limit; `None` if the limit is off.

@@ -10,6 +10,7 @@ use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageHead};
+use crate::domain::reservation::{Reservation, Reserved};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::slug_secret::SlugSecret;
 use crate::domain::subject::Requester;
@@ -31,6 +32,16 @@ pub struct Created {
     pub edit_key: EditKey,
 }
 
+/// A new page before its limit is checked.
+struct Draft {
+    title: NewTitle,
+    content: Content,
+    edit_key: EditKey,
+    /// Whether the client made the key.
+    is_clients: bool,
+    slug: Option<Slug>,
+}
+
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
@@ -39,17 +50,31 @@ impl PageService {
         let purpose = Purpose::Write(self.tiers.believed(requester));
         match body.and_then(PageFields::check_new) {
             Ok(new) => {
-                let deadline = deadline();
-                let publishing = until(deadline, self.publish(new, purpose, deadline));
-                self.admit(LimitKind::Create, requester, publishing).await
+                let (deadline, draft) = (deadline(), self.draft(new));
+                let slug = draft.slug.clone().map(|slug| Reservation::new(slug, &draft.edit_key.hash()));
+                let publishing = |reserved| until(deadline, self.publish(draft, reserved, purpose, deadline));
+                self.admit_with_slug(LimitKind::Create, requester, slug, publishing).await
             }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
+    /// `new` with its key, and with its slug if that needs neither the text nor the store.
+    fn draft(&self, New { title, content, edit_key }: New) -> Draft {
+        let is_clients = edit_key.is_some();
+        let edit_key = edit_key.unwrap_or_else(|| EditKey::random(|bound| index_below(&self.random, bound)));
+        let secret = if is_clients { self.slug_secret.get().map(Some) } else { Some(None) };
+        let slug = match (&title, secret) {
+            (NewTitle::Given(title), Some(secret)) => Some(self.slug(secret, title, &edit_key, 0)),
+            _ => None,
+        };
+        Draft { title, content, edit_key, is_clients, slug }
+    }
+
     async fn publish(
         &self,
-        New { title, content, edit_key }: New,
+        Draft { title, content, edit_key, is_clients, slug }: Draft,
+        reserved: Reserved,
         purpose: Purpose,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
@@ -58,18 +83,27 @@ impl PageService {
             error => BodyError::FoundTitle(error),
         })?;
         self.policy.check_pause()?;
-        let secret = match &edit_key {
-            Some(key) => {
-                check_text(key, "title", title.as_str())?;
-                let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
-                Some(StoreBudget::new(deadline).wait(kept).await?)
-            }
-            None => None,
+        let secret = if is_clients {
+            check_text(&edit_key, "title", title.as_str())?;
+            let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
+            Some(StoreBudget::new(deadline).wait(kept).await?)
+        } else {
+            None
         };
-        let made = self.publishable(&content, edit_key.as_ref(), purpose).await?;
+        let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
+        let reserving = async {
+            match reserved {
+                Reserved::NotAsked => Ok(self.limiter.reserve(&Reservation::new(slug.clone(), &edit_key.hash())).await),
+                known => Ok(known),
+            }
+        };
+        let rendering = self.publishable(&content, is_clients.then_some(&edit_key), purpose);
+        let (made, reserved) = tokio::try_join!(rendering, reserving)?;
         self.policy.spend_budget(&*self.limiter).await?;
-        let edit_key = edit_key.unwrap_or_else(|| EditKey::random(|bound| index_below(&self.random, bound)));
-        let slug = self.slug(secret, &title, &edit_key, 0);
+        // A slug that is derived may be that of the page which this request made before, so the store is asked.
+        if reserved == Reserved::ByAnother && secret.is_none() {
+            slug = self.slug(None, &title, &edit_key, 0);
+        }
         let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
         let mut page = Page::new(head, content, made.rendered);
         for counter in 1..=SLUG_ATTEMPTS {

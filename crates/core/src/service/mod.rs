@@ -53,6 +53,7 @@ use tokio::time::Instant;
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
+use crate::domain::reservation::{Reservation, Reserved};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::domain::subject::Requester;
@@ -180,18 +181,29 @@ impl PageService {
         requester: impl Into<Requester>,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
+        self.admit_with_slug(kind, requester, None, |_| work).await
+    }
+
+    /// As [`PageService::admit`], for a create that would take `slug`. `work` is told what became of the reservation.
+    async fn admit_with_slug<T, W: Future<Output = Result<T, ServiceError>>>(
+        &self,
+        kind: LimitKind,
+        requester: impl Into<Requester>,
+        slug: Option<Reservation>,
+        work: impl FnOnce(Reserved) -> W,
+    ) -> Limited<T> {
         let requester = requester.into();
         let usual = || self.quotas.of(kind).map(|quota| self.networks.windows(quota, requester.client));
         let windows = self.tiers.windows(kind, requester).or_else(usual).unwrap_or_default();
-        let mut quota = None;
+        let (mut quota, mut reserved) = (None, Reserved::NotAsked);
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.limiter.check(attempt).await;
+            let decision = self.limiter.check(Attempt { slug, ..attempt }).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }
-            quota = Some((kind, decision));
+            (quota, reserved) = (Some((kind, decision)), decision.slug);
         }
-        Limited { outcome: work.await, quota }
+        Limited { outcome: work(reserved).await, quota }
     }
 
     /// The page under `slug`, or why there is none.

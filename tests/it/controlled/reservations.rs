@@ -1,0 +1,162 @@
+//! Creates and the reservations of their slugs (contract, decision 23).
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use handbill::backends::rendering::RenderInPlace;
+use handbill_core::domain::client::Client;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::quota::{Counted, Decision, Quota};
+use handbill_core::domain::reservation::{Reservation, Reserved};
+use handbill_core::domain::title::Title;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::random::Random;
+use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
+use handbill_core::service::{
+    Created, LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError,
+    ServiceParts, TurnMetrics,
+};
+use handbill_store_redb::RedbStore;
+
+use crate::in_process::stores::WatchedStore;
+use crate::support::calls::new_key;
+
+/// A limiter that says of every slug what the test wants.
+struct Says {
+    is_admitted: bool,
+    /// The answer of the limiter's own step, and of the second call.
+    answers: [Reserved; 2],
+    /// The reservations that were named in either.
+    named: Mutex<[Vec<Reservation>; 2]>,
+}
+
+impl Says {
+    fn new(answers: [Reserved; 2]) -> Self {
+        Self { is_admitted: true, answers, named: Mutex::default() }
+    }
+
+    fn named(&self) -> [Vec<Reservation>; 2] {
+        self.named.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Says {
+    async fn check(&self, attempt: Attempt) -> Decision {
+        let slug = if attempt.slug.is_some() { self.answers[0] } else { Reserved::NotAsked };
+        self.named.lock().unwrap()[0].extend(attempt.slug);
+        let decision = attempt.own.quota.decision(self.is_admitted, &Counted::default(), Duration::ZERO);
+        Decision { slug, ..decision }
+    }
+
+    async fn reserve(&self, reservation: &Reservation) -> Reserved {
+        self.named.lock().unwrap()[1].push(reservation.clone());
+        self.answers[1]
+    }
+}
+
+struct Fixture {
+    limiter: Arc<Says>,
+    store: Arc<WatchedStore>,
+    service: PageService,
+}
+
+impl Fixture {
+    fn new(limiter: Says) -> Self {
+        let quota = Some(Quota { limit: 10, window: Duration::from_hours(1) });
+        let limiter = Arc::new(limiter);
+        let store = Arc::new(WatchedStore::around(Arc::new(RedbStore::in_memory().unwrap())));
+        let service = PageService::new(ServiceParts {
+            store: Arc::clone(&store) as Arc<dyn PageStore>,
+            limiter: Arc::clone(&limiter) as Arc<dyn RateLimiter>,
+            renderer: Arc::new(RenderInPlace),
+            clock: Arc::new(SystemClock::new()),
+            random: Random::System,
+            quotas: Quotas { create: quota, edit: quota, token: quota, preview: quota },
+            networks: NetworkLimits::NONE,
+            tiers: LimitTiers::default(),
+            policy: PublishingPolicy::default(),
+            large_bytes: 8 << 20,
+            renewed_bytes: 2 << 20,
+            pages: PageCache::new(0, PageCacheMetrics::default()),
+            turns: TurnMetrics::default(),
+            writes_renewed_pages_back: false,
+        });
+        Self { limiter, store, service }
+    }
+
+    async fn create(&self, fields: PageFields) -> Result<Created, ServiceError> {
+        let client = Client::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
+        self.service.create(client, Ok(fields)).await.outcome
+    }
+}
+
+fn fields() -> PageFields {
+    PageFields { title: Some(Some("T".to_owned())), content: Some(Some("# H".into())), ..PageFields::default() }
+}
+
+fn with_key(key: &str) -> PageFields {
+    PageFields { edit_key: Some(EditKey::parse_new(key)), ..fields() }
+}
+
+/// A raw post, whose title is in its text.
+fn untitled() -> PageFields {
+    PageFields { title: None, file_name: Some(String::new()), ..fields() }
+}
+
+#[tokio::test]
+async fn a_create_names_its_slug_to_the_limiter_with_the_first_digits_of_its_keys_hash() {
+    let fixture = Fixture::new(Says::new([Reserved::Unopposed, Reserved::NotAsked]));
+    let Created { page, edit_key } = fixture.create(fields()).await.unwrap();
+    let expected = Reservation::new(page.head.slug.clone(), &edit_key.hash());
+    assert_eq!(expected.owner.len(), 16);
+    assert_eq!(fixture.limiter.named(), [vec![expected], vec![]], "no second call is made");
+}
+
+#[tokio::test]
+async fn a_slug_that_the_limiter_did_not_reserve_is_reserved_while_the_page_is_rendered() {
+    let fixture = Fixture::new(Says::new([Reserved::NotAsked, Reserved::Unopposed]));
+    for (first, fields) in [(1, fields()), (0, untitled())] {
+        let [before, _] = fixture.limiter.named();
+        let Created { page, edit_key } = fixture.create(fields).await.unwrap();
+        let [named, reserved] = fixture.limiter.named();
+        assert_eq!(named.len() - before.len(), first);
+        assert_eq!(reserved.last(), Some(&Reservation::new(page.head.slug.clone(), &edit_key.hash())));
+    }
+}
+
+#[tokio::test]
+async fn a_random_slug_that_another_has_reserved_is_drawn_again_and_no_store_is_asked_for_it() {
+    for answers in [[Reserved::ByAnother, Reserved::NotAsked], [Reserved::NotAsked, Reserved::ByAnother]] {
+        let fixture = Fixture::new(Says::new(answers));
+        let created = fixture.create(fields()).await.unwrap();
+        let named = fixture.limiter.named().concat();
+        assert!(named.iter().all(|named| named.slug != created.page.head.slug), "{named:?}");
+        assert_eq!(fixture.store.calls().inserts, 1);
+    }
+}
+
+#[tokio::test]
+async fn for_a_slug_of_a_clients_key_the_store_is_asked_whoever_has_reserved_it() {
+    let fixture = Fixture::new(Says::new([Reserved::ByAnother, Reserved::ByAnother]));
+    let key = new_key();
+    let secret = fixture.store.slug_secret().await.unwrap();
+    let slug = secret.slug(&Title::parse("T").unwrap(), &EditKey::parse(&key).unwrap(), 0);
+    for _ in 0..2 {
+        assert_eq!(fixture.create(with_key(&key)).await.unwrap().page.head.slug, slug);
+    }
+    let expected = Reservation::new(slug, &EditKey::parse(&key).unwrap().hash());
+    // The first create learnt the secret after the limiter had admitted it.
+    assert_eq!(fixture.limiter.named(), [[expected.clone()], [expected]]);
+}
+
+#[tokio::test]
+async fn a_refused_create_reserves_nothing() {
+    let fixture = Fixture::new(Says { is_admitted: false, ..Says::new([Reserved::NotAsked, Reserved::Unopposed]) });
+    fixture.create(fields()).await.unwrap_err();
+    assert_eq!(fixture.limiter.named()[1], []);
+}
