@@ -10,7 +10,7 @@ use rmcp::model::{ContentBlock, Resource};
 use crate::api::types::{Included, Nesting, PageBody, page_url};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
-use handbill_core::service::PageRead;
+use handbill_core::service::{Kept, PageRead};
 
 /// Bytes that are counted for a result in addition to its JSON: more than the places that refer to it take.
 const PLACES_BYTES: usize = 512;
@@ -35,17 +35,22 @@ pub(super) struct ToolRepresentation {
 impl ToolRepresentation {
     /// The result that shows `page` with the texts that `included` names. `None` if no such result is kept.
     pub(super) fn of(page: &PageRead, base_url: &Origin, included: Included) -> Option<Self> {
-        let slot = slot(included).filter(|_| page.is_kept())?;
+        let (slot, kept) = (slot(included)?, page.kept()?);
         let mut made_bytes = None;
-        let finished = slot(page.made()).get_or_init(|| {
+        let finished = slot(kept.made()).get_or_init(|| {
             let finished = Self::new(page, base_url, included);
             made_bytes = Some(PLACES_BYTES + finished.text.len() + finished.json.len() + finished.link.len());
             finished
         });
         if let Some(bytes) = made_bytes {
-            page.grew(bytes);
+            kept.changed(&page.head.slug, bytes, 0);
         }
         Some(finished.clone())
+    }
+
+    /// The result with the texts that `included` names, if it is kept.
+    pub(super) fn kept(kept: &Kept, included: Included) -> Option<Self> {
+        slot(included)?(kept.made()).get().cloned()
     }
 
     fn new(page: &PageRead, base_url: &Origin, included: Included) -> Self {

@@ -20,7 +20,7 @@ use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::subject::Requester;
-use handbill_core::service::{Body, PageRead, PageService, Precondition, ServiceError};
+use handbill_core::service::{Body, Kept, PageService, Precondition, Reading, ServiceError};
 
 pub struct Mcp {
     /// The operations, and the order of their checks.
@@ -70,15 +70,22 @@ impl Mcp {
         };
         let options: Body<GetOptions> = parse_object(arguments, GetOptions::fields);
         let Ok(slug) = Slug::parse(&slug) else { return now(Err(ServiceError::NotFound)) };
-        let show = |page: PageRead, base_url: &Origin| {
-            let included = options?.included(page.text.content.as_str());
-            Ok(ToolResult::read(&page, base_url, included))
+        let finished = |options: &Body<GetOptions>, kept: &Kept| ToolResult::finished(kept, options.as_ref().ok()?);
+        let show = |options: Body<GetOptions>, reading, base_url: &Origin| match reading {
+            Reading::Answered(result) => Ok(result),
+            Reading::Page(page) => {
+                let included = options?.included(page.text.content.as_str());
+                Ok(ToolResult::read(&page, base_url, included))
+            }
         };
-        if let Some(page) = self.service.read_now(&slug) {
-            return now(page.and_then(|page| show(page, &self.base_url)));
+        if let Some(reading) = self.service.read_now(&slug, |kept| finished(&options, kept)) {
+            return now(reading.and_then(|reading| show(options, reading, &self.base_url)));
         }
         let mcp = Arc::clone(self);
-        later(async move { show(mcp.service.read(&slug).await?, &mcp.base_url) })
+        later(async move {
+            let reading = mcp.service.read_unless(&slug, |kept| finished(&options, kept), |_| None).await?;
+            show(options, reading, &mcp.base_url)
+        })
     }
 
     async fn update(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {

@@ -13,13 +13,14 @@ use serde_json::json;
 
 use super::error::tool_error;
 use super::representation::{ToolRepresentation, link_to};
+use super::tools::GetOptions;
 use crate::api::cache_groups;
 use crate::api::error::ApiError;
 use crate::api::types::{CreatedBody, DeletedBody, Included, JsonParts, Nesting, PageBody, StreamedJson};
 use handbill_core::domain::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
-use handbill_core::service::{Created, PageRead};
+use handbill_core::service::{Created, Kept, PageRead};
 
 pub(super) struct ToolResult {
     json: ToolJson,
@@ -51,11 +52,14 @@ impl ToolResult {
     /// `page`, which was read, with the texts that `included` names, and a link to it.
     pub(super) fn read(page: &PageRead, base_url: &Origin, included: Included) -> Self {
         match ToolRepresentation::of(page, base_url, included) {
-            Some(done) => {
-                Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None, changed: None }
-            }
+            Some(done) => done.into(),
             None => Self::page(page.share(), base_url, included),
         }
+    }
+
+    /// The result that `options` ask for, if it is kept.
+    pub(super) fn finished(kept: &Kept, options: &GetOptions) -> Option<Self> {
+        ToolRepresentation::kept(kept, options.included_of_any()?).map(Self::from)
     }
 
     /// `page` with the texts that `included` names, and a link to it.
@@ -84,6 +88,12 @@ impl ToolResult {
 fn note_on(page: &Page) -> Option<Bytes> {
     let block = || to_json(&json!({"type": "text", "text": PUBLISHED_KEY_WARNING})).into();
     page.seems_to_hold_a_key().then(block)
+}
+
+impl From<ToolRepresentation> for ToolResult {
+    fn from(done: ToolRepresentation) -> Self {
+        Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None, changed: None }
+    }
 }
 
 pub(super) struct Shape<'a> {

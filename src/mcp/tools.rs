@@ -274,6 +274,11 @@ impl GetOptions {
         Fields { names: [&["slug"][..], names_of::<Self>()].concat(), list: None }
     }
 
+    /// The texts that the result about any page includes; `None` if that depends on its content.
+    pub(super) fn included_of_any(&self) -> Option<Included> {
+        (self.offset.is_none() && self.max_chars.is_none()).then(|| self.included(""))
+    }
+
     /// The texts that the result about a page with this `content` includes. Without an option it has all of them.
     pub(super) fn included(&self, content: &str) -> Included {
         let part = (self.offset.is_some() || self.max_chars.is_some()).then(|| Part {

@@ -6,16 +6,15 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::state::Http;
+use super::state::{About, Http};
 use crate::api::cache_groups;
-use handbill_core::domain::page::PageHead;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-pub(super) fn mark_group(fields: &mut HeaderMap, page: &PageHead) {
+pub(super) fn mark_group(fields: &mut HeaderMap, page: &About<'_>) {
     let name = HeaderValue::from_str(page.slug.as_str()).expect("a slug is ASCII");
     fields.insert(CACHE_GROUPS, cache_groups::group(page.slug.as_str()));
     fields.insert(SURROGATE_KEY, name.clone());

@@ -4,21 +4,30 @@
 //! read compares the whole tag. An update or delete compares only version and `updated_at`, so that a client may read
 //! Markdown or HTML and then update with JSON.
 
+use std::fmt::{self, Write};
+
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use handbill_core::domain::page::{PageHead, PageState, PageVersion};
+use super::state::About;
+use handbill_core::domain::page::{PageState, PageVersion};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::service::{Precondition, States};
+
+/// Room for an entity tag, in bytes; most have less.
+const TAG_BYTES: usize = 64;
 
 /// Caches may keep a page, but must revalidate it each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The strong entity tag of `page` in `representation`, a name of letters, digits and dots, with the content coding
 /// named `coding`.
-pub(super) fn entity_tag(page: &PageHead, representation: &str, coding: &str) -> HeaderValue {
-    let (state, renderer) = (format_state(page.state()), page.renderer_version);
-    HeaderValue::from_str(&format!("\"{state}-{representation}-{coding}-{renderer}\"")).expect("it is ASCII")
+pub(super) fn entity_tag(page: &About<'_>, representation: fmt::Arguments<'_>, coding: &str) -> HeaderValue {
+    let mut tag = String::with_capacity(TAG_BYTES);
+    let PageState { version, updated_at } = page.state;
+    let (version, updated_at, renderer) = (version.get(), updated_at.get(), page.renderer_version);
+    write!(tag, "\"{version}-{updated_at:x}-{representation}-{coding}-{renderer}\"").expect("memory can be written");
+    HeaderValue::try_from(tag).expect("it is ASCII")
 }
 
 /// Whether `If-None-Match` names `tag`, weak or not.

@@ -16,7 +16,7 @@ use super::error::{service_error_response, shows_key};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
-use super::state::Http;
+use super::state::{About, Http};
 use crate::api::cache_groups;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreateBody, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
@@ -26,6 +26,10 @@ use handbill_core::ports::rate_limiter::LimitKind;
 use handbill_core::service::{Limited, ServiceError};
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Room for the header fields of a page, so that a map of them never grows.
+pub(super) const FIELDS: usize = 24;
+
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -145,7 +149,9 @@ pub(super) async fn update(
 ) -> Response {
     let attempt = http.service.update(requester, &slug, &credential, body.read::<FieldsBody>(), &precondition).await;
     respond(attempt, &http, |page| {
-        (page_fields(&page.head, &http), cache_groups::invalidation(&slug), page_body(&page, &http)).into_response()
+        let tag = [(ETAG, json_tag(&page.head, &http))];
+        let fields = page_fields(&http.about(&page.head));
+        (fields, tag, cache_groups::invalidation(&slug), page_body(&page, &http)).into_response()
     })
 }
 
@@ -202,15 +208,16 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
 }
 
 /// The header fields of a response that shows `page`.
-fn page_fields(page: &PageHead, http: &Http) -> HeaderMap {
-    let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
-    mark_noindex(&mut fields, page, http);
+fn page_fields(page: &About<'_>) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(FIELDS);
+    fields.insert(CACHE_CONTROL, REVALIDATE);
+    mark_noindex(&mut fields, page);
     fields
 }
 
 /// The header fields of a read, whose body may be compressed.
-pub(super) fn read_fields(page: &PageHead, http: &Http) -> HeaderMap {
-    let mut fields = page_fields(page, http);
+pub(super) fn read_fields(page: &About<'_>) -> HeaderMap {
+    let mut fields = page_fields(page);
     fields.insert(VARY, VARY_CODING);
     edge::mark_group(&mut fields, page);
     fields
@@ -223,11 +230,11 @@ pub(super) fn page_body(page: &Arc<Page>, http: &Http) -> Response {
 }
 
 pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {
-    json_tag_in(Coding::Identity, page, http)
+    json_tag_in(Coding::Identity, &http.about(page), http)
 }
 
-pub(super) fn json_tag_in(coding: Coding, page: &PageHead, http: &Http) -> HeaderValue {
-    entity_tag(page, &format!("json.{}", http.origin_tag), coding.name())
+pub(super) fn json_tag_in(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+    entity_tag(page, format_args!("json.{}", http.origin_tag), coding.name())
 }
 
 fn location(http: &Http, page: &PageHead) -> HeaderValue {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::VARY;
+use http::header::{ETAG, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
@@ -16,14 +16,14 @@ use super::error::{service_error_response, unless_key_shown};
 use super::etag::entity_tag;
 use super::extract::SlugParam;
 use super::pages::{self, JSON};
-use super::representation::{Representation, unchanged};
+use super::representation::{Bodies, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
-use super::state::Http;
+use super::state::{About, Http};
 use crate::api::answer::{Answer, later, now};
 use crate::api::types::{Included, Nesting, PageBody};
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::slug::Slug;
-use handbill_core::service::{PageRead, Reading, ServiceError};
+use handbill_core::service::{Kept, PageRead, Reading, ServiceError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -33,13 +33,20 @@ pub(super) enum Form {
     Markdown(Source),
 }
 
-/// The forms of one version of a page, as far as they were asked for.
+/// The forms of one state of a page, as far as they were asked for. Both addresses of the Markdown share one.
 #[derive(Default)]
 struct Representations {
-    json: OnceLock<Representation>,
-    html: OnceLock<Representation>,
-    markdown: OnceLock<Representation>,
-    negotiated_markdown: OnceLock<Representation>,
+    is_noindex: OnceLock<bool>,
+    json: Bodies,
+    html: Bodies,
+    markdown: Bodies,
+}
+
+/// One form of a page that is answered.
+struct Described<'a> {
+    form: Form,
+    page: About<'a>,
+    http: &'a Http,
 }
 
 pub(super) struct Read {
@@ -67,13 +74,15 @@ impl Read {
     /// Answers a request with this `head`: at once if the page is in memory.
     pub(super) fn answer(self, http: &Arc<Http>, head: Parts) -> Answer<Response> {
         let Self { form, slug } = self;
-        if let Some(page) = http.service.read_now(&slug) {
-            return now(form.respond(page.map(Reading::Page), http, &head));
+        let finished = |kept: &Kept| form.finished(kept, &slug, http, &head.headers);
+        if let Some(reading) = http.service.read_now(&slug, finished) {
+            return now(form.respond(reading, http, &head));
         }
         let http = Arc::clone(http);
         later(async move {
+            let finished = |kept: &Kept| form.finished(kept, &slug, &http, &head.headers);
             let unchanged = |page: &PageHead| form.unchanged(page, &http, &head.headers);
-            let reading = http.service.read_unless(&slug, unchanged).await;
+            let reading = http.service.read_unless(&slug, finished, unchanged).await;
             form.respond(reading, &http, &head)
         })
     }
@@ -100,38 +109,53 @@ impl Form {
     fn respond(self, reading: Result<Reading<Response>, ServiceError>, http: &Http, head: &Parts) -> Response {
         let headers = &head.headers;
         let response = match reading {
-            Ok(Reading::Unchanged(response)) => response,
-            // The JSON of a large page is written while it is sent.
-            Ok(Reading::Page(page)) if self == Self::Json && !page.is_kept() => {
-                self.unchanged(&page.head, http, headers).unwrap_or_else(|| {
-                    (pages::read_fields(&page.head, http), pages::page_body(&page.share(), http)).into_response()
-                })
-            }
+            Ok(Reading::Answered(response)) => response,
             Ok(Reading::Page(page)) => self.show(&page, http, headers),
             Err(error) => return self.error(&error, http, headers),
         };
         unless_key_shown(&head.uri, http, response)
     }
 
-    /// The response that shows `page`, made if nobody asked for this form yet.
+    /// The response that shows `page`. Nobody has asked for it in this form and in a coding that was made.
     fn show(self, page: &PageRead, http: &Http, headers: &HeaderMap) -> Response {
-        let all = page.made();
-        let mut made_bytes = None;
-        let representation = self.slot(all).get_or_init(|| {
-            let representation = self.make(all, page, http);
-            made_bytes = Some(representation.bytes());
-            representation
-        });
-        if let Some(bytes) = made_bytes {
-            page.grew(bytes);
-        }
-        let (response, missing) = representation.respond_to(headers);
+        let about = http.about(&page.head);
+        let made = match page.kept() {
+            Some(kept) => {
+                let all = kept.made::<Representations>();
+                all.is_noindex.get_or_init(|| about.is_noindex);
+                let bytes = self.bodies(all).add(self.body(page, http));
+                kept.changed(&page.head.slug, bytes, 0);
+                self.finished(kept, &page.head.slug, http, headers)
+            }
+            // The JSON of a large page is written while it is sent.
+            None if self == Self::Json => {
+                let tag = [(ETAG, pages::json_tag(&page.head, http))];
+                let large = || (pages::read_fields(&about), tag, pages::page_body(&page.share(), http)).into_response();
+                return self.unchanged(&page.head, http, headers).unwrap_or_else(large);
+            }
+            None => None,
+        };
+        made.unwrap_or_else(|| {
+            let bodies = Bodies::default();
+            bodies.add(self.body(page, http));
+            let described = Described { form: self, page: about, http };
+            bodies.respond_to(headers, &described).0.expect("the body without a coding is there")
+        })
+    }
+
+    /// The response that is made of what is kept of the page under `slug`.
+    fn finished(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
+        let all = kept.made::<Representations>();
+        let (state, renderer_version) = (kept.state(), kept.renderer_version());
+        let page = About { slug, state, renderer_version, is_noindex: *all.is_noindex.get()? };
+        let (response, missing) = self.bodies(all).respond_to(headers, &Described { form: self, page, http });
         // The client prefers a coding that was not made yet, so it is made for later requests.
-        if let Some(coding) = missing
-            && let Some(page) = page.share_kept()
-        {
-            let representation = representation.clone();
-            http.compressor.begin(move || page.grew(representation.compress(coding)));
+        if let Some(coding) = missing.filter(|_| response.is_some()) {
+            let (kept, slug) = (kept.clone(), slug.clone());
+            http.compressor.begin(move || {
+                let (more, less) = self.bodies(kept.made()).compress(coding, true);
+                kept.changed(&slug, more, less);
+            });
         }
         response
     }
@@ -148,48 +172,52 @@ impl Form {
 
     /// The 304 to a request with these headers, if its client holds the page in this form.
     fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        unchanged(headers, |coding| self.tag(coding, page, http), || self.fields(page, http))
+        // The bytes as they are would be sent, because no other form was made.
+        unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
     }
 
-    /// The place of this form among those that were made.
-    fn slot(self, all: &Representations) -> &OnceLock<Representation> {
+    /// The bodies of this form among those of all.
+    fn bodies(self, all: &Representations) -> &Bodies {
         match self {
             Self::Json => &all.json,
             Self::Html => &all.html,
-            Self::Markdown(Source::OwnAddress) => &all.markdown,
-            Self::Markdown(Source::Negotiated) => &all.negotiated_markdown,
+            Self::Markdown(_) => &all.markdown,
         }
     }
 
-    /// Makes this form of `page`. Both addresses of the Markdown share one body.
-    fn make(self, all: &Representations, page: &PageRead, http: &Http) -> Representation {
-        let fields = self.fields(&page.head, http);
-        if self == Self::Markdown(Source::Negotiated) {
-            let own = Self::Markdown(Source::OwnAddress);
-            return all.markdown.get_or_init(|| own.make(all, page, http)).with_fields(fields);
-        }
-        let (content_type, body): (_, Bytes) = match self {
-            Self::Json => (JSON, PageBody::json(page.share(), &http.base_url, Included::ALL).to_bytes(Nesting::Json)),
-            Self::Html => (HTML, site::html_of(page, http).into()),
-            Self::Markdown(_) => (MARKDOWN, page.text.content.as_str().to_owned().into()),
-        };
-        Representation::new(content_type, fields, body, |coding| self.tag(coding, &page.head, http))
-    }
-
-    /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.
-    fn fields(self, page: &PageHead, http: &Http) -> HeaderMap {
+    /// The bytes of `page` in this form.
+    fn body(self, page: &PageRead, http: &Http) -> Bytes {
         match self {
-            Self::Json => pages::read_fields(page, http),
-            Self::Html => site::html_view_fields(page, http),
-            Self::Markdown(source) => site::markdown_fields(http, page, source),
+            Self::Json => PageBody::json(page.share(), &http.base_url, Included::ALL).to_bytes(Nesting::Json),
+            // No more is held than is sent.
+            Self::Html => site::html_of(page, http).into_boxed_str().into_boxed_bytes().into(),
+            Self::Markdown(_) => Bytes::copy_from_slice(page.text.content.as_str().as_bytes()),
+        }
+    }
+}
+
+impl super::representation::Described for Described<'_> {
+    fn content_type(&self) -> HeaderValue {
+        match self.form {
+            Form::Json => JSON,
+            Form::Html => HTML,
+            Form::Markdown(_) => MARKDOWN,
         }
     }
 
-    fn tag(self, coding: Coding, page: &PageHead, http: &Http) -> HeaderValue {
-        match self {
-            Self::Json => pages::json_tag_in(coding, page, http),
-            Self::Html => entity_tag(page, &site::html_representation(http), coding.name()),
-            Self::Markdown(_) => entity_tag(page, site::MARKDOWN_REPRESENTATION, coding.name()),
+    fn fields(&self) -> HeaderMap {
+        match self.form {
+            Form::Json => pages::read_fields(&self.page),
+            Form::Html => site::html_view_fields(&self.page, self.http),
+            Form::Markdown(source) => site::markdown_fields(self.http, &self.page, source),
+        }
+    }
+
+    fn tag(&self, coding: Coding) -> HeaderValue {
+        match self.form {
+            Form::Json => pages::json_tag_in(coding, &self.page, self.http),
+            Form::Html => site::html_tag(coding, &self.page, self.http),
+            Form::Markdown(_) => entity_tag(&self.page, format_args!("md"), coding.name()),
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::web::site::assets::short_hash;
 use handbill_core::domain::contact::Contact;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::page::PageHead;
+use handbill_core::domain::page::{PageHead, PageState};
 use handbill_core::domain::site_link::SiteLink;
+use handbill_core::domain::slug::Slug;
 use handbill_core::domain::well_known::WellKnown;
 use handbill_core::service::PageService;
 
@@ -47,6 +48,16 @@ pub struct Http {
     pub(super) compressor: Compressor,
 }
 
+/// The facts that the header fields and entity tags of a page are made of.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) slug: &'a Slug,
+    pub(super) state: PageState,
+    pub(super) renderer_version: u16,
+    /// Whether search engines are asked not to index the page.
+    pub(super) is_noindex: bool,
+}
+
 impl SiteSettings {
     /// The origin of the tools that is given out.
     pub(super) fn mcp_origin<'a>(&'a self, base_url: &'a Origin) -> &'a Origin {
@@ -69,8 +80,8 @@ impl Http {
         Self { subjects, ..self }
     }
 
-    /// Whether search engines are asked not to index `page`.
-    pub(super) fn is_noindex(&self, page: &PageHead) -> bool {
-        self.site.noindex_all || page.has_external_links(&self.base_url)
+    pub(super) fn about<'a>(&self, page: &'a PageHead) -> About<'a> {
+        let is_noindex = self.site.noindex_all || page.has_external_links(&self.base_url);
+        About { slug: &page.slug, state: page.state(), renderer_version: page.renderer_version, is_noindex }
     }
 }

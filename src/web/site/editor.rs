@@ -198,7 +198,7 @@ pub(in crate::web) async fn edit(
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
             // It is made for one request, and compressing it each time would take far longer than making it.
-            unless_key_shown(request.uri(), &http, page.respond_to(request.headers()).0)
+            unless_key_shown(request.uri(), &http, page.respond_to(request.headers()))
         }
         Err(_) => super::not_found_response(&http, &request),
     }

@@ -19,25 +19,25 @@ use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
-use super::coding::{VARY_CODING, VARY_TYPE_AND_CODING};
+use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::edge;
 use super::error::{error_response, service_error_response};
-use super::etag::REVALIDATE;
+use super::etag::{REVALIDATE, entity_tag};
+use super::pages::FIELDS;
 use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::robots::mark_noindex;
-use super::state::Http;
+use super::state::{About, Http};
 
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
-use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::title::Title;
 use handbill_core::service::ServiceError;
 
 pub(in crate::web) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
-pub(in crate::web) const MARKDOWN_REPRESENTATION: &str = "md";
 pub(in crate::web) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
@@ -117,26 +117,26 @@ pub(in crate::web) fn html_of(page: &Page, http: &Http) -> String {
         description: &page.text.excerpt,
         created_at: page.head.created_at,
         updated_at: page.head.updated_at,
-        noindex: http.is_noindex(&page.head),
+        noindex: http.about(&page.head).is_noindex,
         report_url: report_url.as_deref(),
     };
     templates::html(&template, page.text.html.len())
 }
 
-/// The representation in the tags of the HTML page. The fingerprint changes with the layout, so that a cached copy does
+/// The entity tag of the HTML page. The fingerprint changes with the layout, so that a cached copy does
 /// not hide a new layout.
-pub(in crate::web) fn html_representation(http: &Http) -> String {
-    format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
+pub(in crate::web) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+    entity_tag(page, format_args!("html.{}.{}", templates::fingerprint(), http.origin_tag), coding.name())
 }
 
-pub(in crate::web) fn html_view_fields(page: &PageHead, http: &Http) -> HeaderMap {
+pub(in crate::web) fn html_view_fields(page: &About<'_>, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    let markdown_url = format!("{}.md", page_url(&page.slug, &http.base_url));
+    let markdown_url = format!("{}.md", page_url(page.slug, &http.base_url));
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
         fields.insert(LINK, link);
     }
-    mark_noindex(&mut fields, page, http);
+    mark_noindex(&mut fields, page);
     edge::mark_group(&mut fields, page);
     edge::admit_shared_caches(&mut fields, http);
     fields
@@ -152,10 +152,11 @@ pub(in crate::web) enum Source {
 }
 
 /// The header fields of the Markdown, without the entity tag.
-pub(in crate::web) fn markdown_fields(http: &Http, page: &PageHead, source: Source) -> HeaderMap {
+pub(in crate::web) fn markdown_fields(http: &Http, page: &About<'_>, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
     let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
-    let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
+    let mut fields = HeaderMap::with_capacity(FIELDS);
+    fields.insert(CONTENT_DISPOSITION, name);
     match source {
         Source::OwnAddress => {
             fields.insert(CACHE_CONTROL, REVALIDATE);
@@ -170,7 +171,7 @@ pub(in crate::web) fn markdown_fields(http: &Http, page: &PageHead, source: Sour
             fields.insert(CONTENT_LOCATION, own);
         }
     }
-    mark_noindex(&mut fields, page, http);
+    mark_noindex(&mut fields, page);
     edge::mark_group(&mut fields, page);
     fields
 }
@@ -192,7 +193,10 @@ fn html_response(status: StatusCode, html: String) -> Response {
 }
 
 fn html_fields() -> HeaderMap {
-    HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy())])
+    let mut fields = HeaderMap::with_capacity(FIELDS);
+    fields.insert(CACHE_CONTROL, REVALIDATE);
+    fields.insert(CONTENT_SECURITY_POLICY, page_policy());
+    fields
 }
 
 fn page_policy() -> HeaderValue {

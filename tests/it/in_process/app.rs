@@ -315,6 +315,13 @@ impl InProcess {
 }
 
 /// The target of the specification's tests: a service in this process with these limits.
+/// The bytes of all that is ready to be sent.
+pub(crate) fn ready_bytes(app: &TestApp) -> usize {
+    let scrape = app.metrics.exposition();
+    let line = scrape.lines().find_map(|line| line.strip_prefix("handbill_page_cache_bytes "));
+    line.unwrap().parse().unwrap()
+}
+
 pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
     Setup { limits, ..Setup::new() }.start().service
 }

@@ -66,7 +66,7 @@ use crate::ports::renderer::Renderer;
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use operators::{Found, HideOutcome, Operators, Scanned, TakedownOutcome};
-pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
+pub use page_cache::{Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
 pub use read::Reading;

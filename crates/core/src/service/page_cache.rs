@@ -1,4 +1,4 @@
-//! Pages that are ready to be sent, each with what its readers have made of it, bounded in bytes.
+//! The answers made of pages for their readers, ready to be sent, bounded in bytes.
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
 //! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
@@ -6,7 +6,8 @@
 //! is asked for the state first.
 //!
 //! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is
-//! read. A page that takes more than [`LARGEST_BYTES`] is not kept, because with what is made of it it would fill a shard.
+//! read. It has what was sent, and the page itself only if the store would have to be asked again for its text. Nothing is
+//! kept of a page that takes more than [`LARGEST_BYTES`], because it would fill a shard.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -25,20 +26,24 @@ use crate::domain::slug::Slug;
 /// Bytes of one shard. A shard has a lock of its own, and an entry must fit into one shard.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The largest page that is kept, source and HTML together. One of 100 KB of usual text is far below it.
+/// The largest page of which anything is kept, source and HTML together. One of 100 KB of usual text is far below it.
 const LARGEST_BYTES: usize = 512 * 1024;
 
 /// Most shards: enough that the cores of a large machine rarely meet.
 const MAX_SHARDS: u64 = 64;
 
 /// Bytes that an entry of usual size takes, by which the cache estimates how many it will have.
-const USUAL_BYTES: u64 = 8 * 1024;
+const USUAL_BYTES: u64 = 4 * 1024;
+
+/// Bytes of an entry in addition to its slug and what was made: its place in the cache, and the values that refer to each
+/// other.
+const ENTRY_BYTES: usize = 384;
 
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
-    /// Reads that found their page ready.
+    /// Reads whose answer was ready.
     pub hits: Counter,
-    /// Reads that did not.
+    /// Reads whose page was read from the store.
     pub misses: Counter,
     /// Bytes of all entries.
     pub bytes: Gauge,
@@ -71,11 +76,13 @@ impl Weighter<Slug, Entry> for EntryBytes {
     }
 }
 
-/// A page, and what its readers have made of it.
 struct Ready {
-    page: Arc<Page>,
+    state: PageState,
+    renderer_version: u16,
+    page: Option<Arc<Page>>,
     made: Made,
-    bytes: Mutex<u64>,
+    /// The bytes of the entry; 0 before there is one.
+    bytes: Mutex<usize>,
 }
 
 /// At most one value of each type, and a place for the values of other types.
@@ -89,11 +96,17 @@ impl Made {
     }
 }
 
-/// A page that was read, and its place in the cache.
-pub struct PageRead {
+/// The place in the cache for what is made of one state of a page. Clones share it.
+#[derive(Clone)]
+pub struct Kept {
     ready: Arc<Ready>,
-    /// The cache that has the page; `None` if no cache has it.
-    cache: Option<PageCache>,
+    cache: PageCache,
+}
+
+/// A page that was read.
+pub struct PageRead {
+    page: Arc<Page>,
+    kept: Option<Kept>,
     /// The share of memory that a large page holds until the response is made.
     _permit: ReadPermit,
 }
@@ -113,33 +126,28 @@ impl PageCache {
         Self(Arc::new(Inner { entries: (bytes > 0).then(cache), metrics }))
     }
 
-    /// The page under `slug` in `state`, if it is ready.
-    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<PageRead> {
+    /// The entry of the page under `slug` in `state`.
+    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Kept> {
         let Entry { ready, .. } = self.0.entries.as_ref()?.get(slug)?;
-        if ready.page.head.state() != state {
-            return None;
-        }
-        Some(PageRead { ready, cache: Some(self.clone()), _permit: ReadPermit::default() })
+        (ready.state == state).then(|| Kept { ready, cache: self.clone() })
     }
 
-    /// Keeps `page`, which was read because it was not ready, unless it is too large. `permit` ends with the response.
-    pub(super) fn keep(&self, page: Arc<Page>, permit: ReadPermit) -> PageRead {
+    /// `page`, which was read from the store, with a place for what is made of it unless it is too large. The page itself is
+    /// kept there too if `with_page` says so. `permit` ends with the response.
+    pub(super) fn read(&self, page: Arc<Page>, with_page: bool, permit: ReadPermit) -> PageRead {
         self.0.metrics.misses.inc();
-        let Some(entries) = self.0.entries.as_ref().filter(|_| held_bytes(&page) <= LARGEST_BYTES) else {
-            return PageRead { ready: Arc::new(Ready::new(page)), cache: None, _permit: permit };
-        };
-        // Several requests may have missed the same page.
-        let standing = entries.peek(&page.head.slug).filter(|entry| *entry.ready.page == *page);
-        let ready = standing.map_or_else(
-            || {
-                let ready = Arc::new(Ready::new(page));
-                entries.insert(ready.page.head.slug.clone(), ready.entry());
-                self.measure(entries);
-                ready
-            },
-            |entry| entry.ready,
-        );
-        PageRead { ready, cache: Some(self.clone()), _permit: permit }
+        let kept = self.0.entries.as_ref().filter(|_| held_bytes(&page) <= LARGEST_BYTES).map(|entries| {
+            let (state, renderer_version) = (page.head.state(), page.head.renderer_version);
+            // Another request may have missed the same page, or asked for another form of it.
+            let standing = entries.peek(&page.head.slug).map(|entry| entry.ready);
+            let ready = standing.filter(|ready| ready.state == state && ready.renderer_version == renderer_version);
+            let ready = ready.unwrap_or_else(|| {
+                let page = with_page.then(|| Arc::clone(&page));
+                Arc::new(Ready { state, renderer_version, page, made: Made::default(), bytes: Mutex::default() })
+            });
+            Kept { ready, cache: self.clone() }
+        });
+        PageRead { page, kept, _permit: permit }
     }
 
     /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
@@ -156,57 +164,61 @@ impl PageCache {
     }
 }
 
-impl Ready {
-    fn new(page: Arc<Page>) -> Self {
-        let bytes = held_bytes(&page) as u64;
-        Self { page, made: Made::default(), bytes: Mutex::new(bytes) }
+impl Kept {
+    pub fn state(&self) -> PageState {
+        self.ready.state
     }
 
-    fn entry(self: &Arc<Self>) -> Entry {
-        Entry { ready: Arc::clone(self), bytes: *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) }
+    pub fn renderer_version(&self) -> u16 {
+        self.ready.renderer_version
+    }
+
+    /// The value of this type that is kept. It is the default one at its first use.
+    pub fn made<T: Default + Send + Sync + 'static>(&self) -> &T {
+        self.ready.made.of()
+    }
+
+    /// The page itself, if it is kept.
+    pub(super) fn page(&self) -> Option<PageRead> {
+        let page = Arc::clone(self.ready.page.as_ref()?);
+        Some(PageRead { page, kept: Some(self.clone()), _permit: ReadPermit::default() })
+    }
+
+    pub(super) fn count_hit(&self) {
+        self.cache.0.metrics.hits.inc();
+    }
+
+    /// Records that what is kept of the page under `slug` takes `more` bytes and `less` bytes no more. With the first bytes
+    /// the cache has an entry. It may drop the entry because of any.
+    pub fn changed(&self, slug: &Slug, more: usize, less: usize) {
+        let Some(entries) = &self.cache.0.entries else { return };
+        let mut bytes = self.ready.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *bytes == 0;
+        if is_new {
+            *bytes = ENTRY_BYTES + slug.as_str().len() + self.ready.page.as_deref().map_or(0, held_bytes);
+        }
+        *bytes = (*bytes + more).saturating_sub(less);
+        let entry = Entry { ready: Arc::clone(&self.ready), bytes: *bytes as u64 };
+        let standing = entries.peek(slug).map(|entry| entry.ready);
+        // An entry that the cache has dropped does not come back. The lock makes the last entry the one with all bytes.
+        if is_new && standing.as_ref().is_none_or(|ready| ready.state.updated_at <= self.ready.state.updated_at) {
+            entries.insert(slug.clone(), entry);
+        } else if standing.is_some_and(|ready| Arc::ptr_eq(&ready, &self.ready)) {
+            let _ = entries.replace(slug.clone(), entry, true);
+        }
+        self.cache.measure(entries);
     }
 }
 
 impl PageRead {
     /// The page by itself, for a response that is written while it is sent.
     pub fn share(&self) -> Arc<Page> {
-        Arc::clone(&self.ready.page)
+        Arc::clone(&self.page)
     }
 
-    /// Whether a cache has this page, so that a finished representation of it can be used again.
-    pub fn is_kept(&self) -> bool {
-        self.cache.is_some()
-    }
-
-    /// Another hold on this page, if a cache has it, for work that goes on after the response.
-    pub fn share_kept(&self) -> Option<Self> {
-        let cache = self.cache.clone()?;
-        Some(Self { ready: Arc::clone(&self.ready), cache: Some(cache), _permit: ReadPermit::default() })
-    }
-
-    /// The value of this type that is kept beside the page. It is the default one at its first use.
-    pub fn made<T: Default + Send + Sync + 'static>(&self) -> &T {
-        self.ready.made.of()
-    }
-
-    pub(super) fn count_hit(&self) {
-        if let Some(cache) = &self.cache {
-            cache.0.metrics.hits.inc();
-        }
-    }
-
-    /// Records that `bytes` more are kept beside this page. The cache may drop the page because of it.
-    pub fn grew(&self, bytes: usize) {
-        let Some(cache) = &self.cache else { return };
-        let Some(entries) = &cache.0.entries else { return };
-        let mut held = self.ready.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        *held += bytes as u64;
-        // This does nothing if the cache has dropped the page. The lock makes the last entry the one with all bytes.
-        let slug = &self.ready.page.head.slug;
-        if entries.peek(slug).is_some_and(|entry| Arc::ptr_eq(&entry.ready, &self.ready)) {
-            let _ = entries.replace(slug.clone(), Entry { ready: Arc::clone(&self.ready), bytes: *held }, true);
-        }
-        cache.measure(entries);
+    /// The place for what is made of this page; `None` if nothing is kept of it.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 }
 
@@ -214,7 +226,7 @@ impl Deref for PageRead {
     type Target = Page;
 
     fn deref(&self) -> &Page {
-        &self.ready.page
+        &self.page
     }
 }
 
@@ -255,57 +267,88 @@ mod tests {
         cache.0.entries.as_ref().unwrap().weight()
     }
 
+    /// Reads `page`, and keeps `bytes` beside it.
+    fn keep(cache: &PageCache, page: &Arc<Page>, bytes: usize) -> Kept {
+        let read = cache.read(Arc::clone(page), false, ReadPermit::default());
+        read.kept().unwrap().changed(&page.head.slug, bytes, 0);
+        read.kept().unwrap().clone()
+    }
+
     #[test]
     fn a_page_is_found_in_the_state_that_is_asked_for_and_in_no_other() {
         let cache = cache(CACHE_BYTES);
         let first = page(1, 1);
-        assert!(cache.get(&first.head.slug, first.head.state()).is_none());
-        cache.keep(Arc::clone(&first), ReadPermit::default());
-        assert_eq!(cache.get(&first.head.slug, first.head.state()).unwrap().share(), first);
+        let slug = &first.head.slug;
+        assert!(cache.get(slug, first.head.state()).is_none());
+        keep(&cache, &first, 1);
+        assert_eq!(cache.get(slug, first.head.state()).unwrap().state(), first.head.state());
         let later = PageState { version: PageVersion::new(2), ..first.head.state() };
-        assert!(cache.get(&first.head.slug, later).is_none());
+        assert!(cache.get(slug, later).is_none());
         let restored = PageState { updated_at: UnixMillis::new(2), ..first.head.state() };
-        assert!(cache.get(&first.head.slug, restored).is_none());
-        cache.keep(page(1, 2), ReadPermit::default());
-        assert!(cache.get(&first.head.slug, first.head.state()).is_none());
-        assert_eq!(cache.get(&first.head.slug, later).unwrap().head.version, PageVersion::new(2));
-        cache.drop_page(&first.head.slug);
-        assert!(cache.get(&first.head.slug, later).is_none());
+        assert!(cache.get(slug, restored).is_none());
+        keep(&cache, &page(1, 2), 1);
+        assert!(cache.get(slug, first.head.state()).is_none());
+        assert_eq!(cache.get(slug, later).unwrap().state(), later);
+        cache.drop_page(slug);
+        assert!(cache.get(slug, later).is_none());
     }
 
     type Number = OnceLock<u64>;
     type Name = OnceLock<&'static str>;
 
     #[test]
-    fn what_is_made_of_a_page_is_made_once_for_all_who_read_it() {
+    fn what_is_made_of_a_page_is_found_by_all_who_read_it_later() {
         let cache = cache(CACHE_BYTES);
-        let reads = [0, 1].map(|_| cache.keep(page(1, 1), ReadPermit::default()));
-        let made: Vec<_> =
-            reads.iter().map(|read| *read.made::<Number>().get_or_init(|| read.head.version.get())).collect();
+        let made = |kept: &Kept| *kept.made::<Number>().get_or_init(|| kept.state().version.get());
+        assert_eq!(made(&keep(&cache, &page(1, 1), 8)), 1);
         let again = cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap();
-        assert_eq!((made, *again.made::<Number>().get_or_init(|| 7)), (vec![1, 1], 1));
+        assert_eq!(again.made::<Number>().get(), Some(&1));
+        let read = cache.read(page(1, 1), false, ReadPermit::default());
+        assert_eq!(
+            read.kept().unwrap().made::<Number>().get(),
+            Some(&1),
+            "for another form the page is read once more"
+        );
     }
 
     #[test]
     fn one_value_of_each_type_is_kept_beside_a_page_of_one_state() {
         let cache = cache(CACHE_BYTES);
-        let read = cache.keep(page(1, 1), ReadPermit::default());
-        read.made::<Number>().set(1).unwrap();
-        assert!(read.made::<Name>().get().is_none());
-        read.made::<Name>().set("a result").unwrap();
-        assert_eq!(read.made::<Number>().get(), Some(&1));
-        assert_eq!(read.made::<Name>().get(), Some(&"a result"));
-        let changed = cache.keep(page(1, 2), ReadPermit::default());
+        let kept = keep(&cache, &page(1, 1), 1);
+        kept.made::<Number>().set(1).unwrap();
+        assert!(kept.made::<Name>().get().is_none());
+        kept.made::<Name>().set("a result").unwrap();
+        assert_eq!(kept.made::<Number>().get(), Some(&1));
+        assert_eq!(kept.made::<Name>().get(), Some(&"a result"));
+        let changed = keep(&cache, &page(1, 2), 1);
         assert!(changed.made::<Number>().get().is_none() && changed.made::<Name>().get().is_none());
+        let mut renewed = Page::clone(&page(1, 2));
+        renewed.head.renderer_version += 1;
+        assert_eq!(keep(&cache, &Arc::new(renewed), 1).renderer_version(), page(1, 2).head.renderer_version + 1);
+    }
+
+    #[test]
+    fn the_page_itself_is_kept_and_counted_only_if_its_reader_says_so() {
+        let cache = cache(CACHE_BYTES);
+        let (alone, with_page) = (page(1, 1), page(2, 1));
+        let held = held_bytes(&with_page);
+        assert!(keep(&cache, &alone, 10).page().is_none());
+        let entry = bytes(&cache);
+        assert_eq!(entry, (ENTRY_BYTES + alone.head.slug.as_str().len() + 10) as u64);
+        let read = cache.read(Arc::clone(&with_page), true, ReadPermit::default());
+        assert_eq!(bytes(&cache), entry, "nothing is kept of a page of which nothing was made");
+        read.kept().unwrap().changed(&with_page.head.slug, 10, 0);
+        assert_eq!(cache.get(&with_page.head.slug, with_page.head.state()).unwrap().page().unwrap().share(), with_page);
+        assert_eq!(bytes(&cache), 2 * entry + held as u64);
     }
 
     #[test]
     fn entries_and_what_is_made_of_them_are_bounded_in_bytes() {
         let cache = cache(CACHE_BYTES);
         for number in 0..2000 {
-            let read = cache.keep(page(number, 1), ReadPermit::default());
-            for _ in 0..3 {
-                read.grew(10_000);
+            let kept = keep(&cache, &page(number, 1), 10_000);
+            for (more, less) in [(10_000, 0), (20_000, 10_000)] {
+                kept.changed(&page(number, 1).head.slug, more, less);
                 assert!(bytes(&cache) <= CACHE_BYTES, "{}", bytes(&cache));
             }
         }
@@ -316,22 +359,26 @@ mod tests {
     #[test]
     fn what_is_made_of_an_earlier_state_does_not_displace_the_later_one() {
         let cache = cache(CACHE_BYTES);
-        let slow = cache.keep(page(1, 1), ReadPermit::default());
-        cache.keep(page(1, 2), ReadPermit::default());
-        slow.grew(10);
-        let later = page(1, 2);
-        assert_eq!(cache.get(&later.head.slug, later.head.state()).unwrap().share(), later);
+        let (first, mut later) = (page(1, 1), Page::clone(&page(1, 2)));
+        later.head.updated_at = UnixMillis::new(2);
+        let slow = cache.read(Arc::clone(&first), false, ReadPermit::default());
+        let slower = keep(&cache, &first, 1);
+        keep(&cache, &Arc::new(later.clone()), 1);
+        for kept in [slow.kept().unwrap(), &slower] {
+            kept.changed(&first.head.slug, 10, 0);
+            assert!(cache.get(&later.head.slug, later.head.state()).is_some());
+        }
     }
 
     #[test]
-    fn a_page_that_outgrows_the_cache_is_dropped_and_can_still_be_sent() {
+    fn a_page_that_outgrows_the_cache_is_dropped_and_does_not_come_back() {
         let cache = cache(CACHE_BYTES);
-        let read = cache.keep(page(1, 1), ReadPermit::default());
-        read.grew(2 * usize::try_from(CACHE_BYTES).unwrap());
-        assert!(cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());
-        assert_eq!((bytes(&cache), read.share()), (0, page(1, 1)));
-        read.grew(1);
-        assert_eq!(bytes(&cache), 0, "a page that was dropped does not come back");
+        let (page, whole) = (page(1, 1), usize::try_from(CACHE_BYTES).unwrap());
+        let kept = keep(&cache, &page, 1);
+        kept.changed(&page.head.slug, 2 * whole, 0);
+        assert!(cache.get(&page.head.slug, page.head.state()).is_none());
+        kept.changed(&page.head.slug, 1, 2 * whole);
+        assert_eq!(bytes(&cache), 0);
     }
 
     #[test]
@@ -341,21 +388,19 @@ mod tests {
         long.text.content = Content::parse("a".repeat(100_000)).unwrap();
         long.text.html = "a".repeat(LARGEST_BYTES);
         let permit = || ReadBudget::new(1 << 20).try_acquire(&long).unwrap_or_else(|_| unreachable!());
-        assert!(!full.keep(Arc::new(long.clone()), permit()).is_kept());
-        assert_eq!(bytes(&full), 0);
+        assert!(full.read(Arc::new(long.clone()), true, permit()).kept().is_none());
         let permit = permit();
         long.text.html = "a".repeat(100_000);
-        assert!(full.keep(Arc::new(long), permit).is_kept());
-        assert!(bytes(&full) > 200_000);
+        assert!(full.read(Arc::new(long), true, permit).kept().is_some());
         let off = cache(0);
-        assert!(!off.keep(page(1, 1), ReadPermit::default()).is_kept());
+        assert!(off.read(page(1, 1), true, ReadPermit::default()).kept().is_none());
         assert!(off.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());
     }
 
     #[test]
     fn hits_and_misses_are_counted() {
         let cache = cache(CACHE_BYTES);
-        cache.keep(page(1, 1), ReadPermit::default());
+        keep(&cache, &page(1, 1), 1);
         cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap().count_hit();
         assert!(cache.get(&page(1, 1).head.slug, page(1, 2).head.state()).is_none());
         assert_eq!((cache.0.metrics.hits.get(), cache.0.metrics.misses.get()), (1, 1));

@@ -2,25 +2,25 @@
 //!
 //! Every answer rests on a read of the store that began after the request, or on a state that the store knows to be
 //! current. A store that keeps texts apart is asked for the page's head first. The head alone answers that there is no
-//! page, or that the caller has it already. Otherwise the page of that state is taken from the cache, and from the store
-//! only if the cache does not have it.
+//! page, or that the caller has it already. Otherwise the answer is made of what the cache keeps of that state, and the store
+//! is asked for the page only if that is not enough.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::error::ServiceError;
-use super::page_cache::PageRead;
+use super::page_cache::{Kept, PageRead};
 use super::read_budget::LARGE_BYTES;
 use super::{PageService, StoreBudget, active, deadline, until};
 use crate::domain::markdown::RENDERER_VERSION;
-use crate::domain::page::{Page, PageHead};
+use crate::domain::page::{Page, PageHead, PageState};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Access;
 
-/// The result of a read whose caller may need only the page's head.
+/// The result of a read whose caller may not need the page.
 pub enum Reading<T> {
-    /// The value that the caller has made of the head.
-    Unchanged(T),
+    /// The value that the caller has made of what is kept of the page, or of its head.
+    Answered(T),
     Page(PageRead),
 }
 
@@ -31,44 +31,50 @@ enum Found<T> {
 }
 
 impl PageService {
-    /// The page under `slug`, if it is ready and known to be current, or small and in the store's memory. This neither waits
-    /// nor asks another thread; `None` says nothing about the page.
-    pub fn read_now(&self, slug: &Slug) -> Option<Result<PageRead, ServiceError>> {
+    /// The page under `slug`, or the value that `finished` makes of what is kept of it, if that is known to be current, or
+    /// if the page is small and in the store's memory. This neither waits nor asks another thread; `None` says nothing about
+    /// the page.
+    pub fn read_now<T>(
+        &self,
+        slug: &Slug,
+        finished: impl FnOnce(&Kept) -> Option<T>,
+    ) -> Option<Result<Reading<T>, ServiceError>> {
         let reads = self.store.access().now()?;
-        if let Some(ready) = reads.known_state(slug).and_then(|state| self.pages.get(slug, state)) {
-            ready.count_hit();
-            return Some(Ok(ready));
+        if let Some(reading) = reads.known_state(slug).and_then(|state| self.kept(slug, state, finished)) {
+            return Some(Ok(reading));
         }
         let page = match active(reads.lookup_now(slug, LARGE_BYTES)?) {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };
         let permit = self.large_reads.try_acquire(&page).ok()?;
-        (page.head.renderer_version >= RENDERER_VERSION).then(|| Ok(self.pages.keep(page, permit)))
+        let is_current = page.head.renderer_version >= RENDERER_VERSION;
+        is_current.then(|| Ok(Reading::Page(self.pages.read(page, false, permit))))
     }
 
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
     /// means that too many large pages are being read.
-    /// This asks the store, for a caller whom [`PageService::read_now`] has not answered.
     pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
-        match self.read_unless(slug, |_| None::<Infallible>).await? {
+        match self.read_unless(slug, |_| None::<Infallible>, |_| None).await? {
             Reading::Page(page) => Ok(page),
-            Reading::Unchanged(never) => match never {},
+            Reading::Answered(never) => match never {},
         }
     }
 
-    /// The page under `slug` as [`PageService::read`] returns it, or the value that `unchanged` makes of the page's
-    /// head. `unchanged` is called only if that saves a read of the text, and only if the page would be returned with
-    /// this head.
+    /// The page under `slug` as [`PageService::read`] returns it, the value that `finished` makes of what is kept of it, or
+    /// that `unchanged` makes of the page's head. Each is called only if that saves a read of the text, and only for the
+    /// state in which the page would be returned.
+    /// This asks the store, for a caller whom [`PageService::read_now`] has not answered.
     pub async fn read_unless<T>(
         &self,
         slug: &Slug,
+        finished: impl FnOnce(&Kept) -> Option<T>,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
     ) -> Result<Reading<T>, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             let mut store_budget = StoreBudget::new(deadline);
-            let mut page = match self.find(slug, unchanged, &mut store_budget).await? {
+            let mut page = match self.find(slug, finished, unchanged, &mut store_budget).await? {
                 Found::Answered(reading) => return Ok(reading),
                 Found::Page(page) => page,
             };
@@ -81,7 +87,8 @@ impl PageService {
                     permit
                 }
             };
-            Ok(Reading::Page(self.pages.keep(self.rendering.current(page).await, permit)))
+            let page = self.rendering.current(page).await;
+            Ok(Reading::Page(self.pages.read(page, matches!(self.store.access(), Access::HeadFirst), permit)))
         })
         .await
     }
@@ -89,6 +96,7 @@ impl PageService {
     async fn find<T>(
         &self,
         slug: &Slug,
+        finished: impl FnOnce(&Kept) -> Option<T>,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
@@ -97,16 +105,23 @@ impl PageService {
             Access::HeadFirst => {}
         }
         let head = self.existing_head(slug, store_budget).await?;
-        if let Some(ready) = self.pages.get(slug, head.state()) {
-            ready.count_hit();
-            return Ok(Found::Answered(Reading::Page(ready)));
+        if let Some(reading) = self.kept(slug, head.state(), finished) {
+            return Ok(Found::Answered(reading));
         }
         // A page that is rendered again may have other links than its head says.
         if head.renderer_version >= RENDERER_VERSION
             && let Some(answer) = unchanged(&head)
         {
-            return Ok(Found::Answered(Reading::Unchanged(answer)));
+            return Ok(Found::Answered(Reading::Answered(answer)));
         }
         Ok(Found::Page(self.page_of(head, store_budget).await?))
+    }
+
+    /// The answer that `finished` makes of what is kept of the page under `slug` in `state`, else the page if it is kept.
+    fn kept<T>(&self, slug: &Slug, state: PageState, finished: impl FnOnce(&Kept) -> Option<T>) -> Option<Reading<T>> {
+        let kept = self.pages.get(slug, state)?;
+        let reading = finished(&kept).map(Reading::Answered).or_else(|| kept.page().map(Reading::Page))?;
+        kept.count_hit();
+        Some(reading)
     }
 }
