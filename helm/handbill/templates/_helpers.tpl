@@ -80,7 +80,9 @@ annotations:
 {{- end -}}
 
 {{- define "handbill.replicas" -}}
-{{- if kindIs "invalid" .Values.replicaCount -}}
+{{- if and (eq .Values.mode "embedded") .Values.maintenance -}}
+0
+{{- else if kindIs "invalid" .Values.replicaCount -}}
 {{ eq .Values.mode "cluster" | ternary 3 1 }}
 {{- else -}}
 {{ int .Values.replicaCount }}
@@ -119,6 +121,26 @@ annotations:
 {{/* The name of the claim with the volume for its backups. */}}
 {{- define "handbill.backupClaim" -}}
 {{ .Values.backups.existingClaim | default (printf "%s-backups" (include "handbill.fullname" .)) }}
+{{- end -}}
+
+{{/* The volumes of the embedded store: its own and that of its backups. */}}
+{{- define "handbill.embeddedVolumes" -}}
+- name: data
+  persistentVolumeClaim:
+    claimName: {{ include "handbill.claim" . | quote }}
+{{- if .Values.backups.enabled }}
+- name: backups
+  persistentVolumeClaim:
+    claimName: {{ include "handbill.backupClaim" . | quote }}
+{{- end }}
+{{- end -}}
+{{- define "handbill.embeddedMounts" -}}
+- name: data
+  mountPath: /data
+{{- if .Values.backups.enabled }}
+- name: backups
+  mountPath: /backups
+{{- end }}
 {{- end -}}
 
 {{/* The line that names a storage class. An empty value gives no line, which means the cluster's default. `-` gives an empty

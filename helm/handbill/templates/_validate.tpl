@@ -154,8 +154,13 @@
 {{- if and $v.persistence.existingClaim $cluster -}}
 {{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
 {{- end -}}
-{{- if and $v.backups.enabled $cluster -}}
-{{- $faults = append $faults "backups.enabled is set, but mode=cluster keeps pages in ScyllaDB, which has backups of its own: remove it, or set mode=embedded" -}}
+{{- if $v.maintenance -}}
+{{- $commands := list "backup" "check" "compact" "export" "import" "restore" -}}
+{{- if $cluster -}}
+{{- $faults = append $faults "maintenance is set, but mode=cluster has no volume that a process owns: run the command in a replica (kubectl exec), or remove it" -}}
+{{- else if not (has (first $v.maintenance) $commands) -}}
+{{- $faults = append $faults (printf "maintenance begins with %s, but it runs one of %s: give one of these and its arguments" (first $v.maintenance) (join ", " $commands)) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $v.ingress.tlsSecret (not $v.ingress.enabled) -}}
 {{- $faults = append $faults "ingress.tlsSecret is set, but there is no Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}

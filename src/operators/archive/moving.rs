@@ -161,7 +161,7 @@ async fn store_records(
     reading.await.map_err(|error| MoveError::System(io::Error::other(error)))
 }
 
-/// A backup in a folder, by its name.
+/// A backup, or a copy of the ledger alone, in a folder, by its name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupName {
     pub began_at: UnixMillis,
@@ -170,10 +170,16 @@ pub struct BackupName {
 
 impl BackupName {
     /// The beginning and end of a name. Between them is the time.
-    const AROUND: (&str, &str) = ("handbill-", ".ndjson.zst");
+    const fn around(selection: Selection) -> (&'static str, &'static str) {
+        match selection {
+            Selection::All => ("handbill-", ".ndjson.zst"),
+            Selection::Deletions => ("handbill-", ".deletions.ndjson.zst"),
+        }
+    }
 
-    fn of(path: PathBuf) -> Option<Self> {
-        let time = path.file_name()?.to_str()?.strip_prefix(Self::AROUND.0)?.strip_suffix(Self::AROUND.1)?;
+    fn of(selection: Selection, path: PathBuf) -> Option<Self> {
+        let (before, after) = Self::around(selection);
+        let time = path.file_name()?.to_str()?.strip_prefix(before)?.strip_suffix(after)?;
         let (day, time) = time.split_once('T')?;
         let began_at = UnixMillis::parse(&format!("{day}T{}", time.replacen('-', ":", 2).replacen('-', ".", 1)))?;
         Some(Self { began_at, path })
@@ -186,16 +192,18 @@ impl BackupName {
 
     /// Whether `path` begins like a backup or its ledger.
     pub fn is_of_backup(path: &Path) -> bool {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(Self::AROUND.0))
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(Self::around(Selection::All).0))
     }
 }
 
-/// The backups in the folder `directory`, the newest last.
-pub fn backups_in(directory: &Path) -> Result<Vec<BackupName>, FileError> {
+/// The backups of what `selection` names in the folder `directory`, the newest last.
+pub fn backups_in(directory: &Path, selection: Selection) -> Result<Vec<BackupName>, FileError> {
     let refused = |reason| FileError::Io { path: directory.to_owned(), action: "read", reason };
     let entries = std::fs::read_dir(directory).map_err(refused)?;
     let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path())).collect::<Result<Vec<_>, FileError>>()?;
-    let mut backups: Vec<_> = paths.into_iter().filter_map(BackupName::of).collect();
+    let mut backups: Vec<_> = paths.into_iter().filter_map(|path| BackupName::of(selection, path)).collect();
     backups.sort_unstable();
     Ok(backups)
 }
@@ -207,11 +215,30 @@ pub fn newest_backup(directory: &Path) -> Result<PathBuf, MoveError> {
     }
     let none = io::Error::new(io::ErrorKind::NotFound, "there is no backup in it");
     let none = FileError::Io { path: directory.to_owned(), action: "read", reason: none };
-    Ok(backups_in(directory)?.pop().ok_or(none)?.path)
+    Ok(backups_in(directory, Selection::All)?.pop().ok_or(none)?.path)
 }
 
-pub fn new_backup_in(directory: &Path, now: UnixMillis) -> PathBuf {
-    let (before, after) = BackupName::AROUND;
+/// Removes all but the `keep` newest backups of what `selection` names, and the ledgers beside them.
+pub fn keep_newest(directory: &Path, selection: Selection, keep: usize) -> Result<(), FileError> {
+    let all = backups_in(directory, selection)?;
+    for old in &all[..all.len().saturating_sub(keep)] {
+        for path in [&old.path, &BackupName::ledger_of(&old.path)] {
+            let refused = |reason| FileError::Io { path: path.clone(), action: "removed", reason };
+            remove_if_there(path).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub fn new_backup_in(directory: &Path, selection: Selection, now: UnixMillis) -> PathBuf {
+    let (before, after) = BackupName::around(selection);
     let time = now.to_string().replace([':', '.'], "-");
     directory.join(format!("{before}{time}{after}"))
 }

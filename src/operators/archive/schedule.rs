@@ -14,7 +14,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
 use super::file::{FileError, NewFile, UNFINISHED_EXTENSION};
-use super::moving::{BackupName, Destination, MoveError, backups_in, new_backup_in, write};
+use super::moving::{
+    BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, remove_if_there, write,
+};
 use handbill_core::niceness::give_way;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::PageScan;
@@ -52,7 +54,7 @@ pub struct ScheduledBackups {
 impl ScheduledBackups {
     /// Makes a backup whenever the newest one is older than the interval, also if an earlier process made it.
     pub async fn follow(self) {
-        if let Some(newest) = backups_in(&self.plan.to).ok().and_then(|mut backups| backups.pop()) {
+        if let Some(newest) = backups_in(&self.plan.to, Selection::All).ok().and_then(|mut backups| backups.pop()) {
             self.last_success.set(newest.began_at.get() / 1000);
         }
         let this = Arc::new(self);
@@ -91,7 +93,7 @@ impl ScheduledBackups {
         let refused = |reason| FileError::Io { path: folder.to_owned(), action: "written", reason };
         fs::create_dir_all(folder).map_err(refused)?;
         let now = self.clock.now();
-        if let Some(newest) = backups_in(folder)?.pop() {
+        if let Some(newest) = backups_in(folder, Selection::All)?.pop() {
             // A clock that was set back does not stop backups.
             let age = Duration::from_millis(now.get().abs_diff(newest.began_at.get()));
             if age < self.plan.every {
@@ -99,7 +101,7 @@ impl ScheduledBackups {
             }
         }
         remove_abandoned(folder).map_err(refused)?;
-        let path = new_backup_in(folder, now);
+        let path = new_backup_in(folder, Selection::All, now);
         let to = Destination::File(path.clone());
         let summary = write(Arc::clone(&self.records), &to, Selection::All, now, &|_, _| {}).await?;
         // Copied after the pages, the ledger has every deletion of the backup and those since.
@@ -112,11 +114,7 @@ impl ScheduledBackups {
             return Ok(None);
         }
         self.last_success.set(now.get() / 1000);
-        let all = backups_in(folder)?;
-        for old in &all[..all.len().saturating_sub(self.plan.keep)] {
-            fs::remove_file(&old.path).map_err(refused)?;
-            remove_if_there(&BackupName::ledger_of(&old.path)).map_err(refused)?;
-        }
+        keep_newest(folder, Selection::All, self.plan.keep)?;
         Ok(Some(path))
     }
 }
@@ -149,11 +147,4 @@ fn remove_abandoned(folder: &Path) -> io::Result<()> {
 #[expect(clippy::disallowed_methods, reason = "the file system has the machine's own clock")]
 fn age(path: &Path) -> io::Result<Duration> {
     Ok(SystemTime::now().duration_since(fs::metadata(path)?.modified()?).unwrap_or_default())
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -1,6 +1,7 @@
 //! `handbill export`, `import`, `backup` and `restore`.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::stores::Stores;
 use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::Counts;
-use crate::operators::archive::moving::{Destination, MoveError, new_backup_in, newest_backup, write};
+use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backup, write};
 use handbill_core::domain::archive::Summary;
 use handbill_core::ports::clock::{Clock, SystemClock};
 
@@ -37,6 +38,12 @@ pub struct Backup {
     /// Folder for the backup, which gets a name with the time; created if it does not exist
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
+    /// Write only what remains of deleted pages, also of a cluster, for restore --ledger
+    #[arg(long)]
+    deletions: bool,
+    /// Number of the newest files that stay: older ones of this kind are removed [default: all]
+    #[arg(long, value_name = "NUMBER")]
+    keep: Option<NonZeroUsize>,
     #[command(flatten)]
     settings: MovingSettings,
 }
@@ -83,19 +90,21 @@ impl Export {
 impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
-        match self.settings.place() {
-            Moved::Files(_) => {}
-            Moved::Cluster(_) => {
-                return Err(
-                    "backup works on the embedded store: use export, or the snapshots of the cluster".to_owned()
-                );
-            }
+        let selection = if self.deletions { Selection::Deletions } else { Selection::All };
+        if let (Moved::Cluster(_), Selection::All) = (self.settings.place(), selection) {
+            return Err("a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
+                        ledger that belongs to it"
+                .to_owned());
         }
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
-        let path = new_backup_in(&self.to, SystemClock::new().now());
-        let summary = export(&self.settings, &Destination::File(path.clone()), Selection::All, stores).await?;
+        let path = new_backup_in(&self.to, selection, SystemClock::new().now());
+        let summary = export(&self.settings, &Destination::File(path.clone()), selection, stores).await?;
         print_line(&format!("{}: {} records", path.display(), summary.records))?;
+        // A backup that lacks records removes none that may have them.
+        if let (Some(keep), 0) = (self.keep, summary.unreadable) {
+            keep_newest(&self.to, selection, keep.get()).map_err(|error| error.to_string())?;
+        }
         Ok(report_unreadable(&summary))
     }
 }

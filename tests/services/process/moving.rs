@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use handbill::operators::archive::export::Selection;
 use handbill::operators::archive::moving::{BackupName, backups_in};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -422,13 +423,40 @@ fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
     }
     watchdog.call_off();
     drop(server);
-    let ledger = backups_in(&backups).unwrap().pop().map(|newest| BackupName::ledger_of(&newest.path)).unwrap();
+    let ledger =
+        backups_in(&backups, Selection::All).unwrap().pop().map(|newest| BackupName::ledger_of(&newest.path)).unwrap();
     let restored = folder.path().join("restored");
     let args =
         [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger"), ledger.as_os_str()];
     succeeded(&on(&restored, args));
     let server = Server::start(&restored, &[]);
     known.check(server.address, address);
+}
+
+#[test]
+fn copies_of_the_ledger_alone_lie_beside_backups_and_only_the_newest_stay() {
+    let mut service = Service::start();
+    let address = service.server.address;
+    service.known.load(address, 10);
+    let backups = service.path("backups");
+    let back_up = |options: &[&str]| {
+        let args = [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()];
+        succeeded(&service.command(args.into_iter().chain(options.iter().map(OsStr::new))));
+    };
+    back_up(&[]);
+    for _ in 0..3 {
+        back_up(&["--deletions", "--keep", "2"]);
+    }
+    assert_eq!(backups_in(&backups, Selection::All).unwrap().len(), 1);
+    let copies = backups_in(&backups, Selection::Deletions).unwrap();
+    assert_eq!(copies.len(), 2);
+    back_up(&["--keep", "1"]);
+    assert_eq!(backups_in(&backups, Selection::All).unwrap().len(), 1);
+    let restored = service.path("restored");
+    let args = [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger")];
+    succeeded(&on(&restored, args.into_iter().chain([copies[1].path.as_os_str()])));
+    let server = start(&restored, service.folder.path());
+    service.known.check(server.address, address);
 }
 
 #[test]
