@@ -267,7 +267,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     listener::start(admin_listener, routes, admin_phases)?;
 
-    announce(&base_url, address, admin_address, &handle.location(&settings).await, &memory);
+    let location = handle.location(&settings).await;
+    announce(&base_url, address, admin_address, &location, &memory);
     let serving = server::serve(listener, public, limits, proxies, server::instruments(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::error::StartError;
 use crate::config::Memory;
 use crate::server::BACKLOG;
+use crate::telemetry::metrics::COMMIT;
 use handbill_core::domain::origin::Origin;
 
 /// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.
@@ -25,9 +26,11 @@ pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpLi
     Ok((listener, address))
 }
 
-/// Prints on standard output where everything is, how much memory there is, and how to publish. `pages` is where the pages
-/// are kept.
+/// Says in the log what has started and where everything is, and prints it on standard output with a way to publish. `pages` is
+/// where the pages are kept.
 pub(super) fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, memory: &Memory) {
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
+    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, %memory, "started");
     let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
@@ -35,7 +38,6 @@ Data:      {pages}
 Memory:    {memory}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
-        version = env!("CARGO_PKG_VERSION"),
     );
     // Serving goes on even if standard output is closed.
     let mut stdout = io::stdout().lock();

@@ -96,6 +96,7 @@ pub fn instruments(metrics: &Metrics) -> ServerMetrics {
         },
         receiving: budget("receive", "receive_budget"),
         sending: budget("send", "send_budget"),
+        sent_bytes: metrics.sent_bytes.clone(),
     }
 }
 

@@ -18,7 +18,7 @@ use tracing::Instrument;
 use tracing::field::display;
 
 use super::labels::{RequestLabels, TraceLabel};
-use super::logs::{self, RequestEnd};
+use super::logs::{self, ErrorName, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
 use super::spans::{self, OTHER_METHOD, RequestSpan, Span, Trust, error_type};
 use handbill_core::domain::client::Peer;
@@ -95,6 +95,8 @@ pub struct Observed {
     status: Option<u16>,
     /// The part of its route that the answer names.
     part: Option<RoutePart>,
+    /// The error that the request is answered with.
+    error: Option<ErrorName>,
 }
 
 /// The label of the part of a route that an answer belongs to, in place of the route's template. It travels in the response's
@@ -125,6 +127,7 @@ impl RequestTelemetry {
             log: None,
             status: None,
             part: None,
+            error: None,
         };
         if let Route::Routed(found) = &observed.route {
             head.extensions.insert(RouteFound(Arc::clone(found)));
@@ -173,6 +176,7 @@ impl Observed {
         let status = response.status().as_u16();
         self.status = Some(status);
         self.part = response.extensions_mut().remove();
+        self.error = response.extensions_mut().remove();
         set_id(response, &self.id);
     }
 
@@ -186,15 +190,26 @@ impl Observed {
             && error.is_none()
             && self.status.is_some_and(|status| {
                 let (id, route) = (&*self.id, self.route.template());
-                logs::write_end(&RequestEnd { id, method: self.method, route, status, took })
+                logs::write_end(&RequestEnd { id, method: self.method, route, status, error: self.error, took })
             });
         if !is_written {
             let (status, error_type) = (self.status, error.as_deref());
             let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
             let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
+            let (code, refused_by) =
+                (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
             let end = if status.is_some() { "answered" } else { "abandoned" };
             self.log().in_scope(|| {
-                tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
+                tracing::info!(
+                    status,
+                    error_type,
+                    error = code,
+                    refused_by,
+                    duration_seconds = took,
+                    trace_id,
+                    span_id,
+                    "{end}"
+                );
             });
         }
         let labels = || RequestLabels {
@@ -368,6 +383,29 @@ mod tests {
             assert_eq!(fields, ["method", "name", "request_id", "route"], "{line}");
             assert_eq!(span["name"], "request");
         }
+    }
+
+    #[tokio::test]
+    async fn the_line_of_a_request_has_the_code_of_its_error_and_what_refused_it() {
+        let log = Log::default();
+        let _logging = log.install();
+        let telemetry = telemetry();
+        let refused = ErrorName { code: "unavailable", refused_by: Some("pause") };
+        let lost = ErrorName { code: "not_found", refused_by: None };
+        for (status, error) in [(503, Some(refused)), (404, Some(lost)), (200, None)] {
+            let (mut head, ()) = Request::get("/secret").body(()).unwrap().into_parts();
+            let observed = telemetry.begin(&mut head, None);
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            error.map(|error| response.extensions_mut().insert(error));
+            observed.answered(&mut response);
+        }
+        let seen: Vec<_> = log.lines().iter().map(|line| (line["error"].clone(), line["refused_by"].clone())).collect();
+        let none = Value::Null;
+        assert_eq!(
+            seen,
+            [("unavailable".into(), "pause".into()), ("not_found".into(), none.clone()), (none.clone(), none)]
+        );
     }
 
     #[tokio::test]

@@ -27,12 +27,16 @@ use super::process::ProcessCollector;
 use super::runtime::RuntimeCollector;
 
 /// The commit that this was built from, if `GIT_COMMIT` was set for the build.
-const COMMIT: &str = match option_env!("GIT_COMMIT") {
+pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The type of [`Metrics::exposition`].
+pub const OPEN_METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The type of [`as_text`].
+pub const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
 const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
@@ -50,6 +54,7 @@ pub struct Metrics {
     pub connections: Gauge,
     pub connections_max: Gauge,
     pub connections_cut: Family<CutLabels, Counter>,
+    pub sent_bytes: Counter,
     pub budget_held: Family<BudgetLabels, Gauge>,
     pub budget_limit: Family<BudgetLabels, Gauge>,
     pub budget_refusals: Family<BudgetLabels, Counter>,
@@ -162,6 +167,7 @@ impl Metrics {
                 "handbill_connections_cut",
                 "Connections that were refused, or ended to make space for others",
             ),
+            sent_bytes: declare.bytes("handbill_sent", "Bytes that were sent to clients and proxies, heads and chunks included"),
             budget_held: declare.bytes(
                 "handbill_budget_held",
                 "Memory that requests hold until they are answered, and answers hold until they are sent",
@@ -288,6 +294,32 @@ pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: 
     family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
 }
 
+/// An OpenMetrics `exposition` as Prometheus's older text, which has neither units nor exemplars, calls an info a gauge, and has the
+/// suffix of a counter in its description too.
+pub fn as_text(exposition: &str) -> String {
+    let mut text = String::with_capacity(exposition.len());
+    let mut help = "";
+    for line in exposition.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|described| described.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                _ => ("", kind),
+            };
+            let lines = ["# HELP ", name, suffix, " ", help, "\n# TYPE ", name, suffix, " ", kind, "\n"];
+            text.extend(lines);
+        } else if !line.starts_with('#') {
+            // No label has such a text.
+            text.push_str(line.split_once(" # ").map_or(line, |(series, _)| series));
+            text.push('\n');
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -335,6 +367,20 @@ mod tests {
         metrics.moderation_stale.get_or_create(&SourceLabels { source: "creates" }).set(0);
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
+    }
+
+    #[test]
+    fn the_older_text_has_every_series_and_none_of_what_only_openmetrics_has() {
+        let open = exposition();
+        let text = as_text(&open);
+        let series = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            lines.map(|line| line.split(" # ").next().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(series(&text), series(&open));
+        assert!(!text.contains("# UNIT") && !text.contains("# EOF") && !text.contains(" # {"), "{text}");
+        assert!(text.contains("# TYPE handbill_renders_hung_total counter\nhandbill_renders_hung_total 0\n"), "{text}");
+        assert!(text.contains("# TYPE handbill_build_info gauge\nhandbill_build_info{"), "{text}");
     }
 
     /// The instruments of a scrape, by the names of their series.

@@ -17,6 +17,7 @@ use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::mcp::{self, Tools};
 use crate::server::AnswerBudget;
+use crate::telemetry::logs::ErrorName;
 use handbill_core::domain::origin::Origin;
 
 /// The header fields of answers that scripts of any origin may read.
@@ -98,6 +99,7 @@ impl Finish {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         }
         if let Some(error) = error {
+            response.extensions_mut().insert(ErrorName { code: error.code.as_str(), refused_by: error.refused_by });
             write_error(asked.place, error, &mut response);
         }
         response

@@ -91,7 +91,7 @@ class Chart(unittest.TestCase):
         rules = objects["Role"]["rules"]
         self.assertEqual((mounted["tiers"], [rule["resourceNames"] for rule in rules]), (patched, [[patched]]))
         for name in mounted.values():
-            self.assertTrue(name is None or f"configmap {name} " in (ROOT / "docs/operations.md").read_text(), name)
+            self.assertTrue(name is None or f"configmap {name} " in (ROOT / "docs/hosted-agents.md").read_text(), name)
 
     def test_a_field_that_kubernetes_does_not_know_is_found(self):
         good = render(CHART / "ci/external-values.yaml")

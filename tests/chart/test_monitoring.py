@@ -9,7 +9,7 @@ import unittest
 import yaml
 
 import promql
-from support import CHART, DASHBOARDS, ROOT, RULE_TESTS, RULES, expand, render, scrape, succeed
+from support import CHART, DASHBOARDS, ROOT, RULE_TESTS, RULES, expand, handbill, render, request, run, scrape, succeed, use
 
 # Metrics of Prometheus itself and of the kubelet.
 FOREIGN = {"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
@@ -151,6 +151,15 @@ class Metrics(unittest.TestCase):
         for name, labels in cls.series:
             cls.labels.setdefault(name, set()).update(labels)
         cls.recorded = {rule["record"] for rule in rules() if "record" in rule}
+
+    def test_promtool_reads_what_curl_gets(self):
+        with handbill() as (public, admin):
+            use(public)
+            _, text = request("GET", f"{admin[0]}/metrics", Accept="*/*")
+        done = run("promtool", "check", "metrics", input=text)
+        # 3 is for advice on names, which the stability of the names forbids to follow.
+        self.assertIn(done.returncode, (0, 3), done.stdout + done.stderr)
+        self.assertNotIn("error while linting", done.stderr)
 
     def test_every_metric_exists(self):
         self.assertGreater(len(self.series), 100)

@@ -96,7 +96,7 @@ class Package(unittest.TestCase):
         for unit in ("hosted-networks.service", "hosted-networks.timer"):
             self.assertIn(f"/usr/lib/systemd/system/{unit}", modes)
         self.assertEqual(package["systemd-units"]["unit-name"], "handbill")
-        document = (ROOT / "docs/operations.md").read_text()
+        document = (ROOT / "docs/hosted-agents.md").read_text()
         for path in (script, "/usr/share/handbill/hosted-agents.json"):
             self.assertIn(path, modes)
             self.assertIn(path, document)

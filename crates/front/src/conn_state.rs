@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
 use super::budgets::{Budget, Full, Permit};
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) limits: ServerLimits,
     pub(super) receiving: Arc<Budget>,
     pub(super) sending: Arc<Budget>,
+    /// Bytes that the kernel has taken for clients.
+    pub(super) sent_bytes: Counter,
 }
 
 pub(super) struct ConnState {

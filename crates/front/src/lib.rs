@@ -27,6 +27,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -67,6 +68,8 @@ pub struct ServerMetrics {
     pub receiving: BudgetMetrics,
     /// The budget of answers being sent.
     pub sending: BudgetMetrics,
+    /// Bytes that were handed to the kernel for clients.
+    pub sent_bytes: Counter,
 }
 
 /// The connections of a listener, and what a new one needs.
@@ -105,6 +108,7 @@ pub async fn serve(
             limits,
             receiving: Budget::new(limits.receiving, metrics.receiving),
             sending: Budget::new(limits.sending, metrics.sending),
+            sent_bytes: metrics.sent_bytes,
         }),
         connections: Connections::new(limits.connections, limits.connections_per_client, metrics.connections),
         open: metrics.open,

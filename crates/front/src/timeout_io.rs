@@ -283,6 +283,7 @@ impl<S: Transport> TimeoutIo<S> {
         self.is_dirty = true;
         self.unconfirmed += bytes;
         self.conn.sent(*bytes);
+        self.conn.shared.sent_bytes.inc_by(*bytes as u64);
         self.written += bytes;
         if self.written >= MIN_WRITE_PROGRESS {
             self.reset_write_limit();
@@ -377,6 +378,7 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
@@ -420,6 +422,7 @@ mod tests {
                 limits,
                 receiving: Budget::new(limits.receiving, receiving.clone()),
                 sending: Budget::new(limits.sending, sending.clone()),
+                sent_bytes: Counter::default(),
             });
             let cut = Arc::new(Cut::default());
             let connections = Connections::new(1, 1, ConnectionMetrics::default());

@@ -32,22 +32,28 @@ pub struct ApiError {
     pub message: String,
     /// Whole seconds after which a retry makes sense.
     pub retry_after: Option<u64>,
+    /// The part that refused the request, in a word for the log, where the code does not say it.
+    pub refused_by: Option<&'static str>,
 }
 
 impl ApiError {
     /// An error without `retry_after`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
+        Self { code, message: message.into(), retry_after: None, refused_by: None }
     }
 
     fn after(code: Code, seconds: u64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: Some(seconds) }
+        Self { code, message: message.into(), retry_after: Some(seconds), refused_by: None }
     }
 
-    /// A temporary failure. The advice to retry is appended to `message`.
-    fn unavailable(message: &str) -> Self {
+    fn by(self, what: &'static str) -> Self {
+        Self { refused_by: Some(what), ..self }
+    }
+
+    /// A temporary failure of `part`. The advice to retry is appended to `message`.
+    fn unavailable(part: &'static str, message: &str) -> Self {
         let seconds = RETRY_UNAVAILABLE_SECONDS;
-        Self::after(Code::Unavailable, seconds, format!("{message} retry in {seconds} seconds."))
+        Self::after(Code::Unavailable, seconds, format!("{message} retry in {seconds} seconds.")).by(part)
     }
 
     /// An address without a route.
@@ -115,12 +121,13 @@ impl ApiError {
 
     /// There is no memory left for the request, or for its response.
     pub fn no_room() -> Self {
-        Self::unavailable("Too much data is being sent at the moment. Nothing was changed;")
+        Self::unavailable("memory", "Too much data is being sent at the moment. Nothing was changed;")
     }
 
     /// There is no memory left for the response to a request that may have changed something.
     pub fn no_room_to_answer() -> Self {
         Self::unavailable(
+            "memory",
             "Too much data is being sent at the moment, so the response was dropped. A change may have been made: read the page, or",
         )
     }
@@ -222,14 +229,16 @@ impl ApiError {
                 format!(
                     "The operators' list of what is not published cannot be read. Nothing was changed; retry in {RETRY_PAUSED_SECONDS} seconds. Reading and deleting still work."
                 ),
-            ),
+            )
+            .by("blocklist"),
             ServiceError::CreatesPaused => Self::after(
                 Code::Unavailable,
                 RETRY_PAUSED_SECONDS,
                 format!(
                     "The operators of this service have paused the creation of pages. Nothing was published; retry in {RETRY_PAUSED_SECONDS} seconds. Reading, updating and deleting still work."
                 ),
-            ),
+            )
+            .by("pause"),
             ServiceError::BudgetSpent(decision) => {
                 let seconds = decision.retry_after_seconds();
                 Self::after(
@@ -239,24 +248,23 @@ impl ApiError {
                         "All clients together have created as many pages as this service takes in an hour. Nothing was published; retry in {seconds} seconds. Reading, updating and deleting still work."
                     ),
                 )
+                .by("budget")
             }
             ServiceError::Token(error) => error.into(),
-            ServiceError::Store(StoreError::Unavailable(_) | StoreError::Fenced(_)) => {
-                Self::unavailable("Storage is temporarily unavailable. Nothing was changed;")
+            ServiceError::Store(error @ (StoreError::Unavailable(_) | StoreError::Fenced(_))) => {
+                let by = if matches!(error, StoreError::Fenced(_)) { "fence" } else { "store" };
+                Self::unavailable(by, "Storage is temporarily unavailable. Nothing was changed;")
             }
-            ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable(
-                "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or",
-            ),
-            ServiceError::Overloaded => Self::unavailable("Too many large pages are being read at the moment;"),
+            ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable("store", "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or"),
+            ServiceError::Overloaded => Self::unavailable("memory", "Too many large pages are being read at the moment;"),
             ServiceError::Rendering(RenderError::Overloaded) => {
-                Self::unavailable("Too many texts are being turned into pages at the moment. Nothing was changed;")
+                Self::unavailable("rendering", "Too many texts are being turned into pages at the moment. Nothing was changed;")
             }
             ServiceError::NoFreeSlug => {
-                Self::unavailable("No free address was found for this title. Nothing was published;")
+                Self::unavailable("store", "No free address was found for this title. Nothing was published;")
             }
-            ServiceError::Store(StoreError::Unreadable(_)) | ServiceError::Rendering(RenderError::Hung) => {
-                Self::internal()
-            }
+            ServiceError::Store(StoreError::Unreadable(_)) => Self::internal().by("store"),
+            ServiceError::Rendering(RenderError::Hung) => Self::internal().by("rendering"),
         }
     }
 
@@ -398,6 +406,16 @@ mod tests {
             assert_eq!(code as usize, place, "{code:?}");
         }
         assert_eq!(Code::ALL.len(), Code::InvalidScope as usize + 1, "the last one declared is listed");
+    }
+
+    #[test]
+    fn an_unavailable_service_says_in_the_log_what_refused() {
+        let by = |error: ServiceError| ApiError::from(&error).refused_by;
+        let failed = || std::io::Error::other("it is down").into();
+        assert_eq!(by(ServiceError::CreatesPaused), Some("pause"));
+        assert_eq!(by(ServiceError::Store(StoreError::Unavailable(failed()))), Some("store"));
+        assert_eq!(by(ServiceError::Overloaded), Some("memory"));
+        assert_eq!(by(ServiceError::NotFound), None, "its code says it");
     }
 
     #[test]

@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::server::drain::Readiness;
-use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
+use crate::telemetry::metrics::{Metrics, OPEN_METRICS_TYPE, TEXT_TYPE, as_text};
 
 /// The state that the routes report.
 #[derive(Clone)]
@@ -49,6 +49,15 @@ async fn readyz(State(probes): State<Probes>) -> Response {
     (status, Json(ReadyBody { ready, missing })).into_response()
 }
 
-async fn metrics(State(probes): State<Probes>) -> Response {
-    ([(CONTENT_TYPE, EXPOSITION_TYPE)], probes.metrics.exposition()).into_response()
+/// In OpenMetrics for those who name it, such as Prometheus, and for those who name nothing. Other tools read the older text.
+async fn metrics(State(probes): State<Probes>, headers: HeaderMap) -> Response {
+    let exposition = probes.metrics.exposition();
+    let (open, _) = OPEN_METRICS_TYPE.split_once(';').unwrap_or((OPEN_METRICS_TYPE, ""));
+    let names_it = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains(open));
+    let mut accepted = headers.get_all(ACCEPT).iter().peekable();
+    if accepted.peek().is_none() || accepted.any(names_it) {
+        ([(CONTENT_TYPE, OPEN_METRICS_TYPE)], exposition).into_response()
+    } else {
+        ([(CONTENT_TYPE, TEXT_TYPE)], as_text(&exposition)).into_response()
+    }
 }

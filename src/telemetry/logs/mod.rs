@@ -20,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::filter::LogFilter;
 pub use self::queue::LogQueue;
+pub use self::request_end::ErrorName;
 pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};

@@ -25,12 +25,22 @@ static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 /// Whether a directive of the filter names a span. Such a directive needs a span, which only `tracing` makes.
 static NEED_SPANS: AtomicBool = AtomicBool::new(false);
 
+/// The words of the log for an error. They travel in the response's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorName {
+    /// The API's code.
+    pub code: &'static str,
+    /// The part that refused the request, where the code does not say it.
+    pub refused_by: Option<&'static str>,
+}
+
 /// The end of a request. No field needs an escape.
 pub(in crate::telemetry) struct RequestEnd<'a> {
     pub(in crate::telemetry) id: &'a str,
     pub(in crate::telemetry) method: &'static str,
     pub(in crate::telemetry) route: &'a str,
     pub(in crate::telemetry) status: u16,
+    pub(in crate::telemetry) error: Option<ErrorName>,
     /// Seconds.
     pub(in crate::telemetry) took: f64,
 }
@@ -75,12 +85,18 @@ impl Line {
             self.date.truncate("2026-11-21T04:30:00".len());
             self.second = second;
         }
-        let RequestEnd { id, method, route, status, took } = end;
+        let RequestEnd { id, method, route, status, error, took } = end;
         self.text.clear();
+        write!(self.text, r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"#, self.date)?;
+        if let Some(ErrorName { code, refused_by }) = error {
+            write!(self.text, r#""error":"{code}","#)?;
+            if let Some(what) = refused_by {
+                write!(self.text, r#""refused_by":"{what}","#)?;
+            }
+        }
         writeln!(
             self.text,
-            r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"duration_seconds":{took:?},"message":"answered","target":"{TARGET}","span":{{"method":"{method}","request_id":"{id}","route":"{route}","name":"request"}}}}"#,
-            self.date,
+            r#""duration_seconds":{took:?},"message":"answered","target":"{TARGET}","span":{{"method":"{method}","request_id":"{id}","route":"{route}","name":"request"}}}}"#,
         )
     }
 }
@@ -117,10 +133,11 @@ mod tests {
         let kept = Kept::default();
         let writer = kept.clone();
         let layer = lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
-        let RequestEnd { id, method, route, status, took } = *end;
+        let RequestEnd { id, method, route, status, error, took } = *end;
+        let (code, refused_by) = (error.map(|error| error.code), error.and_then(|error| error.refused_by));
         tracing::subscriber::with_default(Registry::default().with(layer), || {
             let span = tracing::info_span!("request", request_id = id, method, route);
-            span.in_scope(|| tracing::info!(target: TARGET, status, duration_seconds = took, "answered"));
+            span.in_scope(|| tracing::info!(target: TARGET, status, error = code, refused_by, duration_seconds = took, "answered"));
         });
         serde_json::from_slice(&kept.0.lock().unwrap()).unwrap()
     }
@@ -128,12 +145,13 @@ mod tests {
     #[test]
     fn the_line_is_the_one_that_tracing_makes() {
         let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
-        for (method, route, status, took) in [
-            ("GET", "/{slug}", 200, 0.000_012_5),
-            ("PATCH", "/api/pages/{slug}", 412, 1.5),
-            (OTHER_METHOD, "", 404, 0.0),
+        let error = |code, refused_by| Some(ErrorName { code, refused_by });
+        for (method, route, status, error, took) in [
+            ("GET", "/{slug}", 200, None, 0.000_012_5),
+            ("PATCH", "/api/pages/{slug}", 412, error("precondition_failed", None), 1.5),
+            (OTHER_METHOD, "", 400, error("content_refused", Some("blocklist")), 0.0),
         ] {
-            let end = RequestEnd { id: "0123456789abcdef", method, route, status, took };
+            let end = RequestEnd { id: "0123456789abcdef", method, route, status, error, took };
             let traced = traced(&end);
             for millis in [1_795_235_400_003, 1_795_235_400_999, 1_795_235_401_000] {
                 line.write(UnixMillis::new(millis), &end).unwrap();
@@ -147,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_at_most_400_bytes_whatever_a_client_sends() {
+    fn a_line_takes_at_most_460_bytes_whatever_a_client_sends() {
         let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
         let (method, route) = ("OPTIONS", "/.well-known/oauth-authorization-server/{resource}");
         let end = RequestEnd {
@@ -155,9 +173,10 @@ mod tests {
             method,
             route,
             status: 503,
+            error: Some(ErrorName { code: "unsupported_grant_type", refused_by: Some("blocklist") }),
             took: f64::from_bits(0x3f50_6249_86a2_1e7f),
         };
         line.write(UnixMillis::new(1_795_235_400_003), &end).unwrap();
-        assert!(line.text.len() <= 400, "{}", line.text);
+        assert!(line.text.len() <= 460, "{}", line.text);
     }
 }

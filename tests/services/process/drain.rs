@@ -100,7 +100,7 @@ fn clients_that_go_on_connecting_do_not_hold_up_the_drain() {
 #[test]
 fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_at_once() {
     let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-delay", "1h", "--drain-timeout", "1h"]);
+    let mut server = Server::start(directory.path(), &["--drain-delay", "1h", "--drain-timeout", "1h"]);
     assert_eq!(get(server.admin, "/readyz").unwrap().json()["ready"], true);
     let mut kept = Connection::open(server.address).unwrap();
     assert!(!kept.get("/").unwrap().closes());
@@ -113,9 +113,30 @@ fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_a
     assert!(get(server.admin, "/metrics").unwrap().text().contains("handbill_draining 1"));
     assert_eq!(post(server.address, "During the delay", "x").unwrap().status, 201);
     assert!(kept.get("/").unwrap().closes(), "a connection that was kept is told to go");
-    server.signal(Signal::TERM);
+    signal_until_it_ends(&mut server, Signal::TERM);
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(1));
+}
+
+/// A second signal counts only a second after the first.
+fn signal_until_it_ends(server: &mut Server, signal: Signal) {
+    while server.child.try_wait().unwrap().is_none() {
+        server.signal(signal);
+    }
+}
+
+#[test]
+fn signals_at_once_are_one_and_the_request_in_flight_is_answered() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
+    let upload = Upload::begin(server.address, "In flight");
+    for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
+        server.signal(signal);
+    }
+    wait_until_refused(server.address);
+    assert_eq!(upload.finish().status, 201);
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
 }
 
 #[test]
@@ -152,11 +173,11 @@ fn the_longest_times_that_can_be_set_do_not_break_draining() {
     assert_eq!(upload.finish().status, 201);
     assert_eq!(server.finish().0.code(), Some(0));
 
-    let server = Server::start(directory.path(), &["--drain-delay", &longest, "--drain-timeout", &longest]);
+    let mut server = Server::start(directory.path(), &["--drain-delay", &longest, "--drain-timeout", &longest]);
     server.signal(Signal::TERM);
     server.wait_for_log("draining");
     assert_eq!(get(server.admin, "/readyz").unwrap().status, 503);
-    server.signal(Signal::INT);
+    signal_until_it_ends(&mut server, Signal::INT);
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(1), "{log}");
 }

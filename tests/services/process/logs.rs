@@ -23,6 +23,7 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
         ids.insert(answer.header("x-request-id").expect("an answer has an id").to_owned());
     }
     assert_eq!(ids.len(), 4);
+    let address = server.address;
     let (_, stdout, log) = server.stop();
     assert_eq!(stdout, "");
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -30,6 +31,14 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
     let logged: HashSet<_> =
         answered.iter().map(|line| line["span"]["request_id"].as_str().unwrap().to_owned()).collect();
     assert_eq!((answered.len(), logged), (4, ids));
+    let started: Vec<_> = lines.iter().filter(|line| line["message"] == "started").collect();
+    assert_eq!(started.len(), 1, "{lines:?}");
+    let started = started[0];
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(started["listen"], address.to_string());
+    assert!(started["pages"].as_str().is_some_and(|pages| pages.ends_with("(0 pages, 0 deletions)")), "{started}");
+    let errors: Vec<_> = answered.iter().map(|line| line["error"].clone()).collect();
+    assert_eq!(errors.iter().filter(|error| *error == "not_found").count(), 2, "{errors:?}");
     for part in ["nowhere", "nothing-22222222", "secret", "sesame"] {
         assert!(!log.contains(part), "{part:?} is in {log}");
     }

@@ -103,6 +103,13 @@ fn prometheus_is_answered_in_the_format_that_it_asks_for() {
         assert_eq!((answer.status, answer.header("content-type")), (200, Some(expected)), "{accept}");
         assert!(answer.text().ends_with("# EOF\n"), "{accept}");
     }
+    // curl, whose output promtool reads, sends the first.
+    for accept in ["*/*", "text/plain;version=0.0.4"] {
+        let answer = request(server.admin, "GET", "/metrics", &[("Accept", accept)], b"").unwrap();
+        let expected = "text/plain; version=0.0.4; charset=utf-8";
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(expected)), "{accept}");
+        assert!(answer.text().contains("\n# TYPE handbill_build_info gauge\n"), "{accept}");
+    }
 }
 
 #[test]

@@ -65,9 +65,14 @@ pub struct DrainLimits {
     pub timeout: Duration,
 }
 
+/// Signals this close together are one: `timeout`, and a terminal or supervisor that signals a whole group, may send the same end
+/// twice. A person who wants to cut the drain short takes longer.
+const ONE_STOP: Duration = Duration::from_secs(1);
+
 /// `SIGTERM`, `SIGINT` and `SIGHUP`.
 #[derive(Debug)]
 pub struct StopSignals {
+    stops: Stops,
     terminate: Signal,
     interrupt: Signal,
     /// `None` if the parent process made this process ignore `SIGHUP`, as `nohup` does.
@@ -78,13 +83,24 @@ impl StopSignals {
     /// Replaces the default action of the signals, which would end the process at once.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
+            stops: Stops::default(),
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
+    /// Waits for a signal that is not [one](ONE_STOP) with the last.
     pub async fn next(&mut self) {
+        loop {
+            self.any().await;
+            if self.stops.is_another(Instant::now()) {
+                return;
+            }
+        }
+    }
+
+    async fn any(&mut self) {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -96,6 +112,23 @@ impl StopSignals {
             _ = self.interrupt.recv() => {}
             _ = hangup => {}
         }
+    }
+}
+
+/// Counts signals.
+#[derive(Debug, Default)]
+struct Stops {
+    last: Option<Instant>,
+}
+
+impl Stops {
+    /// Whether a signal that arrives `now` is another one than the last that was.
+    fn is_another(&mut self, now: Instant) -> bool {
+        let is_another = self.last.is_none_or(|last| now.saturating_duration_since(last) >= ONE_STOP);
+        if is_another {
+            self.last = Some(now);
+        }
+        is_another
     }
 }
 
@@ -177,6 +210,15 @@ mod tests {
     use std::future::pending;
 
     use super::*;
+
+    #[test]
+    fn signals_within_a_second_are_one() {
+        let (mut stops, began) = (Stops::default(), Instant::now());
+        let at = |millis| began + Duration::from_millis(millis);
+        assert_eq!([0, 1, 999].map(|millis| stops.is_another(at(millis))), [true, false, false]);
+        // The second begins with the signal that counted, so a person who repeats it is heard.
+        assert_eq!([1000, 1500, 2000].map(|millis| stops.is_another(at(millis))), [true, false, true]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_from_within_drains_as_a_signal_does() {
