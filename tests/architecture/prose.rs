@@ -130,6 +130,28 @@ fn report(faults: &[String]) {
     assert!(faults.is_empty(), "{} sentences:\n{}", faults.len(), faults.join("\n"));
 }
 
+/// The documents that an operator reads first.
+const GUIDES: &[&str] = &["operate-embedded.md", "operate-cluster.md", "kubernetes.md", "proxy-and-caches.md"];
+
+/// Words that say that something is not known.
+const UNKNOWN: &[&str] =
+    &["never run", "was not run", "never been run", "not measured", "never tried", "not tried", "nobody has"];
+
+#[test]
+fn a_guide_begins_with_what_is_not_known_and_a_first_day_and_says_neither_again() {
+    for guide in GUIDES {
+        let text = fs::read_to_string(root().join("docs").join(guide)).unwrap();
+        let (top, rest) = text.split_once("\n## The first day\n").unwrap_or_else(|| panic!("{guide} has no first day"));
+        assert!(!top.contains("\n## "), "{guide} has something before the first day");
+        assert_eq!(top.matches("> **Not known.**").count(), 1, "{guide}");
+        assert!(rest.trim_start().starts_with("1. "), "{guide}: the first day is a list");
+        for line in rest.lines().filter(|line| !line.trim_start().starts_with("<!--")) {
+            let line = line.to_lowercase();
+            assert!(!UNKNOWN.iter().any(|words| line.contains(words)), "{guide}: this belongs into its box: {line}");
+        }
+    }
+}
+
 #[test]
 fn a_sentence_opens_with_its_subject() {
     let opens = |text: &str| OPENINGS.contains(&text.split([' ', ',', '\'']).next().unwrap_or_default());
