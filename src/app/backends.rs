@@ -12,7 +12,7 @@ use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{BackupSettings, EmbeddedSettings, Settings, StoreKind};
+use crate::config::{EmbeddedSettings, Settings, StoreKind};
 use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
@@ -28,7 +28,7 @@ use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_core::ports::renderer::Renderer;
 use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_limiter::memory::MemoryRateLimiter;
-use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
+use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_redb::creates_file::CreatesFile;
 use handbill_store_redb::{RecordCount, RedbStore, StoreMemory};
@@ -138,10 +138,7 @@ impl Backends {
             TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
-            LimiterMetrics {
-                fallback: metrics.limiter_fallback.clone(),
-                fallback_decisions: metrics.fallback_decisions.clone(),
-            },
+            metrics.without_redis.clone(),
         )?;
         let limiter = redis.limiter(in_memory(deps.budgets.windows));
         let measure = measure(deps);
@@ -229,13 +226,8 @@ fn measure(deps: &Deps) -> Instrumentation {
 
 /// The backups that the process makes by itself, if it is told to.
 fn scheduled_backups(settings: &Settings, store: &Arc<RedbStore>, deps: &Deps) -> Option<ScheduledBackups> {
-    let BackupSettings { backup_to, backup_every, backup_keep } = &settings.backups;
-    let plan = BackupPlan {
-        to: backup_to.clone()?,
-        every: *backup_every,
-        keep: backup_keep.get(),
-        ledger: settings.embedded.data_dir.join(handbill_store_redb::LEDGER_FILE),
-    };
+    let ledger = settings.embedded.data_dir.join(handbill_store_redb::LEDGER_FILE);
+    let plan = BackupPlan::of(&settings.backups, ledger)?;
     deps.metrics.backup_interval.set(i64::try_from(plan.every.as_secs()).unwrap_or(i64::MAX));
     let last_success = deps.metrics.backup_last_success.clone();
     Some(ScheduledBackups { plan, records: Arc::clone(store) as _, clock: Arc::clone(&deps.clock), last_success })

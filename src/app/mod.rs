@@ -31,7 +31,6 @@ use crate::operators::listener;
 use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_blocklist, check_tiers};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -41,9 +40,7 @@ use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::Quotas;
-use handbill_core::service::{
-    LimitTiers, Operators, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
-};
+use handbill_core::service::{LimitTiers, Operators, PageCache, PageService, PublishingPolicy, ServiceParts};
 
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -70,20 +67,19 @@ pub struct Publishing {
 
 impl Publishing {
     fn of(settings: &Settings, allowed: &Moderation) -> Self {
-        let (limits, moderation) = (&settings.rate_limits, &settings.moderation);
+        let (http, moderation) = (&settings.http, &settings.moderation);
         let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
         let site = SiteSettings {
             abuse_contact,
             security_contact,
             noindex_all: moderation.noindex_all,
-            links: settings.http.site_links.clone(),
-            well_known: settings.http.well_known.clone(),
-            mcp_base_url: settings.http.mcp_base_url.clone(),
+            links: http.site_links.clone(),
+            well_known: http.well_known.clone(),
+            mcp_base_url: http.mcp_base_url.clone(),
             edge_caching: settings.edge.caching(),
         };
-        let (policy, tiers) = (allowed.policy(), allowed.tiers());
-        let subjects = SubjectNames { header: limits.limit_subject_header.clone() };
-        Self { policy, tiers, subjects, site }
+        let subjects = SubjectNames { header: settings.rate_limits.limit_subject_header.clone() };
+        Self { policy: allowed.policy(), tiers: allowed.tiers(), subjects, site }
     }
 }
 
@@ -109,11 +105,6 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics, budgets, .. } = deps;
-    let cache_metrics = PageCacheMetrics {
-        hits: metrics.page_cache_hits.clone(),
-        misses: metrics.page_cache_misses.clone(),
-        bytes: metrics.page_cache_bytes.clone(),
-    };
     let service = PageService::new(ServiceParts {
         store: backends.store,
         limiter: backends.limiter,
@@ -126,8 +117,8 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         policy,
         large_bytes: in_memory(budgets.large_pages),
         renewed_bytes: in_memory(budgets.renewed_pages),
-        pages: PageCache::new(budgets.ready_pages, cache_metrics),
-        turns: turn_metrics(metrics),
+        pages: PageCache::new(budgets.ready_pages, metrics.page_cache.clone()),
+        turns: metrics.write_turns.clone(),
         writes_renewed_pages_back: backends.renewed_pages_are_written_back,
     });
     let telemetry = RequestTelemetry {
@@ -145,11 +136,6 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     };
     let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
     front(http, Tools::new(tools, hosts), telemetry)
-}
-
-fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
-    let turns = |outcome| metrics.write_turns.get_or_create(&TurnLabels { outcome }).clone();
-    TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
 }
 
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
@@ -225,8 +211,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     }
     check_start(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    let rate_window = settings.rate_limits.rate_window;
-    let mut moderation = Moderation::open(operators_files(&settings), rate_window, metrics);
+    let mut moderation = Moderation::open(operators_files(&settings), settings.rate_limits.rate_window, metrics);
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -244,8 +229,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, &moderation);
     let networks = settings.rate_limits.network_limits.clone();
-    let (base, believed) = (base_url.clone(), proxies.clone());
-    let public = PublicSettings { quotas, networks, base_url: base, proxies: believed, hosts, publishing };
+    let base = base_url.clone();
+    let public = PublicSettings { quotas, networks, base_url: base, proxies: proxies.clone(), hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
@@ -302,23 +287,4 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::from(CUT_SHORT),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_turn_of_a_writer_is_shown_by_its_outcome() {
-        let metrics = Metrics::new();
-        let TurnMetrics { at_once, waited, skipped } = turn_metrics(&metrics);
-        at_once.inc_by(1);
-        waited.inc_by(2);
-        skipped.inc_by(3);
-        let exposed = metrics.exposition();
-        for (outcome, count) in [("at_once", 1), ("waited", 2), ("skipped", 3)] {
-            let line = format!("\nhandbill_write_turns_total{{outcome=\"{outcome}\"}} {count}\n");
-            assert!(exposed.contains(&line), "{exposed}");
-        }
-    }
 }

@@ -22,10 +22,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, AUTHORIZATION, CACHE_CONTROL,
-    CONTENT_TYPE, VARY,
-};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use tower::{Layer, ServiceExt, service_fn};
@@ -44,7 +41,7 @@ use crate::api::request::body::{RequestBody, declared_as_json};
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
 /// The header fields of answers that pages of the allowed origins may read.
-const EXPOSED: &str = "allow,retry-after,x-request-id";
+pub const EXPOSED: &str = "allow,retry-after,x-request-id";
 
 #[derive(Clone)]
 pub struct Tools {
@@ -77,17 +74,14 @@ impl Tools {
         then(begun(reading), move |(head, body)| server.answer(&head, body))
     }
 
-    /// Sets the header fields that every answer to a request from `origin` has: any of them may show an edit key, and pages
-    /// of the allowed origins may read it.
-    pub fn complete(&self, origin: Option<&HeaderValue>, answer: &mut Response) {
+    /// Sets the header fields that every answer has, since any of them may show an edit key. Returns `origin` if its pages
+    /// may read this answer.
+    pub fn complete(&self, origin: Option<HeaderValue>, answer: &mut Response) -> Option<HeaderValue> {
         let is_refused = answer.extensions().get::<HostCheckError>().is_some();
         let headers = answer.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
-        if let Some(origin) = origin.filter(|origin| !is_refused && self.allowed.admits_origin(origin)) {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
-        }
+        origin.filter(|origin| !is_refused && self.allowed.admits_origin(origin))
     }
 
     /// Lets pages of the allowed origins call the tools, with the headers of the protocol and without credentials.

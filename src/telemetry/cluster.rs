@@ -1,6 +1,7 @@
 //! The instruments of a replica's part in the cluster, which stay at zero with the embedded store, and of writers who
 //! wait for each other.
 
+use handbill_core::service::TurnMetrics;
 use handbill_store_cql::Fenced;
 use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,9 +12,9 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct TurnLabels {
+struct TurnLabels {
     /// `at_once`, `waited`, or `skipped` if the turn did not come in time and the writer went on without it.
-    pub outcome: &'static str,
+    outcome: &'static str,
 }
 
 /// The instruments in `registry`. Every value of a label is at zero, so that an alert on growth sees the first event.
@@ -54,14 +55,12 @@ pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
     all
 }
 
-/// The counter of turns in `registry`, at zero for each outcome.
-pub(super) fn turns(registry: &mut Registry) -> Family<TurnLabels, Counter> {
+/// The counters of turns in `registry`.
+pub(super) fn turns(registry: &mut Registry) -> TurnMetrics {
     let turns = Family::<TurnLabels, Counter>::default();
     registry.register("handbill_write_turns", "Turns of those who change a page in this replica", turns.clone());
-    for outcome in ["at_once", "waited", "skipped"] {
-        let _ = turns.get_or_create(&TurnLabels { outcome });
-    }
-    turns
+    let turns = |outcome| turns.get_or_create(&TurnLabels { outcome }).clone();
+    TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
 }
 
 /// Reports in the log and in the metrics whether this replica may write, until the store is gone.
@@ -76,6 +75,26 @@ pub async fn follow_fence(mut fenced: watch::Receiver<Option<Fenced>>, writable:
         }
         if fenced.changed().await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::metrics::Metrics;
+
+    #[test]
+    fn each_turn_of_a_writer_is_shown_by_its_outcome() {
+        let metrics = Metrics::new();
+        let TurnMetrics { at_once, waited, skipped } = &metrics.write_turns;
+        at_once.inc_by(1);
+        waited.inc_by(2);
+        skipped.inc_by(3);
+        let exposed = metrics.exposition();
+        for (outcome, count) in [("at_once", 1), ("waited", 2), ("skipped", 3)] {
+            let line = format!("\nhandbill_write_turns_total{{outcome=\"{outcome}\"}} {count}\n");
+            assert!(exposed.contains(&line), "{exposed}");
         }
     }
 }

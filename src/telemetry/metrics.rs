@@ -7,6 +7,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
+use handbill_core::service::{PageCacheMetrics, TurnMetrics};
+use handbill_limiter::LimiterMetrics;
 use handbill_store_cql::metrics::ClusterMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -17,7 +19,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::cluster::{self, TurnLabels};
+use super::cluster;
 use super::labels::{
     BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, PurgeLabels, RefusalLabels,
     ReloadLabels, RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
@@ -70,16 +72,14 @@ pub struct Metrics {
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
     pub cluster: ClusterMetrics,
-    pub write_turns: Family<TurnLabels, Counter>,
-    pub page_cache_hits: Counter,
-    pub page_cache_misses: Counter,
-    pub page_cache_bytes: Gauge,
+    pub write_turns: TurnMetrics,
+    pub page_cache: PageCacheMetrics,
     pub edge_purges: Family<PurgeLabels, Counter>,
     pub edge_purges_waiting: Gauge,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
-    pub limiter_fallback: Gauge,
-    pub fallback_decisions: Counter,
+    /// Those of a replica that decides without Redis.
+    pub without_redis: LimiterMetrics,
     pub tool_calls: Family<ToolLabels, Counter>,
     pub operator_actions: Family<OperatorLabels, Counter>,
     pub operator_tokens_refused: Counter,
@@ -213,9 +213,11 @@ impl Metrics {
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
             cluster: cluster::registered(&mut declare.0),
             write_turns: cluster::turns(&mut declare.0),
-            page_cache_hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
-            page_cache_misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
-            page_cache_bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
+            page_cache: PageCacheMetrics {
+                hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
+                misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
+                bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
+            },
             edge_purges: declare.plain("handbill_edge_purges", "Purges of pages from shared caches"),
             edge_purges_waiting: declare.plain(
                 "handbill_edge_purges_waiting",
@@ -223,14 +225,16 @@ impl Metrics {
             ),
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
-            limiter_fallback: declare.plain(
-                "handbill_rate_limit_fallback",
-                "1 while Redis cannot be reached and this replica counts by itself",
-            ),
-            fallback_decisions: declare.plain(
-                "handbill_rate_limit_fallback_decisions",
-                "Attempts that this replica decided by itself, because Redis did not answer",
-            ),
+            without_redis: LimiterMetrics {
+                fallback: declare.plain(
+                    "handbill_rate_limit_fallback",
+                    "1 while Redis cannot be reached and this replica counts by itself",
+                ),
+                fallback_decisions: declare.plain(
+                    "handbill_rate_limit_fallback_decisions",
+                    "Attempts that this replica decided by itself, because Redis did not answer",
+                ),
+            },
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
             operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
             operator_tokens_refused: declare.plain(

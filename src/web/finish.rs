@@ -73,8 +73,8 @@ impl Finish {
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }
     }
 
-    pub(super) fn complete(&self, asked: &Asked, tools: &Tools, response: Response) -> Response {
-        let mut response = within_memory(asked, response);
+    pub(super) fn complete(&self, asked: Asked, tools: &Tools, response: Response) -> Response {
+        let mut response = within_memory(&asked, response);
         let error = response.extensions_mut().remove::<ApiError>();
         let is_interface = matches!(asked.place, Place::Interface | Place::Token);
         // Those for people are pages.
@@ -92,11 +92,13 @@ impl Finish {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
         }
-        if asked.place == Place::Tools {
-            tools.complete(asked.origin.as_ref(), &mut response);
-        } else {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        let (readers, exposed) = match asked.place {
+            Place::Tools => (tools.complete(asked.origin, &mut response), mcp::EXPOSED),
+            Place::Site | Place::Interface | Place::Token => (Some(HeaderValue::from_static("*")), EXPOSED),
+        };
+        if let Some(readers) = readers {
+            response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, readers);
+            response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
         }
         if let Some(error) = error {
             response.extensions_mut().insert(ErrorName { code: error.code.as_str(), refused_by: error.refused_by });

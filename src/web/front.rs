@@ -120,7 +120,7 @@ impl Front {
         }
     }
 
-    fn complete(&self, asked: &Asked, observed: Observed, response: Response) -> Response {
+    fn complete(&self, asked: Asked, observed: Observed, response: Response) -> Response {
         let mut response = self.0.finish.complete(asked, &self.0.tools, response);
         observed.answered(&mut response);
         response
@@ -143,7 +143,7 @@ impl Service<Request<Body>> for Front {
         let begun = catch_unwind(AssertUnwindSafe(|| observed.run_now(|| self.begin(target, head, body))));
         let answering = match begun {
             Ok(Either::Left(response)) => {
-                let response = self.complete(&asked, observed, response.into_inner());
+                let response = self.complete(asked, observed, response.into_inner());
                 return Either::Left(std::future::ready(Ok(response)));
             }
             Ok(Either::Right(answering)) => answering,
@@ -153,7 +153,7 @@ impl Service<Request<Body>> for Front {
         let completing = async move {
             let answering = AssertUnwindSafe(answering).catch_unwind();
             let response = observed.run(answering).await.unwrap_or_else(internal_error);
-            Ok(front.complete(&asked, observed, response))
+            Ok(front.complete(asked, observed, response))
         };
         Either::Right(completing.boxed())
     }
@@ -162,7 +162,7 @@ impl Service<Request<Body>> for Front {
 impl App for Front {
     fn refuse(&self, refusal: Refusal) -> Response {
         let error = error_of(refusal);
-        let mut response = self.0.finish.complete(&Asked::default(), &self.0.tools, error_response(error));
+        let mut response = self.0.finish.complete(Asked::default(), &self.0.tools, error_response(error));
         self.0.telemetry.identify(&mut response);
         response
     }

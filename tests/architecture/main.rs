@@ -25,7 +25,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("service", &["domain", "ports"]),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("api", &["domain", "service", "ports"]),
-    ("telemetry", &["domain", "ports", "config", "log_throttle", "outbound"]),
+    // The instruments of the service are declared beside all others.
+    ("telemetry", &["domain", "ports", "service", "config", "log_throttle", "outbound"]),
     // Settings are plain values, and some are types of the domain.
     ("config", &["domain", "ports"]),
     ("web", &["api", "domain", "log_throttle", "service", "ports", "telemetry", "server", "mcp"]),

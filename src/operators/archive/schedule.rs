@@ -17,6 +17,7 @@ use super::file::{FileError, NewFile, UNFINISHED_EXTENSION};
 use super::moving::{
     BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, remove_if_there, write,
 };
+use crate::config::BackupSettings;
 use handbill_core::niceness::give_way;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::PageScan;
@@ -40,6 +41,14 @@ pub struct BackupPlan {
     pub keep: usize,
     /// The file with all deletions, which is copied beside each backup.
     pub ledger: PathBuf,
+}
+
+impl BackupPlan {
+    /// `None` if no backups are wanted.
+    pub fn of(settings: &BackupSettings, ledger: PathBuf) -> Option<Self> {
+        let BackupSettings { backup_to, backup_every, backup_keep } = settings;
+        Some(Self { to: backup_to.clone()?, every: *backup_every, keep: backup_keep.get(), ledger })
+    }
 }
 
 /// Backups of one store.
