@@ -58,7 +58,7 @@ struct Pages {
 impl Pages {
     async fn of(nodes: &str, keyspace: &str) -> Result<Self, Failure> {
         let session = SessionBuilder::new().known_nodes(nodes.split(',')).build().await?;
-        let pages = format!("{keyspace}.pages");
+        let (pages, texts) = (format!("{keyspace}.pages"), format!("{keyspace}.texts"));
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         let prepare = async |cql: String| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
@@ -67,8 +67,8 @@ impl Pages {
             statement.set_use_cached_result_metadata(true);
             Ok::<_, Failure>(statement)
         };
-        let read_head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
-        let read_text = format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}");
+        let read_head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
+        let read_text = format!("SELECT content, html, excerpt, code_blocks, language FROM {texts} WHERE {text_key}");
         let (read_head, read_text) = (prepare(read_head).await?, prepare(read_text).await?);
         Ok(Self { session, read_head, read_text })
     }

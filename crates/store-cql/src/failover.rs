@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::fence::{FenceRow, LATE_WRITES, LEASE};
 use super::migrate::schema::{COMPONENT, server_of};
 use super::paxos_variants;
-use super::ring;
+use super::ring::{self, Walk};
 use super::rows::applied;
 use super::session;
 use super::settings_error::SettingsError;
@@ -36,9 +36,6 @@ const REPEATS: u32 = 5;
 
 /// Pause before it is tried again.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-
-/// Pages of a result that are read at once when all are copied. A page has at most 1.7 MB.
-const COPIED_AT_ONCE: i32 = 20;
 
 /// Longest time for one request of the copying: a page of results has up to 34 MB, and nobody but the operator waits.
 const COPY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -256,40 +253,41 @@ impl<'a> FenceTable<'a> {
     }
 }
 
-/// The tables that are copied, each with its partition key.
-const TABLES: [(&str, &str); 6] = [
-    ("pages", "slug"),
-    ("deletions", "slug"),
-    ("audit", "bucket"),
-    ("takedowns_begun", "component"),
-    ("creates", "component"),
-    ("slug_secret", "component"),
+/// The tables that are copied, each with its partition key, and how many of its rows are read at once. A text has at most 1.7 MB.
+const TABLES: [(&str, &str, i32); 7] = [
+    ("pages", "slug", 500),
+    ("texts", "slug", 20),
+    ("deletions", "slug", 500),
+    ("audit", "bucket", 500),
+    ("takedowns_begun", "component", 500),
+    ("creates", "component", 500),
+    ("slug_secret", "component", 500),
 ];
 
 /// Reads every row of all tables from all copies. The servers bring copies that differ to the newest value before they
 /// answer. Returns the number of rows.
 async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -> Result<u64, Cause> {
     let mut copied = 0;
-    for (table, key) in TABLES {
+    for (table, key, rows_at_once) in TABLES {
         let cql = format!("SELECT * FROM {keyspace}.{table} WHERE token({key}) > ? AND token({key}) <= ?");
         let cql = ring::of_scan(cql, server_of(session));
-        let mut statement = session.prepare(Statement::new(cql).with_page_size(COPIED_AT_ONCE)).await?;
+        let mut statement = session.prepare(Statement::new(cql).with_page_size(rows_at_once)).await?;
         statement.set_consistency(Consistency::All);
         statement.set_is_idempotent(true);
         statement.set_request_timeout(Some(COPY_TIMEOUT));
-        for part in 0..ring::PARTS {
-            let mut repeats = 0;
-            copied += loop {
-                match copy_part(session, &statement, ring::range(part)).await {
-                    Ok(rows) => break rows,
-                    Err(error) if repeats == REPEATS => return Err(error),
-                    Err(error) => tracing::warn!(%error, table, "a part of a table is read again"),
+        let (mut walk, mut quarters) = (Walk::repeating(REPEATS), 0);
+        while let Some(tokens) = walk.tokens() {
+            match copy_part(session, &statement, tokens).await {
+                Ok(rows) => copied += rows,
+                Err(error) => {
+                    walk.failed(error).await?;
+                    continue;
                 }
-                repeats += 1;
-                sleep(REPEAT_PAUSE).await;
-            };
-            if (part + 1) % (ring::PARTS / 4) == 0 {
-                say(&format!("Copied {} % of {table}.", u32::from(part + 1) * 100 / u32::from(ring::PARTS)));
+            }
+            let percent = walk.done();
+            if percent / 25 > quarters {
+                quarters = percent / 25;
+                say(&format!("Copied {percent} % of {table}."));
             }
         }
     }

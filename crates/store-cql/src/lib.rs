@@ -20,25 +20,24 @@
 //! | `paxos_variants` | which nodes a move has to fear |
 //! | `reconcile` | settles what both sides of a forced move did |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
-//! | `ring` | the parts in which the whole table is read |
+//! | `ring`, `keys` | the parts in which a whole table is read; the keys of all heads and texts |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts
 //!
-//! A partition of the table has one slug. Its static columns are the page's **head**, or its tombstone: everything that
-//! answers a 304, a 404, a 410, a key or a precondition, and the key of the page's text. Its rows are **texts**: content
-//! and HTML.
+//! The table `pages` has for each slug the page's **head**, or its tombstone: everything that answers a 304, a 404, a 410, a key or a
+//! precondition, and the key of the page's text. The table `texts` has the **texts**: content and HTML. All texts of a slug are
+//! one partition.
 //!
-//! * A head is written only by lightweight transactions, and each of them writes every static column that is or
-//!   was set, none as null. So whatever the
-//!   replicas of a partition have missed, merging them by timestamp yields a head that one write has made.
+//! * A head is written only by lightweight transactions, and each of them writes every column that is or was set, none as null. So
+//!   whatever the replicas of a head have missed, merging them by timestamp yields a head that one write has made.
 //! * A text is inserted once under a key of its own, at `LOCAL_QUORUM`, *before* the head that points to it is written, and
 //!   never changes. So a reader that has a head finds its text, or the text was replaced meanwhile and the reader reads
 //!   the head again.
 //! * A text is deleted only when it is certain that no head points to it, or ever will: after the head that replaces it
 //!   was written, or after the write that would have pointed to it was certainly refused.
 //!
-//! No column is written both ways.
+//! No table is written both ways.
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
@@ -89,6 +88,7 @@ mod fence;
 mod future_times;
 mod gate;
 mod import;
+mod keys;
 mod ledger;
 mod lwt;
 pub mod metrics;

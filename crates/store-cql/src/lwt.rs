@@ -237,8 +237,7 @@ impl LwtRunner<'_> {
 
     async fn read_nonces(&self, slug: &Slug) -> Result<Option<NonceRow>, Cause> {
         let answer = self.session.execute_unpaged(self.read_nonces, (slug.as_str(),)).await.map_err(boxed)?;
-        let row = answer.into_rows_result()?.maybe_first_row::<NonceRow>()?;
-        Ok(row.and_then(NonceRow::with_head))
+        Ok(answer.into_rows_result()?.maybe_first_row::<NonceRow>()?)
     }
 
     fn left(&self) -> Duration {

@@ -62,9 +62,10 @@ impl OperatedStatements {
             format!("SELECT revision, paused, hourly_budget FROM {keyspace}.creates WHERE component = '{COMPONENT}'");
         let audit = format!("SELECT {ENTRY} FROM {keyspace}.audit WHERE bucket = ? AND number > ? LIMIT ?");
         Ok(Self {
-            read_slugs: quorum(preparing.of_scan(format!(
-                "SELECT DISTINCT token(slug), slug FROM {keyspace}.pages WHERE token(slug) > ? LIMIT ?"
-            )))
+            read_slugs: quorum(
+                preparing
+                    .of_scan(format!("SELECT token(slug), slug FROM {keyspace}.pages WHERE token(slug) > ? LIMIT ?")),
+            )
             .await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
             read_deletion: quorum(format!("SELECT version FROM {keyspace}.deletions WHERE slug = ?")).await?,

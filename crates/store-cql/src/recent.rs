@@ -1,5 +1,5 @@
-//! The heads that this process has read or written last, so that a write need not read its head again, and a read of a
-//! text knows the name of its row.
+//! The heads that this process has read or written last, so that a write need not read its head again, a read of a
+//! text knows the name of its row, and a read of a head needs only the state of one that has not changed.
 //!
 //! A write is conditional on the version and time of the head that it replaces. So a head that has changed since makes the
 //! write lose; it never makes the write wrong.
@@ -85,6 +85,11 @@ impl RecentHeads {
 
     pub(super) fn forget(&self, slug: &Slug) {
         self.with(|heads| heads.pop(slug));
+    }
+
+    /// The head of `slug` that was seen last, if it is kept.
+    pub(super) fn get(&self, slug: &Slug) -> Option<Base> {
+        self.with(|heads| heads.get(slug).cloned())
     }
 
     /// The head of `slug` at this version, if it is kept.

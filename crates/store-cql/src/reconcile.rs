@@ -11,17 +11,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use scylla::DeserializeRow;
-use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
-use tokio::time::sleep;
 
 use super::connect::ReachError;
+use super::keys::ReadKeys;
 use super::ledger::CqlLedger;
-use super::ring::{PARTS, range};
+use super::ring::Walk;
 use super::scan::READS_AT_ONCE;
 use super::store::CqlStore;
-use super::sweep::{REPEAT_PAUSE, REPEATS, prepare};
+use super::sweep::REPEATS;
 use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
@@ -64,23 +62,6 @@ impl From<StoreError> for ReconcileError {
             StoreError::Fenced(cause) => Self::Fenced(cause),
             error => Self::Database(Box::new(error)),
         }
-    }
-}
-
-#[derive(DeserializeRow)]
-struct KeyRow {
-    slug: String,
-    current_text_version: Option<i64>,
-    current_text_nonce: Option<Vec<u8>>,
-    text_version: Option<i64>,
-    text_nonce: Option<Vec<u8>>,
-}
-
-impl KeyRow {
-    /// Whether the head names no text, as that of a deleted page, or this one.
-    fn is_whole(&self) -> bool {
-        let names_none = self.current_text_nonce.as_ref().is_none_or(Vec::is_empty);
-        names_none || (&self.current_text_version, &self.current_text_nonce) == (&self.text_version, &self.text_nonce)
     }
 }
 
@@ -153,53 +134,36 @@ impl CqlStore {
 
     /// Lists each page whose text is missing, and returns how many there are.
     async fn list_without_text(&self, keyspace: &str, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
-        let columns = "slug, current_text_version, current_text_nonce, text_version, text_nonce";
-        let keys = prepare(&self.session, keyspace, columns).await.map_err(failed)?;
-        let mut missing = 0;
-        for part in 0..PARTS {
-            let mut repeats = 0;
-            let found = loop {
-                match self.without_text(&keys, range(part)).await {
-                    Ok(found) => break found,
-                    Err(error) if repeats == REPEATS => return Err(error),
-                    Err(error) => tracing::warn!(%error, "a part of the table is read again"),
+        let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
+        let (mut walk, mut missing) = (Walk::repeating(REPEATS), 0);
+        while let Some(tokens) = walk.tokens() {
+            match self.without_text(&keys, tokens).await {
+                Ok(found) => {
+                    missing += found.len() as u64;
+                    for slug in found {
+                        say(&format!("the text is missing: {slug}"));
+                    }
+                    walk.done();
                 }
-                repeats += 1;
-                sleep(REPEAT_PAUSE).await;
-            };
-            missing += found.len() as u64;
-            for slug in found {
-                say(&format!("the text is missing: {slug}"));
+                Err(error) => walk.failed(error).await?,
             }
         }
         Ok(missing)
     }
 
     /// The pages between these tokens whose text is missing.
-    async fn without_text(&self, keys: &PreparedStatement, tokens: (i64, i64)) -> Result<Vec<Slug>, ReconcileError> {
-        let rows = self.session.execute_iter(keys.clone(), tokens).await.map_err(failed)?;
-        let mut rows = rows.rows_stream::<KeyRow>().map_err(failed)?;
+    async fn without_text(&self, keys: &ReadKeys, tokens: (i64, i64)) -> Result<Vec<Slug>, ReconcileError> {
+        let mut part = keys.between(&self.session, tokens).await.map_err(failed)?;
         let mut missing = Vec::new();
-        // A page has a row for each of its texts, one after the other.
-        let mut page: Option<(String, bool)> = None;
-        loop {
-            let row = rows.try_next().await.map_err(failed)?;
-            match (&mut page, &row) {
-                (Some((slug, is_whole)), Some(row)) if *slug == row.slug => *is_whole |= row.is_whole(),
-                (page, row) => {
-                    let next = row.as_ref().map(|row| (row.slug.clone(), row.is_whole()));
-                    if let Some((slug, false)) = std::mem::replace(page, next)
-                        && let Ok(slug) = Slug::parse(&slug)
-                        && self.has_no_text(&slug).await?
-                    {
-                        missing.push(slug);
-                    }
-                }
-            }
-            if row.is_none() {
-                return Ok(missing);
+        while let Some(page) = part.next().await.map_err(failed)? {
+            if !page.is_whole()
+                && let Ok(slug) = Slug::parse(&page.slug)
+                && self.has_no_text(&slug).await?
+            {
+                missing.push(slug);
             }
         }
+        Ok(missing)
     }
 
     /// Whether the text is still missing: a replica may have replaced it while the keys were read.

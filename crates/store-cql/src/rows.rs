@@ -1,6 +1,4 @@
-//! Converts rows of the table `pages` to the values of the domain, and back.
-//!
-//! A partition's static columns are the head of a page, or its tombstone. Each of its rows is a text.
+//! Converts rows of the tables `pages` and `texts` to the values of the domain, and back.
 
 use std::sync::Arc;
 
@@ -47,6 +45,17 @@ pub(super) struct HeadRow {
     written_at: Option<i64>,
 }
 
+/// The columns that change whenever a head does.
+#[derive(DeserializeRow)]
+pub(super) struct StateRow {
+    state: Option<String>,
+    version: Option<i64>,
+    updated_at: Option<CqlTimestamp>,
+    renderer_version: Option<i32>,
+    /// The database's timestamp of the last write, in microseconds.
+    written_at: Option<i64>,
+}
+
 /// A text as CQL returns it, in which any column may be missing.
 #[derive(DeserializeRow)]
 pub(super) struct TextRow {
@@ -79,12 +88,30 @@ pub(super) enum UnreadableRow {
     TextMissing,
 }
 
+fn times(written_at: Option<i64>, updated_at: Option<CqlTimestamp>) -> StoredTimes {
+    StoredTimes {
+        written_at: written_at.map(|micros| UnixMillis::new(micros / 1000)),
+        changed_at: updated_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
+    }
+}
+
+impl StateRow {
+    pub(super) fn times(&self) -> StoredTimes {
+        times(self.written_at, self.updated_at)
+    }
+
+    /// Whether this is the state of `head`. No two writes of a page have one version and one time.
+    pub(super) fn is_of(&self, head: &PageHead) -> bool {
+        self.state.as_deref() == Some(state_of(head))
+            && self.version == Some(head.version.get().cast_signed())
+            && self.updated_at == Some(CqlTimestamp(head.updated_at.get()))
+            && self.renderer_version == Some(i32::from(head.renderer_version))
+    }
+}
+
 impl HeadRow {
     pub(super) fn times(&self) -> StoredTimes {
-        StoredTimes {
-            written_at: self.written_at.map(|micros| UnixMillis::new(micros / 1000)),
-            changed_at: self.updated_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
-        }
+        times(self.written_at, self.updated_at)
     }
 
     /// The head in this row, which was read under `slug`, of a hidden page too: writes replace it and texts belong to it as to
@@ -165,11 +192,6 @@ pub(super) fn takedown(reason: Option<&str>, by: Option<String>) -> Option<Taked
 }
 
 impl NonceRow {
-    /// This row, unless the partition has only texts.
-    pub(super) fn with_head(self) -> Option<Self> {
-        self.state.is_some().then_some(self)
-    }
-
     pub(super) fn version(&self) -> Option<PageVersion> {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
@@ -229,7 +251,7 @@ impl Over {
     }
 }
 
-/// Every static column that is set in this head or may have been before, and the slug: the head as it is after a write.
+/// Every column that is set in this head or may have been before, and the slug: the head as it is after a write.
 #[derive(SerializeRow)]
 pub(super) struct HeadImage {
     state: &'static str,

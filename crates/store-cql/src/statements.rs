@@ -2,7 +2,7 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | [`Statements::read_head`], [`Statements::read_text`], those of scans, [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
+//! | [`Statements::read_head`], [`Statements::read_state`], [`Statements::read_text`], those of scans, [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
 //! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
 //! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
@@ -12,9 +12,8 @@
 //! columns of a read, and the database leaves it out of each answer. The driver must not keep that of a conditional
 //! write's answer: Cassandra answers with more columns if it refuses the write.
 //!
-//! Heads are read with `SELECT DISTINCT`, which reads no text. A head is created by an `UPDATE` whose condition is that
-//! there is no head: an `INSERT … IF NOT EXISTS` of static columns alone would, on ScyllaDB, also return the text that was
-//! written just before (by its source; it was not run).
+//! A head is created by an `UPDATE` whose condition is that there is none: Cassandra would answer a refused `INSERT … IF NOT
+//! EXISTS` with every column of the head that is there.
 
 use std::sync::Arc;
 
@@ -37,9 +36,14 @@ use crate::domain::slug::Slug;
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
+/// The columns of a head that change whenever it does.
+const STATE: &str = "state, version, updated_at, renderer_version, WRITETIME(version) AS written_at";
+
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::HeadRow`].
     pub(super) read_head: PreparedStatement,
+    /// Binds the slug, yields a [`super::rows::StateRow`].
+    pub(super) read_state: PreparedStatement,
     /// The same, and completes writes that were interrupted.
     pub(super) read_head_serially: PreparedStatement,
     /// Binds the slug and the key of a text, yields a [`super::rows::TextRow`].
@@ -132,14 +136,15 @@ impl Statements {
     pub(super) async fn prepare(preparing: &Preparing<'_>, keyspace: &str) -> Result<Self, PrepareError> {
         let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
         let conditional = async |cql| preparing.conditional(cql).await;
-        let pages = format!("{keyspace}.pages");
+        let (pages, texts) = (format!("{keyspace}.pages"), format!("{keyspace}.texts"));
         // A write sets every column that the head has or had, so that nothing of the earlier head stays.
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
-        let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
+        let head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
-        let text = format!("SELECT content, html, excerpt, code_blocks, language FROM {pages} WHERE {text_key}");
+        let text = format!("SELECT content, html, excerpt, code_blocks, language FROM {texts} WHERE {text_key}");
         Ok(Self {
             read_head: preparing.read(head.clone()).await?,
+            read_state: preparing.read(format!("SELECT {STATE} FROM {pages} WHERE slug = ?")).await?,
             scan_head: preparing.read(preparing.of_scan(head.clone())).await?,
             scan_text: preparing.read(preparing.of_scan(text.clone())).await?,
             read_head_serially: repeatable(head, Consistency::LocalSerial).await?,
@@ -150,13 +155,13 @@ impl Statements {
             )
             .await?,
             read_nonces: repeatable(
-                format!("SELECT DISTINCT state, version, created_at, key_hash, nonces FROM {pages} WHERE slug = ?"),
+                format!("SELECT state, version, created_at, key_hash, nonces FROM {pages} WHERE slug = ?"),
                 Consistency::LocalSerial,
             )
             .await?,
             insert_text: repeatable(
                 format!(
-                    "INSERT INTO {pages} (slug, text_version, text_nonce, content, html, excerpt, code_blocks, \
+                    "INSERT INTO {texts} (slug, text_version, text_nonce, content, html, excerpt, code_blocks, \
                      language, inserted_at) VALUES (:slug, :text_version, :text_nonce, :content, :html, :excerpt, \
                      :code_blocks, :language, :inserted_at) USING TIMESTAMP :written_at"
                 ),
@@ -164,13 +169,12 @@ impl Statements {
             )
             .await?,
             delete_text: repeatable(
-                format!("DELETE FROM {pages} USING TIMESTAMP ? WHERE {text_key}"),
+                format!("DELETE FROM {texts} USING TIMESTAMP ? WHERE {text_key}"),
                 Consistency::LocalQuorum,
             )
             .await?,
-            // Every row of the partition and no static column: no text has a negative version.
             delete_texts: repeatable(
-                format!("DELETE FROM {pages} USING TIMESTAMP ? WHERE slug = ? AND text_version >= 0"),
+                format!("DELETE FROM {texts} USING TIMESTAMP ? WHERE slug = ?"),
                 Consistency::LocalQuorum,
             )
             .await?,

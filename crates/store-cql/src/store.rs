@@ -20,7 +20,7 @@ use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
-use super::rows::{HeadImage, HeadRow, NonceRow, Over, UnreadableRow};
+use super::rows::{HeadImage, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
@@ -230,6 +230,26 @@ impl CqlStore {
         Ok(found)
     }
 
+    /// The head of `slug`. If it is the one that this process has seen last, only its state is read.
+    async fn known_or_read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
+        let Some(known) = self.recent.get(slug) else { return self.read_head(permit, slug).await };
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_state, (slug.as_str(),)).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<StateRow>();
+            let Some(row) = row.map_err(unreadable)? else { return Ok(false) };
+            if let Some(future_times) = &self.future_times {
+                future_times.look(row.times());
+            }
+            Ok(row.is_of(&known.head))
+        };
+        if self.repeat(permit, request).await? {
+            return Ok(Lookup::Active(known));
+        }
+        // Otherwise every read of a page that another replica has deleted would take two requests.
+        self.recent.forget(slug);
+        self.read_head(permit, slug).await
+    }
+
     /// The record under `slug`: its head, and the text that the head points to unless the page is hidden.
     pub(super) async fn record_under(&self, slug: &Slug, permit: &Permit<'_>) -> Result<Lookup, StoreError> {
         let mut gone = None;
@@ -340,7 +360,7 @@ impl PageStore for CqlStore {
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         let permit = self.permit(&self.reads, slug, None).await?;
-        Ok(match self.read_head(&permit, slug).await?.map(|base| base.head) {
+        Ok(match self.known_or_read_head(&permit, slug).await?.map(|base| base.head) {
             Lookup::Active(head) => head.into(),
             other => other,
         })

@@ -3,8 +3,8 @@
 //! A crash between two writes leaves such a text: a create or update that stored its text and no head, or a change whose
 //! old text was not deleted. No request can read it, but its bytes stay.
 //!
-//! The sweep reads the keys of all texts, one range of the ring after another, and never a text itself. It suspects each
-//! text that its head does not name and that was inserted longer ago than a minimum age. Then it reads the head again at
+//! The sweep reads the keys of all texts beside those of all heads, one range of the ring after another, and never a text itself. It
+//! suspects each text that its head does not name and that was inserted longer ago than a minimum age. Then it reads the head again at
 //! `LOCAL_SERIAL`, which completes an interrupted write, and deletes the text by its full key if the head still does not
 //! name it.
 //!
@@ -17,37 +17,23 @@ use std::fmt;
 use std::num::NonZero;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
-use scylla::DeserializeRow;
-use scylla::client::session::Session;
-use scylla::errors::PrepareError;
-use scylla::statement::prepared::PreparedStatement;
-use scylla::statement::{Consistency, Statement};
-use scylla::value::CqlTimestamp;
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
 use super::connect::ReachError;
 use super::fence::Fenced;
-use super::migrate::schema::server_of;
+use super::keys::ReadKeys;
 use super::nonces::TextId;
-use super::ring::{PARTS, of_scan, range};
-use super::rows::{HIDDEN, HeadRow};
+use super::ring::Walk;
+use super::rows::HeadRow;
 use super::store::CqlStore;
-use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{CasResult, Cause, Lookup, PageStore, Record};
 use crate::settings::CqlSettings;
 
-/// Keys that one page of a result holds.
-const PAGE_ROWS: i32 = 500;
-
 /// How often a part is read again from its beginning after an error.
 pub(super) const REPEATS: u32 = 3;
-
-/// Pause before a part is read again.
-pub(super) const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Which texts are deleted, and how fast the table is read.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +48,11 @@ pub struct SweepPlan {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
-    /// Keys that were read: texts, and tombstones without a text.
+    /// Keys that were read, of heads and of texts.
     pub read: u64,
-    /// Texts that no head names, in partitions with a head.
+    /// Texts that their head does not name.
     pub unnamed: u64,
-    /// Texts in partitions without a head.
+    /// Texts without a head.
     pub headless: u64,
     /// Pages whose time of being hidden is over.
     pub hidden: u64,
@@ -98,41 +84,6 @@ pub enum SweepError {
     Database(Cause),
 }
 
-#[derive(DeserializeRow)]
-struct KeyRow {
-    slug: String,
-    text_version: Option<i64>,
-    text_nonce: Option<Vec<u8>>,
-    current_text_version: Option<i64>,
-    current_text_nonce: Option<Vec<u8>>,
-    inserted_at: Option<CqlTimestamp>,
-    /// The database's timestamp of the text, in microseconds, which is made from the time of its page.
-    written_at: Option<i64>,
-    state: Option<String>,
-    deleted_at: Option<CqlTimestamp>,
-}
-
-impl KeyRow {
-    /// Whether this is the text of a page that is hidden until `now` at the latest.
-    fn is_hidden_until(&self, now: UnixMillis) -> bool {
-        let is_over = self.deleted_at.is_some_and(|CqlTimestamp(until)| until <= now.get());
-        self.state.as_deref() == Some(HIDDEN) && is_over && self.is_named()
-    }
-
-    fn is_named(&self) -> bool {
-        self.current_text_version == self.text_version && self.current_text_nonce == self.text_nonce
-    }
-
-    /// The text in this row if its head does not name it and it was inserted before `inserted_before`, with its timestamp.
-    fn suspect(self, inserted_before: UnixMillis) -> Option<(String, TextId, i64)> {
-        let is_named = self.is_named();
-        let (version, nonce, written_at) = (self.text_version?, self.text_nonce?, self.written_at?);
-        let CqlTimestamp(inserted_at) = self.inserted_at?;
-        let id = TextId { version: PageVersion::new(version.cast_unsigned()), nonce: nonce.try_into().ok()? };
-        (!is_named && inserted_at < inserted_before.get()).then_some((self.slug, id, written_at))
-    }
-}
-
 /// Sweeps the keyspace of `settings`. Calls `progress` with the percentage that is done and what was found until then.
 pub async fn sweep(
     settings: &CqlSettings,
@@ -154,51 +105,47 @@ impl CqlStore {
         // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head
         // named them.
         self.fence.check()?;
-        let columns = "slug, text_version, text_nonce, current_text_version, current_text_nonce, inserted_at, \
-                       writetime(html) AS written_at, state, deleted_at";
-        let keys = prepare(&self.session, keyspace, columns).await.map_err(failed)?;
+        let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
         let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
-        for part in 0..PARTS {
-            let mut repeats = 0;
-            loop {
-                let before = report;
-                match self.sweep_part(&keys, range(part), plan, &mut report).await {
-                    Ok(()) => break,
-                    Err(error @ SweepError::Fenced(_)) => return Err(error),
-                    Err(error) if repeats == REPEATS => return Err(error),
-                    Err(error) => tracing::warn!(%error, "a part of the sweep is read again"),
+        let mut walk = Walk::repeating(REPEATS);
+        while let Some(tokens) = walk.tokens() {
+            let before = report;
+            match self.sweep_part(&keys, tokens, plan, &mut report).await {
+                Ok(()) => progress(walk.done(), &report),
+                Err(error @ SweepError::Fenced(_)) => return Err(error),
+                Err(error) => {
+                    walk.failed(error).await?;
+                    // Texts that were deleted already are not found again; those that were only counted are.
+                    report = if plan.dry_run { before } else { SweepReport { read: before.read, ..report } };
                 }
-                // Texts that were deleted already are not found again; those that were only counted are.
-                report = if plan.dry_run { before } else { SweepReport { read: before.read, ..report } };
-                repeats += 1;
-                tokio::time::sleep(REPEAT_PAUSE).await;
             }
-            progress(u8::try_from(u32::from(part + 1) * 100 / u32::from(PARTS)).unwrap_or(100), &report);
         }
         Ok(report)
     }
 
     async fn sweep_part(
         &self,
-        keys: &PreparedStatement,
-        (after, until): (i64, i64),
+        keys: &ReadKeys,
+        tokens: (i64, i64),
         plan: SweepPlan,
         report: &mut SweepReport,
     ) -> Result<(), SweepError> {
         let age = i64::try_from(plan.min_age.as_millis()).unwrap_or(i64::MAX);
         let inserted_before = UnixMillis::new(plan.now.get().saturating_sub(age));
-        let rows = self.session.execute_iter(keys.clone(), (after, until)).await.map_err(failed)?;
-        let mut rows = rows.rows_stream::<KeyRow>().map_err(failed)?;
+        let mut part = keys.between(&self.session, tokens).await.map_err(failed)?;
         let (began, mut read) = (Instant::now(), 0_u32);
-        while let Some(row) = rows.try_next().await.map_err(failed)? {
-            report.read += 1;
-            read += 1;
-            if row.is_hidden_until(plan.now) {
-                self.end_hiding(&row.slug, plan, report).await?;
-            } else if let Some((slug, text, written_at)) = row.suspect(inserted_before) {
-                self.sweep_text(&slug, text, written_at, plan.dry_run, report).await?;
+        while let Some(page) = part.next().await.map_err(failed)? {
+            let (count, before) = (page.count(), read);
+            report.read += u64::from(count);
+            read = read.saturating_add(count);
+            if page.is_hidden_until(plan.now) {
+                self.end_hiding(&page.slug, plan, report).await?;
+            } else {
+                for (text, written_at) in page.suspects(inserted_before) {
+                    self.sweep_text(&page.slug, text, written_at, plan.dry_run, report).await?;
+                }
             }
-            if read.is_multiple_of(100) {
+            if read / 100 > before / 100 {
                 sleep_until(began + Duration::from_secs(read.into()) / plan.rows_per_second.get()).await;
             }
         }
@@ -251,51 +198,6 @@ impl CqlStore {
     }
 }
 
-/// The statement that reads `columns` of one part of the ring.
-pub(super) async fn prepare(
-    session: &Session,
-    keyspace: &str,
-    columns: &str,
-) -> Result<PreparedStatement, PrepareError> {
-    let cql = format!("SELECT {columns} FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?");
-    let cql = of_scan(cql, server_of(session));
-    let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await?;
-    statement.set_consistency(Consistency::LocalQuorum);
-    statement.set_is_idempotent(true);
-    Ok(statement)
-}
-
 fn failed(cause: impl Into<Cause>) -> SweepError {
     SweepError::Database(cause.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(current: Option<(i64, u8)>) -> KeyRow {
-        KeyRow {
-            slug: "page-22222222".to_owned(),
-            text_version: Some(2),
-            text_nonce: Some(vec![7; 16]),
-            current_text_version: current.map(|(version, _)| version),
-            current_text_nonce: current.map(|(_, nonce)| vec![nonce; 16]),
-            inserted_at: Some(CqlTimestamp(1000)),
-            written_at: Some(5),
-            state: Some("active".to_owned()),
-            deleted_at: None,
-        }
-    }
-
-    #[test]
-    fn a_text_is_suspected_if_it_is_old_and_its_head_names_another_or_none() {
-        assert!(row(Some((2, 7))).suspect(UnixMillis::new(2000)).is_none());
-        for other in [None, Some((2, 8)), Some((3, 7))] {
-            assert!(row(other).suspect(UnixMillis::new(2000)).is_some(), "{other:?}");
-            assert!(row(other).suspect(UnixMillis::new(1000)).is_none(), "{other:?}: it is young");
-        }
-        let tombstone =
-            KeyRow { text_version: None, text_nonce: None, inserted_at: None, written_at: None, ..row(None) };
-        assert!(tombstone.suspect(UnixMillis::new(2000)).is_none());
-    }
 }

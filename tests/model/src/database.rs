@@ -1,4 +1,4 @@
-//! The database in the model: one page's partition on three copies.
+//! The database in the model: one page's head and texts on three copies.
 //!
 //! A lightweight transaction is an atomic register: it is decided at one instant, and everything that was decided before is
 //! then on a quorum. Its commit reaches each copy later or never. Plain writes reach each copy later or never too, and are
@@ -97,7 +97,7 @@ pub(crate) enum Effect {
     DeleteAll(Time),
 }
 
-/// One copy of the partition.
+/// One copy of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Copy {
     /// The entries that it has, one bit each.

@@ -2,7 +2,7 @@
 //!
 //! | part | content |
 //! |---|---|
-//! | [`database`] | a page's partition on three copies |
+//! | [`database`] | a page's head and texts on three copies |
 //! | [`protocol`] | the steps of a write and of a read, and the rules that can be left out |
 //! | [`page`], [`writing`], [`state`] | both together, and what must hold in every state |
 //! | [`ledger`], [`deleting`] | a page's deletion beyond the page: the ledger, the audit, and a restore |

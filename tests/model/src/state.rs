@@ -1,4 +1,4 @@
-//! The state of a page's partition and of everybody who uses it, and the rules that every state must keep.
+//! The state of a page in the database and of everybody who uses it, and the rules that every state must keep.
 
 use std::collections::BTreeSet;
 

@@ -36,7 +36,7 @@ const ADDS_A_COLUMN: Migration = Migration {
     phase: Phase::Expand,
     name: "motto",
     only_on: None,
-    cql: "ALTER TABLE pages ADD motto text static",
+    cql: "ALTER TABLE pages ADD motto text",
 };
 
 #[tokio::test(flavor = "multi_thread")]

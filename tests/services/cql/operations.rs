@@ -52,7 +52,7 @@ async fn what_a_head_no_longer_has_is_empty_and_never_null() {
             "renderer_version",
             "nonces",
         ];
-        let cql = format!("SELECT DISTINCT {} FROM {keyspace}.pages WHERE slug = ?", columns.join(", "));
+        let cql = format!("SELECT {} FROM {keyspace}.pages WHERE slug = ?", columns.join(", "));
         let answer = session.query_unpaged(cql, (slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
         let row = answer.single_row::<Row>().unwrap();
         let nulls = columns.iter().zip(row.columns).filter(|(_, value)| value.is_none());

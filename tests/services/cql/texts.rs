@@ -29,10 +29,9 @@ use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 /// The version and content of each text under `slug`, however it got there.
 pub(super) async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec<(i64, String)> {
-    let cql = format!("SELECT text_version, content FROM {keyspace}.pages WHERE slug = ?");
+    let cql = format!("SELECT text_version, content FROM {keyspace}.texts WHERE slug = ?");
     let answer = session.query_unpaged(cql, (slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
-    let rows = answer.rows::<(Option<i64>, Option<String>)>().unwrap().map(Result::unwrap);
-    rows.filter_map(|(version, content)| Some((version?, content?))).collect()
+    answer.rows::<(i64, String)>().unwrap().map(Result::unwrap).collect()
 }
 
 /// Stores a text as a writer with another clock does, or one that dies before it writes the head. It is inserted at the time
@@ -51,7 +50,7 @@ async fn insert_text_at(
     inserted_at: i64,
 ) {
     let cql = format!(
-        "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html, inserted_at) \
+        "INSERT INTO {keyspace}.texts (slug, text_version, text_nonce, content, html, inserted_at) \
          VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '', ?) USING TIMESTAMP ?"
     );
     session.query_unpaged(cql, (slug.as_str(), content, CqlTimestamp(inserted_at), written_at)).await.unwrap();
@@ -143,7 +142,7 @@ async fn a_create_that_dies_before_its_head_leaves_the_slug_free() {
 async fn a_page_whose_text_was_lost_is_unreadable() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let page = inserted(&store, "the text").await;
-    let cql = format!("DELETE FROM {keyspace}.pages USING TIMESTAMP ? WHERE slug = ? AND text_version = 1");
+    let cql = format!("DELETE FROM {keyspace}.texts USING TIMESTAMP ? WHERE slug = ? AND text_version = 1");
     session.query_unpaged(cql, (CREATED * 1000 + 1, page.head.slug.as_str())).await.unwrap();
     let found = store.lookup(&page.head.slug).await;
     assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");
@@ -197,8 +196,8 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     // Its clock was days ahead.
     insert_text(&session, &keyspace, &deleted.head.slug, "late", CREATED * 1000 + 2 * 24 * 3_600_000_000).await;
 
-    // The keys: two of the kept page, one for each other slug.
-    let found = SweepReport { read: 5, unnamed: 2, headless: 1, hidden: 0, dry_run: true };
+    // The keys: three of the kept page, two of the deleted one, one of each text without a head.
+    let found = SweepReport { read: 7, unnamed: 2, headless: 1, hidden: 0, dry_run: true };
     assert_eq!(store.sweep(&keyspace, plan(true), |_, _| {}).await.unwrap(), found);
     assert_eq!(texts(&session, &keyspace, &orphan).await.len(), 1, "nothing was deleted");
     let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
@@ -232,7 +231,7 @@ async fn a_sweep_takes_down_the_hidden_pages_whose_time_is_over_and_leaves_the_o
     };
     let (over, later) = (hide(now.get()).await, hide(now.get() + 1).await);
 
-    let found = SweepReport { read: 2, hidden: 1, dry_run: true, ..SweepReport::default() };
+    let found = SweepReport { read: 4, hidden: 1, dry_run: true, ..SweepReport::default() };
     assert_eq!(store.sweep(&keyspace, plan(true), |_, _| {}).await.unwrap(), found);
     assert_eq!(texts(&session, &keyspace, &over.head.slug).await.len(), 1, "nothing was done");
     let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();
@@ -284,7 +283,7 @@ async fn a_text_says_when_it_was_inserted() {
     let clock = Arc::new(StoppedClock);
     let Ok(store) = Arc::try_unwrap(store) else { panic!("nobody else has it") };
     let page = inserted(&store.with_clock(clock), "the text").await;
-    let cql = format!("SELECT inserted_at FROM {keyspace}.pages WHERE slug = ?");
+    let cql = format!("SELECT inserted_at FROM {keyspace}.texts WHERE slug = ?");
     let answer = session.query_unpaged(cql, (page.head.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
     let (CqlTimestamp(inserted_at),) = answer.single_row::<(CqlTimestamp,)>().unwrap();
     assert_eq!(inserted_at, STOPPED_AT);

@@ -160,6 +160,34 @@ async fn a_304_of_a_page_that_is_not_in_memory_takes_one_query_whose_answer_has_
     }
 }
 
+/// The head has the nonces of many writes, the hash of the key and the title. Only its state is read, and that whole head again once
+/// another replica has changed it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_a_replica_has_seen_is_validated_by_a_query_whose_answer_has_about_sixty_bytes() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let replica = replica_over(&proxied);
+    let (slug, _) = publish(&replica, "text").await;
+    let address = format!("/{slug}");
+    get(&replica, &address, None).await;
+    let mut traffic = Traffic::of(&mut proxied);
+    for _ in 0..3 {
+        assert_eq!(get(&replica, &address, None).await.status(), StatusCode::OK);
+        let count = traffic.take();
+        println!("a validation: {count:?}");
+        assert!(count.requests == 1 && count.answer_bytes <= 100, "{count:?}");
+    }
+    super::writers::change_behind_its_back(&other, &slug, "second").await;
+    for (what, requests) in [("the state, the head and the text", 3), ("the state", 1)] {
+        get(&replica, &address, None).await;
+        assert_eq!(traffic.take().requests, requests, "{what}");
+    }
+    super::writers::delete_behind_its_back(&other, &slug).await;
+    for (what, requests) in [("the state and the tombstone", 2), ("the tombstone", 1)] {
+        assert_eq!(get(&replica, &address, None).await.status(), StatusCode::GONE);
+        assert_eq!(traffic.take().requests, requests, "{what}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_never_there_or_is_gone_takes_one_query() {
     let mut proxied = proxied(PATIENT).await;

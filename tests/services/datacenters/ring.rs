@@ -94,7 +94,7 @@ impl Ring {
     /// Makes both copies of every table equal, as a repair does: each row is read from both.
     pub(crate) async fn repair(&self) {
         let session = builder(&self.settings(WEST)).unwrap().build().await.unwrap();
-        for table in ["pages", "deletions", "audit", "takedowns_begun", "creates"] {
+        for table in ["pages", "texts", "deletions", "audit", "takedowns_begun", "creates"] {
             let mut statement = Statement::new(format!("SELECT * FROM {}.{table}", self.keyspace));
             statement.set_consistency(Consistency::All);
             session.query_unpaged(statement, ()).await.unwrap();

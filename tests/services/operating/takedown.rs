@@ -33,7 +33,7 @@ fn a_hundred_pages_are_taken_down_in_a_cluster_by_one_command_under_load_and_are
 
     assert_audited(&cluster.audit(), &slugs);
     let texts = |slugs: &[String]| {
-        cluster.number(&format!("SELECT count(content) FROM KEYSPACE.pages WHERE slug IN ('{}')", slugs.join("', '")))
+        cluster.number(&format!("SELECT count(content) FROM KEYSPACE.texts WHERE slug IN ('{}')", slugs.join("', '")))
     };
     assert_eq!((texts(&slugs), texts(&others)), (0, 10), "no SELECT shows a text of a page that was taken down");
     for slug in &others {

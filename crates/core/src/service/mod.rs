@@ -21,6 +21,8 @@
 //! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
 //! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
 //!
+//! The limiter also reserves the slug of a create that it admits, where there is a Redis. A reservation decides nothing.
+//!
 //! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
