@@ -46,7 +46,7 @@ impl Message {
             "result" | "error" => Kept::Members(&|_| Kept::Nothing),
             _ => kept(["jsonrpc", "id", "method"].contains(&name)),
         };
-        let json::Read { value, is_unique } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
+        let json::Read { value, repeated } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
             let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
             ProtocolRefusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
         })?;
@@ -63,7 +63,7 @@ impl Message {
             }
         };
         let id = parse_id(members.remove("id"))?;
-        Self::from_members(id.clone(), members, is_unique).map_err(|refusal| refusal.to(id))
+        Self::from_members(id.clone(), members, repeated.is_none()).map_err(|refusal| refusal.to(id))
     }
 
     fn from_members(id: Option<RequestId>, mut members: JsonObject, is_unique: bool) -> Result<Self, ProtocolRefusal> {

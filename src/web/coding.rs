@@ -15,6 +15,8 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio::task;
 
+use crate::api::request::accept::quality;
+
 /// `Vary` of an answer whose body may be compressed.
 pub(super) const VARY_CODING: HeaderValue = HeaderValue::from_static("Accept-Encoding");
 
@@ -70,12 +72,14 @@ pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
         let (mut named, mut any) = ([None; 3], None);
         let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
         for member in lines.flat_map(|line| line.split(',')) {
-            let (name, weight) = weighed_member(member);
+            let (name, parameters) = member.split_once(';').unwrap_or((member, ""));
+            let name = name.trim();
             let slot = match Coding::PREFERRED.iter().position(|coding| is_name_of(name, *coding)) {
                 Some(at) => &mut named[at],
                 None if name == "*" => &mut any,
                 None => continue,
             };
+            let weight = quality(parameters);
             *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
         }
         for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
@@ -94,17 +98,6 @@ pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
 
 fn is_name_of(name: &str, coding: Coding) -> bool {
     name.eq_ignore_ascii_case(coding.name()) || (coding == Coding::Gzip && name.eq_ignore_ascii_case("x-gzip"))
-}
-
-/// A member of `Accept-Encoding`: the name and its weight. A weight that cannot be read counts as 0.
-fn weighed_member(member: &str) -> (&str, f32) {
-    let mut parts = member.split(';').map(str::trim);
-    let name = parts.next().unwrap_or_default();
-    let weight = parts
-        .filter_map(|parameter| parameter.split_once('='))
-        .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-        .map_or(1.0, |(_, value)| value.trim().parse().ok().filter(|weight: &f32| weight.is_finite()).unwrap_or(0.0));
-    (name, weight)
 }
 
 /// Compresses bodies off the requests that ask for them, one at a time.

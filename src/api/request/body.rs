@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, Visitor, value};
+use serde::de::{DeserializeOwned, Error as _, Visitor, value};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -177,29 +177,20 @@ pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
 
 /// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
-    // Serde would also accept an array with the fields of the struct in order.
-    if !bytes.trim_ascii_start().starts_with(b"{") {
-        let wrong = |IgnoredAny| wrong_shape(".", "", &Fields::of::<T>());
-        let message = serde_json::from_slice(bytes).map_or_else(|error| not_json(bytes, &error), wrong);
-        return Err(BodyError::Malformed(message));
+    let names = names_of::<T>();
+    let of_fields = |name: &str| if names.contains(&name) { Kept::All } else { Kept::Short };
+    let json::Read { value, repeated } = json::read(bytes, Kept::Members(&of_fields)).map_err(|error| {
+        BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, &error)))
+    })?;
+    let wrong = |path: &str, reason: &str| Err(BodyError::Malformed(wrong_shape(path, reason, &Fields::of::<T>())));
+    match (value, repeated) {
+        (Value::Object(object), None) => parse_object(object, Fields::of::<T>),
+        (Value::Object(object), Some(name)) => {
+            check_content_size(object.get("content"))?;
+            wrong(&name, &format!("duplicate field `{name}`"))
+        }
+        _ => wrong(".", ""),
     }
-    // Almost every body is right. Following the path to an error takes time, so this is done only for a wrong body.
-    if let Ok(value) = serde_json::from_slice(bytes) {
-        return Ok(value);
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let error = match serde_path_to_error::deserialize::<_, T>(&mut json) {
-        Ok(value) => return json.end().map(|()| value).map_err(|error| BodyError::Malformed(not_json(bytes, &error))),
-        Err(error) => error,
-    };
-    let inner = error.inner();
-    if !inner.is_data() {
-        return Err(BodyError::Malformed(not_json(bytes, inner)));
-    }
-    let of_content = |name: &str| if name == "content" { Kept::All } else { Kept::Nothing };
-    let read = json::read(bytes, Kept::Members(&of_content)).ok();
-    check_content_size(read.as_ref().and_then(|read| read.value.get("content")))?;
-    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), &Fields::of::<T>())))
 }
 
 /// Parses `object` like [`parse`]. Messages list `fields`.
@@ -242,10 +233,6 @@ fn check_content_size(content: Option<&Value>) -> Result<(), BodyError> {
         bytes if bytes > MAX_BYTES => Err(BodyError::Content(ContentError::TooLarge { bytes })),
         _ => Ok(()),
     }
-}
-
-fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
-    format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, error))
 }
 
 /// Why `bytes` are not accepted as JSON. The text quotes none of them, since they may contain a key.

@@ -4,7 +4,6 @@
 //! object takes some 600. So only the members that somebody reads become values, and the number of all values is bounded.
 //! Serde keeps the last of two members with the same name and reports nothing, so that is looked for here too.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
@@ -38,19 +37,19 @@ pub enum Kept<'a> {
 pub struct Read {
     /// The value, in which objects have only the members that are kept.
     pub value: Value,
-    /// Whether no object in it has a name twice.
-    pub is_unique: bool,
+    /// A name that an object in it has twice.
+    pub repeated: Option<String>,
 }
 
 /// Reads what `kept` names of the JSON in `bytes`.
 ///
 /// Fails if the text is not JSON, is nested deeper than 127 levels, or has more than [`MAX_VALUES`] values.
 pub fn read(bytes: &[u8], kept: Kept<'_>) -> serde_json::Result<Read> {
-    let (left, is_unique) = (Cell::new(MAX_VALUES), Cell::new(true));
+    let (left, repeated) = (Cell::new(MAX_VALUES), Cell::new(None));
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = Reader { kept, left: &left, is_unique: &is_unique }.deserialize(&mut json)?;
+    let value = Reader { kept, left: &left, repeated: &repeated }.deserialize(&mut json)?;
     json.end()?;
-    Ok(Read { value, is_unique: is_unique.get() })
+    Ok(Read { value, repeated: repeated.into_inner() })
 }
 
 /// Cuts `value`, if it is a text, and the texts in it, if it is a list.
@@ -67,13 +66,36 @@ fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHORT_BYTES)]
 }
 
+/// Reads the name of a member. Every name that somebody knows is short, so of another only the beginning is kept.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<String, E> {
+        Ok(short(name).to_owned())
+    }
+}
+
 /// Reads one value. All readers of a text share the counts.
 #[derive(Clone, Copy)]
 struct Reader<'a, 'k> {
     kept: Kept<'k>,
     /// How many more values the text may have.
     left: &'a Cell<usize>,
-    is_unique: &'a Cell<bool>,
+    repeated: &'a Cell<Option<String>>,
 }
 
 impl Reader<'_, '_> {
@@ -117,11 +139,14 @@ impl<'de> Visitor<'de> for Reader<'_, '_> {
             }
             return Ok(Value::Null);
         }
-        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
+        while let Some(name) = members.next_key_seed(Name)? {
             let reader = self.inner(Some(&name));
             let value = members.next_value_seed(reader)?;
-            if reader.keeps() && object.insert(name.into_owned(), value).is_some() {
-                self.is_unique.set(false);
+            if reader.keeps() {
+                if object.contains_key(&name) {
+                    self.repeated.set(Some(name.clone()));
+                }
+                object.insert(name, value);
             }
         }
         Ok(object.into())
@@ -187,6 +212,21 @@ mod tests {
         assert_eq!(value, json!({"short": beginning, "in": {"it": [beginning, "é".repeat(512)]}, "all": long}));
         let Read { value, .. } = read(json!(long).to_string().as_bytes(), Kept::Members(&of)).unwrap();
         assert_eq!(value, json!(beginning), "in the place of an object");
+    }
+
+    #[test]
+    fn of_a_name_that_nobody_knows_only_the_beginning_is_kept() {
+        let long = long();
+        let Read { value, repeated } = read(json!({"a": {&long: 1}}).to_string().as_bytes(), Kept::All).unwrap();
+        assert_eq!((value, repeated), (json!({"a": {&long[..1024]: 1}}), None));
+    }
+
+    #[test]
+    fn a_name_that_an_object_has_twice_is_found_where_it_is_kept() {
+        let repeated = |text: &str, kept| read(text.as_bytes(), kept).unwrap().repeated;
+        assert_eq!(repeated(r#"{"a": {"b": 1, "\u0062": 2}}"#, Kept::All).as_deref(), Some("b"));
+        assert_eq!(repeated(r#"{"a": {"b": 1, "b": 2}}"#, Kept::Members(&|_| Kept::Nothing)), None);
+        assert_eq!(repeated(r#"{"a": {"b": 1}, "b": {"b": 2}}"#, Kept::All), None);
     }
 
     #[test]

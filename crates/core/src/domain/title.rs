@@ -8,6 +8,10 @@ use super::invisible::shows_nothing;
 /// Longest title accepted, in Unicode scalar values (spec §8 says "characters").
 pub const MAX_CHARS: usize = 200;
 
+/// A title of more bytes is too long, whatever its characters are. One of up to so many may have more than [`MAX_CHARS`], and
+/// still be refused because of what they are.
+const MAX_BYTES: usize = 4096;
+
 /// A title of 1 to [`MAX_CHARS`] characters that shows something. It has no white space around it and no characters
 /// that break its line or change the direction of the text after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +38,13 @@ pub enum TitleError {
 }
 
 impl Title {
-    /// Trims `text`, then checks and counts it.
+    /// Trims `text`, then checks and counts it. One that is too long by far is only counted.
     pub fn parse(text: &str) -> Result<Self, TitleError> {
         let text = text.trim();
+        // To look at each of 128 KB of invisible characters takes a millisecond.
+        if text.len() > MAX_BYTES {
+            return Err(TitleError::TooLong { chars: text.chars().count() });
+        }
         if let Some(error) = text.chars().find_map(refused) {
             return Err(error);
         }
@@ -67,5 +75,20 @@ fn refused(character: char) -> Option<TitleError> {
         '\u{2028}' | '\u{2029}' => Some(TitleError::LineSeparator(character)),
         _ if character.is_control() => Some(TitleError::ControlCharacter(character)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_that_no_characters_could_make_so_long_is_too_long_whatever_they_are() {
+        for character in ["\u{200b}", "\u{7}", "\u{202e}", "a"] {
+            let chars = MAX_BYTES / character.len() + 1;
+            assert_eq!(Title::parse(&character.repeat(chars)), Err(TitleError::TooLong { chars }), "{character:?}");
+        }
+        assert_eq!(Title::parse(&"\u{200b}".repeat(MAX_CHARS)), Err(TitleError::Empty));
+        assert!(Title::parse(&"\u{10000}".repeat(MAX_CHARS)).is_ok());
     }
 }
