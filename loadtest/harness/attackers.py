@@ -22,7 +22,7 @@ CONNECTING = 400  # at once: fewer than fit into the server's queue of connectio
 IP_BIND_ADDRESS_NO_PORT = 24
 
 # The kinds that send their request again after each answer, on the same connection.
-REPEATING = ("calls", "meta", "creates", "retitles", "retitle", "previews", "forms", "untitled")
+REPEATING = ("calls", "meta", "creates", "retitles", "retitle", "previews", "forms", "untitled", "repeats", "names")
 
 # The kind that reads this many answers, so that the server sends the next at once, and then acknowledges nothing more.
 DEAF, HEARD = "deaf", 4
@@ -100,6 +100,12 @@ def request(kind, host, page):
         return whole("POST", "/mcp", tool_call("get_page", {"slug": page}, f'{{"x":[{nested}]}}'), *MCP_FIELDS)
     if kind == "creates":
         return whole("POST", "/mcp", tool_call("create_page", {"title": "a", "content": TEXT}), *MCP_FIELDS)
+    if kind == "repeats":
+        key = "hbk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
+        body = json.dumps({"title": "a", "content": TEXT, "edit_key": key})
+        return whole("POST", "/api/pages", body, "Content-Type: application/json")
+    if kind == "names":
+        return whole("POST", "/api/pages", '{"' + "a" * (BODY_BYTES - 6) + '":1}', "Content-Type: application/json")
     if kind in ("retitles", "retitle"):
         slug, key = page.split()
         return whole("PATCH", f"/api/pages/{slug}", '{"title": "b"}', "Content-Type: application/json", f"Authorization: Bearer {key}")
