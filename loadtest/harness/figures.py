@@ -4,6 +4,7 @@ Each server has one core and the generator another. The probes of a row take tur
 affects all of them alike. A ratio is the median of the ratios within a round.
 """
 
+import csv
 import json
 import os
 import re
@@ -127,7 +128,7 @@ def reached(figure, goal):
 
 
 # The parts of the figures, in their order. Each starts servers of its own.
-PARTS = ["at_rest", "hot_pages", "durable_creates", "tools", "growth"]
+PARTS = ["at_rest", "hot_pages", "durable_creates", "overload", "tools", "growth"]
 
 
 class Figures:
@@ -264,7 +265,7 @@ class Figures:
             peer = Restarted(self.wastebin, lambda _: "", script="posts.lua", BODY=body, TARGET="/", HEADERS=JSON)
             probes.append(peer)
         self.take_turns(*probes)
-        self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 250, "µs")
+        self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 160, "µs")
         self.table.ratio("durable creates a second, 32 connections for each at 256", few, many, 1.0, column=1)
         if has_peer:
             self.table.at_least("durable creates a second for each of wastebin's", few.ratio(peer, 1), 10)
@@ -290,6 +291,46 @@ class Figures:
         what = f"p99 of {beside.rate:.0f} reads/s beside creates at half of their highest rate: alone"
         self.table.ratio(what, beside, alone, 2, column=2)
         self.table.add("that p99, alone and beside creates", "", f"{alone.median(2):.2f} and {beside.median(2):.2f} ms", "")
+
+    def open_loop(self, name, target, rate, seconds, *options):
+        """Starts requests at a constant rate, however slow the answers are. Returns the process and its results."""
+        to, results = self.file(f"{name} target", target), self.folder / f"{name} results"
+        command = ["taskset", "-c", str(cores()[1]), os.environ["VEGETA"], "attack", "-targets", to, "-output", results]
+        command += ["-rate", f"{rate:.0f}/1s", "-duration", f"{seconds}s", "-timeout", "10s", "-max-body", "0"]
+        return subprocess.Popen([*command, *options]), results
+
+    def overload(self):
+        """Creates of one client at twice the highest rate, on 1500 connections, beside reads of that client and of another."""
+        if "VEGETA" not in os.environ:
+            return self.table.missing("creates at twice the highest rate", "not run: VEGETA names no program")
+        self.say("overload")
+        server = self.handbill("overload", "--create-limit", "0")
+        page, highest = server.publish("A page to be measured", self.text), self.creates(server, 256)
+        self.take_turns(highest)
+        seconds = 5 * self.seconds
+        many = ["-max-connections", "1500", "-max-workers", "1500", "-header", JSON, "-body", self.create]
+        reads, other = f"GET {server.url}/api/pages/{page['slug']}", ["-header", "X-Forwarded-For: 192.0.2.1"]
+        before = server.gauge("handbill_store_commit_writes_sum")
+        attacks = {
+            "creates": self.open_loop("creates", f"POST {server.url}/api/pages", 2 * highest.rate, seconds, *many),
+            "reads of the same client": self.open_loop("same", reads, 100, seconds),
+            "reads of another client": self.open_loop("other", reads, 100, seconds, *other),
+        }
+        results = {}
+        for name, (attack, file) in attacks.items():
+            attack.wait()
+            encoded = subprocess.run([os.environ["VEGETA"], "encode", "-to", "csv", file], stdout=subprocess.PIPE, check=True)
+            # Time, status and latency in nanoseconds.
+            results[name] = [(row[1], int(row[2]) / 1e6) for row in csv.reader(encoded.stdout.decode().splitlines())]
+        stored = (server.gauge("handbill_store_commit_writes_sum") - before) / seconds
+        self.table.at_least("creates at twice the highest rate: stored, of the highest rate", stored / highest.rate, 0.9)
+        refused = sorted(latency for status, latency in results["creates"] if status == "503")
+        if refused:
+            self.table.at_most(f"p99 until a refusal, of {len(refused)}", refused[len(refused) * 99 // 100], 50, "ms")
+        for name in list(results)[1:]:
+            answered = sum(status == "200" for status, _ in results[name]) / max(1, len(results[name]))
+            self.table.at_least(f"{name} that were answered", answered, 0.99)
+        self.processes.stop(server.process)
 
     def tools(self):
         self.say("tools for agents")
@@ -327,7 +368,7 @@ class Figures:
                 self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, goal)
                 self.on_disk(server, made)
         made, paths = self.fill(server, self.pages)
-        self.table.at_most(f"memory after {made} creates", resident(server.process) / 1e6, 128, "MB")
+        self.table.at_most(f"memory after {made} creates", resident(server.process) / 1e6, 96, "MB")
         self.on_disk(server, made)
         self.processes.stop(server.process)
         limit = Limit(1024 * MEBIBYTE)
@@ -336,7 +377,7 @@ class Figures:
             server = self.handbill("growth", preexec_fn=limit.enter)
             self.table.at_most(f"start with {made} pages, until ready", (time.monotonic() - began) * 1000, 100, "ms")
             hot, spread = self.one_and_all(server, paths)
-            self.table.ratio(f"{made} pages at random, 1 GiB ({limit.kind}): CPU of one page", spread, hot, 3)
+            self.table.ratio(f"{made} pages at random, 1 GiB ({limit.kind}): CPU of one page", spread, hot, 2.5)
             half = self.reads(server, paths).pace(spread.rate / 2)
             half.rounds = [half.run(self.seconds) for _ in range(self.rounds)]
             what = f"their p99 at {half.rate:.0f}/s, half of the highest rate ({spread.rate:.0f}/s)"

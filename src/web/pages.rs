@@ -234,7 +234,7 @@ pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {
 }
 
 pub(super) fn json_tag_in(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
-    entity_tag(page, format_args!("json.{}", http.origin_tag), coding.name())
+    entity_tag(page, &["json.", &http.origin_tag], coding.name())
 }
 
 fn location(http: &Http, page: &PageHead) -> HeaderValue {

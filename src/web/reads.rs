@@ -217,7 +217,7 @@ impl super::representation::Described for Described<'_> {
         match self.form {
             Form::Json => pages::json_tag_in(coding, &self.page, self.http),
             Form::Html => site::html_tag(coding, &self.page, self.http),
-            Form::Markdown(_) => entity_tag(&self.page, format_args!("md"), coding.name()),
+            Form::Markdown(_) => entity_tag(&self.page, &["md"], coding.name()),
         }
     }
 }

@@ -126,14 +126,15 @@ pub(in crate::web) fn html_of(page: &Page, http: &Http) -> String {
 /// The entity tag of the HTML page. The fingerprint changes with the layout, so that a cached copy does
 /// not hide a new layout.
 pub(in crate::web) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
-    entity_tag(page, format_args!("html.{}.{}", templates::fingerprint(), http.origin_tag), coding.name())
+    entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
 }
 
 pub(in crate::web) fn html_view_fields(page: &About<'_>, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    let markdown_url = format!("{}.md", page_url(page.slug, &http.base_url));
-    if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
+    let parts =
+        ["<", http.base_url.as_str(), "/", page.slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+    if let Ok(link) = HeaderValue::try_from(parts.concat()) {
         fields.insert(LINK, link);
     }
     mark_noindex(&mut fields, page);
