@@ -12,7 +12,7 @@ use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 use handbill_core::domain::content::Content;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::slug::Slug;
@@ -144,8 +144,8 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.record("compare_and_set", name, self.inner.compare_and_set(expected, next, needed_by)).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.record("ensure_in_ledger", |()| "done", self.inner.ensure_in_ledger(tombstone)).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        self.record("ensure_in_ledger", |()| "done", self.inner.ensure_in_ledger(record)).await
     }
 }
 

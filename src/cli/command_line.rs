@@ -2,7 +2,7 @@
 //!
 //! Clap checks every value that it finds. So the following are removed first:
 //!
-//! * options and variables of the store that is not chosen;
+//! * options and variables of the store that is not chosen, except for `migrate`;
 //! * variables of other subcommands;
 //! * empty variables, which count as not set.
 //!
@@ -28,7 +28,9 @@ pub(super) fn read(
     variables: &[(String, OsString)],
 ) -> Result<ArgMatches, clap::Error> {
     let Line { subcommand, tokens } = Line::of(command, args);
-    let ignored = headings_of_others(&tokens, variables);
+    // Only a cluster is migrated, so `migrate` looks whether it was told of one and not to use it.
+    let is_migrate = subcommand.as_deref() == Some(OsStr::new("migrate"));
+    let ignored = if is_migrate { Vec::new() } else { headings_of_others(&tokens, variables) };
     let is_ignored = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| ignored.contains(&heading));
     let tokens = tokens.into_iter().filter(|token| !option(command, token.name()).is_some_and(&is_ignored));
     let args: Vec<OsString> =

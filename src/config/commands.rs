@@ -32,6 +32,11 @@ impl ClusterSettings {
             StoreKind::Scylla => Some(self.cql.waiting(self.wait)),
         }
     }
+
+    /// Whether nodes of a cluster are given, whichever store is chosen.
+    pub fn names_nodes(&self) -> bool {
+        !self.cql.scylla_nodes.is_empty()
+    }
 }
 
 /// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.

@@ -7,6 +7,8 @@ use super::nonces::Nonces;
 use super::rows::{HeadImage, NonceRow, Over};
 use super::store::CqlStore;
 use crate::domain::page::{PageState, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, Record, StoreError};
@@ -39,5 +41,13 @@ impl PageImport for CqlStore {
 
     async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError> {
         self.swap(expected.version, Some(expected.updated_at), next, now, None).await
+    }
+
+    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
+        self.noted_visibility(slug).await
+    }
+
+    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
+        self.note_visibility(&visibility).await
     }
 }

@@ -1,9 +1,11 @@
-//! The ledger of deletions, in a table of its own: a restore may take the table of pages back in time, but not this one.
+//! The ledger of what was deleted and hidden, in a table of its own: a restore may take the table of pages back in time, but
+//! not this one.
 //!
 //! A deletion writes three times: that it was begun, then the page's head, then the tombstone into the ledger. Only then
 //! it is acknowledged. If a process ends after the head was written, the row without a tombstone remains, and whoever
 //! reads the ledger finds the tombstone under the page's slug. So no deletion is missing, and none is in it that did not
-//! happen.
+//! happen. So it is when operators hide or show a page: a page that is later than what the ledger says was shown only if that
+//! was begun, because a page that both sides of a forced move changed is later too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +20,10 @@ use super::recent::Base;
 use super::rows::{HeadRow, takedown};
 use super::scan::{BEGINNING, MAX_KEYS, cursor_at, token_of};
 use super::store::{CqlStore, unreadable};
-use crate::domain::page::{PageVersion, Tombstone};
+use crate::domain::archive::Entry;
+use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Lookup, Record, StoreError};
@@ -33,22 +37,54 @@ struct LedgerRow {
     deleted_at: Option<CqlTimestamp>,
     takedown_reason: Option<String>,
     takedown_by: Option<String>,
+    turning_at: Option<CqlTimestamp>,
+    visibility: Option<VisibilityColumn>,
 }
+
+/// When operators hid or showed the page, and, if they hid it, until when, why and who.
+type VisibilityColumn = (CqlTimestamp, Option<CqlTimestamp>, Option<String>, Option<String>);
 
 pub struct CqlLedger(Arc<CqlStore>);
 
 impl LedgerRow {
     /// The tombstone, if it was written.
     fn tombstone(&self, slug: &Slug) -> Option<Tombstone> {
-        let time = |column: Option<CqlTimestamp>| column.map(|CqlTimestamp(millis)| UnixMillis::new(millis));
         Some(Tombstone {
             slug: slug.clone(),
             version: PageVersion::new(self.version?.cast_unsigned()),
-            created_at: time(self.created_at)?,
-            deleted_at: time(self.deleted_at)?,
+            created_at: self.created_at.map(millis)?,
+            deleted_at: self.deleted_at.map(millis)?,
             takedown: takedown(self.takedown_reason.as_deref(), self.takedown_by.clone()),
         })
     }
+
+    /// The last act of operators, if it was written.
+    fn visibility(&self, slug: &Slug) -> Option<Visibility> {
+        let (at, until, reason, by) = self.visibility.clone()?;
+        // A reason of a later version shows the page no more than any other.
+        let takedown = takedown(reason.as_deref(), by.clone())
+            .unwrap_or_else(|| Takedown { reason: TakedownReason::Terms, by: by.unwrap_or_default() });
+        let hidden = until.map(|until| Hiding { takedown, until: millis(until) });
+        Some(Visibility { slug: slug.clone(), at: millis(at), hidden })
+    }
+
+    /// The last act of operators, if this row is of a page that has `head` and that nobody deleted.
+    fn visibility_with(&self, head: &PageHead) -> Option<Visibility> {
+        let noted = self.visibility(&head.slug);
+        let is_begun = self.turning_at.map(millis) > noted.as_ref().map(|noted| noted.at);
+        let is_later = noted.as_ref().is_none_or(|noted| noted.at < head.updated_at);
+        let is_turned = noted.as_ref().is_some_and(|noted| noted.hidden.is_some()) != head.hidden.is_some();
+        if is_later && is_turned && (is_begun || head.hidden.is_some()) { Some(head.visibility()) } else { noted }
+    }
+}
+
+fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
+    UnixMillis::new(millis)
+}
+
+/// The database's timestamp of what was done at `at`, in microseconds.
+fn micros(at: UnixMillis) -> i64 {
+    at.get().saturating_mul(1000)
 }
 
 impl CqlStore {
@@ -84,14 +120,87 @@ impl CqlStore {
         entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
     }
 
+    /// The row of `slug` in the ledger.
+    async fn entry_of(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Option<LedgerRow>, StoreError> {
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.operated.read_entry, (slug.as_str(),)).await?;
+            answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<LedgerRow>().map_err(unreadable)
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Notes, before `head` is written, that it hides or shows its page.
+    pub(super) async fn begin_turn(&self, permit: &Permit<'_>, head: &PageHead) -> Result<(), StoreError> {
+        self.fence.check()?;
+        let at = head.updated_at;
+        let values = (head.slug.as_str(), CqlTimestamp(at.get()), micros(at));
+        let request = async || {
+            self.session.execute_unpaged(&self.operated.begin_turn, values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Enters that operators have hidden or shown a page. Without this it is not confirmed, as a deletion is not.
+    pub(super) async fn enter_visibility(
+        &self,
+        permit: &Permit<'_>,
+        visibility: &Visibility,
+    ) -> Result<(), StoreError> {
+        let hidden = visibility.hidden.as_ref();
+        let until = hidden.map(|hidden| CqlTimestamp(hidden.until.get()));
+        let takedown = hidden.map(|hidden| (hidden.takedown.reason.code(), hidden.takedown.by.as_str()));
+        let (reason, by) = takedown.unzip();
+        let column = (CqlTimestamp(visibility.at.get()), until, reason, by);
+        let values = (visibility.slug.as_str(), column, micros(visibility.at));
+        let request = async || {
+            self.session.execute_unpaged(&self.operated.enter_visibility, values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Enters that operators have hidden or shown the page with `head`, if they have and it may not be in the ledger yet.
+    pub(super) async fn complete_turn(&self, permit: &Permit<'_>, head: &PageHead) -> Result<(), StoreError> {
+        let row = self.entry_of(permit, &head.slug).await?;
+        let noted = row.as_ref().and_then(|row| row.visibility(&head.slug));
+        let visibility = match row {
+            Some(row) => row.visibility_with(head),
+            None => head.hidden.is_some().then(|| head.visibility()),
+        };
+        match visibility.filter(|visibility| noted.as_ref() != Some(visibility)) {
+            Some(visibility) => {
+                self.fence.check()?;
+                self.enter_visibility(permit, &visibility).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The last act of operators on the page under `slug`, as far as the ledger has it.
+    pub(super) async fn noted_visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
+        let permit = self.permit(&self.reads, slug, None).await?;
+        Ok(self.entry_of(&permit, slug).await?.and_then(|row| row.visibility(slug)))
+    }
+
+    /// Enters `visibility` unless the page was deleted or operators did something later. Says whether that is new.
+    pub(super) async fn note_visibility(&self, visibility: &Visibility) -> Result<bool, StoreError> {
+        let permit = self.permit(&self.writes, &visibility.slug, None).await?;
+        let is_known = |row: LedgerRow| {
+            let noted = row.visibility(&visibility.slug);
+            row.version.is_some() || noted.is_some_and(|noted| noted.at >= visibility.at)
+        };
+        if self.entry_of(&permit, &visibility.slug).await?.is_some_and(is_known) {
+            return Ok(false);
+        }
+        self.fence.check()?;
+        self.enter_visibility(&permit, visibility).await?;
+        Ok(true)
+    }
+
     /// Ends a deletion that may not be in the ledger yet. If it is, nothing is written, so a standby answers too.
     pub(super) async fn complete_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.operated.read_deletion, (tombstone.slug.as_str(),)).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<(Option<i64>,)>();
-            Ok(row.map_err(unreadable)?.is_some_and(|(version,)| version.is_some()))
-        };
-        if self.repeat(permit, request).await? {
+        if self.entry_of(permit, &tombstone.slug).await?.is_some_and(|row| row.version.is_some()) {
             return Ok(());
         }
         self.fence.check()?;
@@ -136,33 +245,43 @@ impl CqlStore {
         self.repeat(permit, request).await
     }
 
-    /// The deletion that a row of the ledger stands for; `None` if the page was not deleted after all.
-    async fn deletion_in(&self, row: &LedgerRow) -> Result<Option<Tombstone>, StoreError> {
+    /// The entry that a row of the ledger stands for; `None` if it was not done after all.
+    async fn entry_in(&self, row: &LedgerRow) -> Result<Option<Entry>, StoreError> {
         // A name that is no slug was written by hand.
         let Ok(slug) = Slug::parse(&row.slug) else { return Ok(None) };
         if let Some(tombstone) = row.tombstone(&slug) {
-            return Ok(Some(tombstone));
+            return Ok(Some(Entry::Tombstone(tombstone)));
         }
         let permit = self.background_permit().await?;
         // A side that may not write completes no write either.
         let may_write = self.fence.check().is_ok();
         let head =
             if may_write { self.settled_head(&permit, &slug).await } else { self.read_head(&permit, &slug).await };
-        match head? {
+        let head = match head? {
             Lookup::Deleted(tombstone) => {
                 if may_write {
                     report_missing(self.enter_deletion(&permit, &tombstone).await);
                 }
-                Ok(Some(tombstone))
+                return Ok(Some(Entry::Tombstone(tombstone)));
             }
-            Lookup::Active(_) | Lookup::Hidden(_) | Lookup::Absent => Ok(None),
+            Lookup::Active(base) => base.head,
+            Lookup::Hidden(head) => *head,
+            Lookup::Absent => return Ok(row.visibility(&slug).map(Entry::Visibility)),
+        };
+        let visibility = row.visibility_with(&head);
+        if let Some(visibility) = &visibility
+            && may_write
+            && row.visibility(&slug).as_ref() != Some(visibility)
+        {
+            report_missing(self.enter_visibility(&permit, visibility).await);
         }
+        Ok(visibility.map(Entry::Visibility))
     }
 }
 
 fn report_missing(entered: Result<(), StoreError>) {
     if let Err(error) = entered {
-        tracing::warn!(%error, "a deletion is not in the ledger yet; an export finds it by the page");
+        tracing::warn!(%error, "an entry is not in the ledger yet; an export finds it by the page");
     }
 }
 
@@ -197,20 +316,22 @@ impl PageScan for CqlLedger {
                 }
             }
             let Some(last) = rows.back().map(|row| row.place) else { break };
-            let mut records = Vec::new();
+            let (mut records, mut visibilities) = (Vec::new(), Vec::new());
             for row in rows {
-                match store.deletion_in(&row).await {
-                    Ok(tombstone) => records.extend(tombstone.map(|tombstone| Ok(Record::Deleted(tombstone)))),
+                match store.entry_in(&row).await {
+                    Ok(Some(Entry::Tombstone(tombstone))) => records.push(Ok(Record::Deleted(tombstone))),
+                    Ok(Some(Entry::Visibility(visibility))) => visibilities.push(visibility),
+                    Ok(Some(Entry::Page(..)) | None) => {}
                     Err(StoreError::Unreadable(cause)) => records.push(Err(UnreadableRecord { name: row.slug, cause })),
                     Err(error) => return Err(error),
                 }
             }
-            if !has_more || !records.is_empty() {
-                return Ok(ScanBatch { records, next: has_more.then(|| cursor_at(last)) });
+            if !has_more || !records.is_empty() || !visibilities.is_empty() {
+                return Ok(ScanBatch { records, visibilities, next: has_more.then(|| cursor_at(last)) });
             }
             after = last;
         }
-        Ok(ScanBatch { records: Vec::new(), next: None })
+        Ok(ScanBatch { records: Vec::new(), visibilities: Vec::new(), next: None })
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {

@@ -1,10 +1,10 @@
-//! Every CQL statement for operators: scans, the ledger of deletions, the audit and the switch of creates.
+//! Every CQL statement for operators: scans, the ledger, the audit and the switch of creates.
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `read_deletion`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_slugs`, `read_entry`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
 //! | `read_audit_serially`, `read_switch_serially` | `LOCAL_SERIAL` | | yes |
-//! | `begin_deletion`, `enter_deletion`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
+//! | `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
 //! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 
 use scylla::errors::PrepareError;
@@ -25,10 +25,14 @@ pub(super) struct OperatedStatements {
     pub(super) read_slugs: PreparedStatement,
     /// Binds a slug and the time of an attempt to delete its page.
     pub(super) begin_deletion: PreparedStatement,
-    /// Binds a slug, yields the version of the tombstone in the ledger.
-    pub(super) read_deletion: PreparedStatement,
+    /// Binds a slug, yields its row of the ledger.
+    pub(super) read_entry: PreparedStatement,
     /// Binds a slug and [`TOMBSTONE`].
     pub(super) enter_deletion: PreparedStatement,
+    /// Binds a slug, the time of an attempt to hide or show its page, and that time in microseconds.
+    pub(super) begin_turn: PreparedStatement,
+    /// Binds a slug, whether its page is hidden, and since when in microseconds.
+    pub(super) enter_visibility: PreparedStatement,
     /// Binds a token and a number, yields that many rows of the ledger after the token.
     pub(super) read_ledger: PreparedStatement,
     /// Binds an id, the entry's time and name, slug and reason, and the number of entries before.
@@ -60,6 +64,7 @@ impl OperatedStatements {
         let begun = format!("{keyspace}.takedowns_begun");
         let switch =
             format!("SELECT revision, paused, hourly_budget FROM {keyspace}.creates WHERE component = '{COMPONENT}'");
+        let entry = format!("token(slug) AS place, slug, {TOMBSTONE}, turning_at, visibility");
         let audit = format!("SELECT {ENTRY} FROM {keyspace}.audit WHERE bucket = ? AND number > ? LIMIT ?");
         Ok(Self {
             read_slugs: quorum(
@@ -68,15 +73,21 @@ impl OperatedStatements {
             )
             .await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
-            read_deletion: quorum(format!("SELECT version FROM {keyspace}.deletions WHERE slug = ?")).await?,
+            read_entry: quorum(format!("SELECT {entry} FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(
                 "INSERT INTO {keyspace}.deletions (slug, {TOMBSTONE}) VALUES (?, ?, ?, ?, ?, ?)"
             ))
             .await?,
-            read_ledger: quorum(format!(
-                "SELECT token(slug) AS place, slug, {TOMBSTONE} FROM {keyspace}.deletions WHERE token(slug) > ? LIMIT ?"
+            begin_turn: quorum(format!(
+                "INSERT INTO {keyspace}.deletions (slug, turning_at) VALUES (?, ?) USING TIMESTAMP ?"
             ))
             .await?,
+            enter_visibility: quorum(format!(
+                "INSERT INTO {keyspace}.deletions (slug, visibility) VALUES (?, ?) USING TIMESTAMP ?"
+            ))
+            .await?,
+            read_ledger: quorum(format!("SELECT {entry} FROM {keyspace}.deletions WHERE token(slug) > ? LIMIT ?"))
+                .await?,
             begin_takedown: quorum(format!(
                 "INSERT INTO {begun} (component, id, done_at, done_by, slug, reason, audit_after) \
                  VALUES ('{COMPONENT}', ?, ?, ?, ?, ?, ?)"

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::store::CqlStore;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::domain::creates::Creates;
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::ports::audit_log::AuditLog;
@@ -71,8 +71,8 @@ impl PageStore for PendingStore {
         self.store()?.compare_and_set(expected, next, needed_by).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.store()?.ensure_in_ledger(tombstone).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        self.store()?.ensure_in_ledger(record).await
     }
 }
 

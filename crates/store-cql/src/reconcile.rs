@@ -2,7 +2,8 @@
 //! copies of both and before the replicas of the lost side start.
 //!
 //! * A page that one side deleted and the other changed later can be read again. The deletion wins if it was confirmed: a
-//!   page that the ledger has is deleted once more, above its present version.
+//!   page that the ledger has is deleted once more, above its present version. So a page that operators have hidden on one side
+//!   is hidden once more.
 //! * A head can name a text that the other side deleted after an edit. Nothing brings that text back, so the page is listed.
 //!
 //! Entries of the audit need nothing: their key has the datacentre.
@@ -20,8 +21,9 @@ use super::ring::Walk;
 use super::scan::READS_AT_ONCE;
 use super::store::CqlStore;
 use super::sweep::REPEATS;
-use crate::domain::page::Tombstone;
+use crate::domain::page::{Page, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_scan::{PageScan, ScanLimit};
@@ -33,14 +35,16 @@ use crate::settings::CqlSettings;
 pub struct Reconciled {
     /// Pages that could be read although their deletion was confirmed.
     pub deleted: u64,
+    /// Pages that could be read although operators have hidden them.
+    pub hidden: u64,
     /// Pages whose text is missing.
     pub without_text: u64,
 }
 
 impl fmt::Display for Reconciled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deleted, without_text } = self;
-        write!(f, "Deleted {deleted} pages again. The text of {without_text} pages is missing.")
+        let Self { deleted, hidden, without_text } = self;
+        write!(f, "Deleted {deleted} pages and hid {hidden} again. The text of {without_text} pages is missing.")
     }
 }
 
@@ -73,16 +77,20 @@ pub async fn reconcile(
 ) -> Result<Reconciled, ReconcileError> {
     let store = Arc::new(CqlStore::reach(settings).await?);
     store.fence.check().map_err(StoreError::from)?;
-    let deleted = store.delete_again(now, &say).await?;
+    let (deleted, hidden) = store.settle_ledger(now, &say).await?;
     let without_text = store.list_without_text(&settings.keyspace, &say).await?;
-    Ok(Reconciled { deleted, without_text })
+    Ok(Reconciled { deleted, hidden, without_text })
 }
 
 impl CqlStore {
-    /// Deletes each page that the ledger has, and returns how many could be read.
-    async fn delete_again(self: &Arc<Self>, now: UnixMillis, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
+    /// Deletes and hides each page of which the ledger says so. Returns how many of each could be read.
+    async fn settle_ledger(
+        self: &Arc<Self>,
+        now: UnixMillis,
+        say: &impl Fn(&str),
+    ) -> Result<(u64, u64), ReconcileError> {
         let ledger = CqlLedger::of(Arc::clone(self));
-        let (mut cursor, mut deleted) = (None, 0);
+        let (mut cursor, mut deleted, mut hidden) = (None, 0, 0);
         loop {
             let batch = ledger.scan(cursor.as_ref(), ScanLimit::DEFAULT).await?;
             // A row that cannot be read is no confirmed deletion.
@@ -98,9 +106,15 @@ impl CqlStore {
                 }
             }
             drop(settling);
+            for visibility in batch.visibilities {
+                if let Some(slug) = self.hide_confirmed(visibility, now).await? {
+                    say(&format!("hidden again: {slug}"));
+                    hidden += 1;
+                }
+            }
             cursor = batch.next;
             if cursor.is_none() {
-                return Ok(deleted);
+                return Ok((deleted, hidden));
             }
         }
     }
@@ -127,6 +141,22 @@ impl CqlStore {
             };
             if is_done {
                 return Ok(Some(deletion.slug));
+            }
+            // Another request changed the page between the read and the write.
+        }
+    }
+
+    /// Hides the page of `visibility` if that says so and the page can be read, and returns its slug if that was needed.
+    async fn hide_confirmed(&self, visibility: Visibility, now: UnixMillis) -> Result<Option<Slug>, StoreError> {
+        let Some(hiding) = visibility.hidden else { return Ok(None) };
+        loop {
+            let permit = self.background_permit().await?;
+            let Lookup::Active(page) = self.record_under(&visibility.slug, &permit).await? else { return Ok(None) };
+            drop(permit);
+            let head = page.head.turned(Some(hiding.clone()), now);
+            let next = Record::Active(Arc::new(Page { head, text: page.text.clone() }));
+            if self.replace(page.head.state(), next, now).await? == CasResult::Swapped {
+                return Ok(Some(visibility.slug));
             }
             // Another request changed the page between the read and the write.
         }

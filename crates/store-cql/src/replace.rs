@@ -8,7 +8,7 @@ use super::permit::Permit;
 use super::recent::Base;
 use super::rows::{HeadImage, NonceRow, Over};
 use super::store::CqlStore;
-use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
@@ -45,6 +45,7 @@ impl CqlStore {
         let base = self.base(&permit, next.slug(), expected, updated_at).await?;
         let Some(base) = base else { return Ok(CasResult::Stale) };
         let done = match &next {
+            Record::Active(page) if page.head.hidden != base.head.hidden => self.turn(&permit, base, page).await?,
             Record::Active(page) => self.replace_page(&permit, base, page).await?,
             Record::Deleted(tombstone) => self.bury(&permit, base, tombstone, now).await?,
         };
@@ -85,8 +86,7 @@ impl CqlStore {
         let inserted_at = if keeps_text { None } else { Some(self.insert_text(permit, page, &text).await?) };
         let nonces = nonces_after(&base, page.head.version, nonce);
         let head = page.head.clone();
-        let over = if base.head.hidden.is_some() { Over::AHiddenHead } else { Over::AHead };
-        let image = HeadImage::of_page(&head, text, &nonces, over);
+        let image = HeadImage::of_page(&head, text, &nonces, over(&base.head));
         let done = self.replace_head(permit, &base, image, page.head.version, &nonce, inserted_at).await?;
         let slug = &page.head.slug;
         if done {
@@ -100,6 +100,22 @@ impl CqlStore {
         Ok(done)
     }
 
+    /// Replaces the page by one that operators have hidden, or shown again, and enters that in the ledger.
+    async fn turn(&self, permit: &Permit<'_>, base: Base, page: &Page) -> Result<bool, StoreError> {
+        self.begin_turn(permit, &page.head).await?;
+        let done = self.replace_page(permit, base, page).await?;
+        if done {
+            self.end_turn(permit, &page.head).await?;
+        }
+        Ok(done)
+    }
+
+    /// Enters in the ledger that `head`, which is stored, hides or shows its page.
+    pub(super) async fn end_turn(&self, permit: &Permit<'_>, head: &PageHead) -> Result<(), StoreError> {
+        let entered = self.enter_visibility(permit, &head.visibility()).await;
+        entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
+    }
+
     async fn bury(
         &self,
         permit: &Permit<'_>,
@@ -110,7 +126,7 @@ impl CqlStore {
         let note = self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
         let nonces = nonces_after(&base, tombstone.version, nonce);
-        let image = HeadImage::of_tombstone(tombstone, &nonces, Over::AHead);
+        let image = HeadImage::of_tombstone(tombstone, &nonces, over(&base.head));
         let done = self.replace_head(permit, &base, image, tombstone.version, &nonce, None).await?;
         if done {
             self.recent.forget(&tombstone.slug);
@@ -119,6 +135,10 @@ impl CqlStore {
         self.end_deletion(permit, tombstone, texts_until, note, done).await?;
         Ok(done)
     }
+}
+
+fn over(head: &PageHead) -> Over {
+    if head.hidden.is_some() { Over::AHiddenHead } else { Over::AHead }
 }
 
 /// The nonces of the head that follows `base` at the version `made`. Their positions stand for versions, so a head that

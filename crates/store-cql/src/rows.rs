@@ -300,10 +300,8 @@ impl HeadImage {
             current_text_nonce: MaybeUnset::Set(text.nonce.to_vec()),
             link_origins: link_origins.cloned().map_or_else(|| over.emptied(), MaybeUnset::Set),
             renderer_version: MaybeUnset::Set(i32::from(head.renderer_version)),
-            takedown_reason: takedown
-                .map_or_else(|| over.emptied_of_takedown(), |takedown| MaybeUnset::Set(takedown.reason.code())),
-            takedown_by: takedown
-                .map_or_else(|| over.emptied_of_takedown(), |takedown| MaybeUnset::Set(takedown.by.clone())),
+            takedown_reason: takedown.map_or(over.emptied_of_takedown(), |by| MaybeUnset::Set(by.reason.code())),
+            takedown_by: takedown.map_or(over.emptied_of_takedown(), |by| MaybeUnset::Set(by.by.clone())),
             nonces: nonces.as_bytes().to_vec(),
             slug: head.slug.as_str().to_owned(),
         }
@@ -323,8 +321,8 @@ impl HeadImage {
             current_text_nonce: over.emptied(),
             link_origins: over.emptied(),
             renderer_version: over.emptied(),
-            takedown_reason: MaybeUnset::from_option(takedown.map(|takedown| takedown.reason.code())),
-            takedown_by: MaybeUnset::from_option(takedown.map(|takedown| takedown.by.clone())),
+            takedown_reason: takedown.map_or(over.emptied_of_takedown(), |by| MaybeUnset::Set(by.reason.code())),
+            takedown_by: takedown.map_or(over.emptied_of_takedown(), |by| MaybeUnset::Set(by.by.clone())),
             nonces: nonces.as_bytes().to_vec(),
             slug: tombstone.slug.as_str().to_owned(),
         }

@@ -158,13 +158,15 @@ impl PageScan for CqlStore {
             // One key more than the limit shows whether the scan ends here.
             let mut keys = self.keys_after(after, count + 1).await?;
             let has_more = cut(&mut keys, count);
-            let Some(&(end, _)) = keys.back() else { return Ok(ScanBatch { records: Vec::new(), next: None }) };
+            let Some(&(end, _)) = keys.back() else {
+                return Ok(ScanBatch { records: Vec::new(), visibilities: Vec::new(), next: None });
+            };
             let (records, last) = self.records_of(&keys, limit.bytes).await?;
             if !has_more && last == end {
-                return Ok(ScanBatch { records, next: None });
+                return Ok(ScanBatch { records, visibilities: Vec::new(), next: None });
             }
             if !records.is_empty() {
-                return Ok(ScanBatch { records, next: Some(cursor_at(last)) });
+                return Ok(ScanBatch { records, visibilities: Vec::new(), next: Some(cursor_at(last)) });
             }
             after = last;
         }

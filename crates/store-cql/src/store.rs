@@ -23,7 +23,7 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::domain::timestamp::UnixMillis;
@@ -47,7 +47,7 @@ pub struct CqlStore {
     pub(super) random: Random,
     timeouts: CqlTimeouts,
     retries: RetryBudget,
-    reads: Gate,
+    pub(super) reads: Gate,
     pub(super) writes: Gate,
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
     background: Semaphore,
@@ -326,6 +326,9 @@ impl PageStore for CqlStore {
 
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
         let permit = self.permit(&self.writes, &page.head.slug, needed_by).await?;
+        if page.head.hidden.is_some() {
+            self.begin_turn(&permit, &page.head).await?;
+        }
         let nonce = self.random_nonce();
         let text = TextId { version: page.head.version, nonce };
         let inserted_at = self.insert_text(&permit, &page, &text).await?;
@@ -340,6 +343,9 @@ impl PageStore for CqlStore {
             classify: &classify,
         };
         if self.run(&permit, write).await? {
+            if head.hidden.is_some() {
+                self.end_turn(&permit, &head).await?;
+            }
             self.recent.keep(Base { head, text, digest: Some(self.recent.digest(&page)), nonces });
             return Ok(InsertResult::Inserted);
         }
@@ -381,8 +387,11 @@ impl PageStore for CqlStore {
         self.swap(expected, None, next, UnixMillis::new(0), needed_by).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
-        self.complete_deletion(&permit, tombstone).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        let permit = self.permit(&self.writes, record.slug(), None).await?;
+        match record {
+            Record::Active(page) => self.complete_turn(&permit, &page.head).await,
+            Record::Deleted(tombstone) => self.complete_deletion(&permit, tombstone).await,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads everything in a data directory and says what is wrong with it. Nothing is changed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -19,8 +19,10 @@ use super::store::RedbStore;
 use super::tables::{self, PAGES, SLUGS, hash};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
+use super::visibility;
 use crate::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::ports::page_store::Record;
 
 /// Faults that are described. Others are only counted.
@@ -71,14 +73,14 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
                 Ok(Err(error)) => checked.fault(format!("the file does not match its checksums: {error}")),
                 Err(panicked) => checked.fault(format!("the file does not match its checksums: {panicked}")),
             }
-            let mut tombstones = Tombstones::default();
-            let read = caught(|| records(&database, &mut checked, &mut tombstones, progress));
+            let mut known = Known::default();
+            let read = caught(|| records(&database, &mut checked, &mut known, progress));
             match read {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => checked.fault(format!("the records cannot be read to the end: {error}")),
                 Err(panicked) => checked.fault(format!("the records cannot be read to the end: {panicked}")),
             }
-            ledger(&data_dir.join(LEDGER_FILE), &mut checked, &tombstones);
+            ledger(&data_dir.join(LEDGER_FILE), &mut checked, &known);
             // Closing a damaged database may panic as well.
             let _ = caught(|| drop(database));
         }
@@ -93,11 +95,17 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
 fn records(
     database: &Database,
     checked: &mut Checked,
-    tombstones: &mut Tombstones,
+    known: &mut Known,
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), redb::Error> {
     let read = database.begin_read()?;
     let pages = read.open_table(PAGES)?;
+    for noted in visibility::in_range(&read, visibility::ALL)? {
+        match noted {
+            Ok(noted) => drop(known.visibility.insert(noted.slug.to_string(), noted)),
+            Err(slug) => checked.fault(format!("{slug}: whether operators have hidden it cannot be read")),
+        }
+    }
     let (mut done, all) = (0, redb::ReadableTableMetadata::len(&pages)?);
     let mut hashes = HashSet::new();
     for entry in pages.iter()? {
@@ -110,10 +118,16 @@ fn records(
         };
         hashes.insert(hash(&slug));
         match record::decode(&slug, value.value()) {
-            Ok(Record::Active(_)) => checked.pages += 1,
+            Ok(Record::Active(page)) => {
+                checked.pages += 1;
+                let noted = known.visibility.get(slug.as_str());
+                if page.head.hidden.is_some() && noted.is_none() {
+                    checked.fault(format!("{slug}: it is hidden, and nothing says that operators did it"));
+                }
+            }
             Ok(Record::Deleted(_)) => {
                 checked.tombstones += 1;
-                tombstones.all.insert(slug.to_string());
+                known.tombstones.insert(slug.to_string());
             }
             Err(error) => checked.fault(format!("{slug}: {error}")),
         }
@@ -135,7 +149,7 @@ fn records(
     match read.open_table(UNLOGGED) {
         Ok(unlogged) => {
             for entry in unlogged.iter()? {
-                tombstones.unlogged.insert(entry?.0.value().to_owned());
+                known.unlogged.insert(entry?.0.value().to_owned());
             }
         }
         Err(TableError::TableDoesNotExist(_)) => {}
@@ -144,24 +158,27 @@ fn records(
     Ok(())
 }
 
-/// The slugs of tombstones in the database.
+/// The entries of the database that the ledger must have.
 #[derive(Default)]
-struct Tombstones {
-    all: HashSet<String>,
-    /// Those that get into the ledger when the store is opened.
+struct Known {
+    /// The slugs of tombstones.
+    tombstones: HashSet<String>,
+    /// The last acts of operators, by slug.
+    visibility: HashMap<String, Visibility>,
+    /// The slugs whose entries get into the ledger when the store is opened.
     unlogged: HashSet<String>,
 }
 
-/// Checks the ledger at `path`, which must name the `tombstones` of the database and no others. A ledger that is missing is
-/// no fault: the next start writes it.
-fn ledger(path: &Path, checked: &mut Checked, tombstones: &Tombstones) {
+/// Checks the ledger at `path`, which must have what is `known` and nothing else. A ledger that is missing is no fault: the
+/// next start writes it.
+fn ledger(path: &Path, checked: &mut Checked, known: &Known) {
     let mut input = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
     };
     let (mut decoder, mut line) = (Decoder::default(), Vec::new());
-    let mut named = HashSet::new();
+    let (mut named, mut noted) = (HashSet::new(), HashMap::<String, Visibility>::new());
     loop {
         line.clear();
         match input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line) {
@@ -174,18 +191,32 @@ fn ledger(path: &Path, checked: &mut Checked, tombstones: &Tombstones) {
                 checked.ledger += 1;
                 named.insert(tombstone.slug.to_string());
             }
+            Ok(Decoded::Entry(Entry::Visibility(visibility))) => {
+                let slug = visibility.slug.to_string();
+                if noted.get(&slug).is_none_or(|before| before.at < visibility.at) {
+                    noted.insert(slug, visibility);
+                }
+            }
             Ok(_) => {}
             Err(error) => return checked.fault(format!("the ledger of deletions: {error}")),
         }
     }
-    let missing = tombstones.all.difference(&named).filter(|slug| !tombstones.unlogged.contains(*slug)).count();
+    let missing = known.tombstones.difference(&named).filter(|slug| !known.unlogged.contains(*slug)).count();
     if missing > 0 {
         checked.fault(format!("{missing} deletions are missing in the ledger"));
     }
-    let foreign = named.difference(&tombstones.all).count();
+    let is_missing = |(slug, visibility): &(&String, &Visibility)| {
+        noted.get(*slug) != Some(*visibility) && !known.unlogged.contains(*slug)
+    };
+    let missing = known.visibility.iter().filter(is_missing).count();
+    if missing > 0 {
+        checked.fault(format!("{missing} pages that were hidden or shown are missing in the ledger"));
+    }
+    let is_foreign = |slug: &&String| !known.visibility.contains_key(*slug) && !known.tombstones.contains(*slug);
+    let foreign = named.difference(&known.tombstones).count() + noted.keys().filter(is_foreign).count();
     if foreign > 0 {
         checked.fault(format!(
-            "{foreign} deletions of the ledger are unknown to the database: it is not the one of this ledger"
+            "{foreign} entries of the ledger are unknown to the database: it is not the one of this ledger"
         ));
     }
 }

@@ -15,7 +15,6 @@ use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
 use super::folders::{FILE_MODE, FileSystem, Folders};
-use super::hidden::HIDDEN;
 use super::panics::caught;
 use super::record;
 use super::slug_secret::SECRET;
@@ -23,6 +22,7 @@ use super::storage::{Storage, StoreMemory};
 use super::tables::{self, META, PAGES, SLUGS};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
+use super::visibility::VISIBILITY;
 use crate::domain::slug::Slug;
 
 /// The sizes of the file before and after, in bytes.
@@ -75,7 +75,8 @@ fn copy_tables(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), OpenError> {
     let tables: Vec<_> = read.list_tables().map_err(|error| OpenError::database(old, error))?.collect();
-    let known = [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name(), HIDDEN.name()];
+    let known =
+        [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name(), VISIBILITY.name()];
     if let Some(unknown) = tables.iter().find(|table| !known.contains(&table.name())) {
         let reason = format!("it has a table {:?} that this Handbill does not know", unknown.name());
         return Err(OpenError::Damaged { path: old.to_owned(), reason });
@@ -90,8 +91,8 @@ fn copy_tables(
         if has(UNLOGGED.name()) {
             copy_table(read, &write, UNLOGGED, &mut |_, ()| Ok(()))?;
         }
-        if has(HIDDEN.name()) {
-            copy_table(read, &write, HIDDEN, &mut |_, _| Ok(()))?;
+        if has(VISIBILITY.name()) {
+            copy_table(read, &write, VISIBILITY, &mut |_, _| Ok(()))?;
         }
         let (mut done, all) = (0, redb::ReadableTableMetadata::len(&read.open_table(PAGES)?)?);
         copy_table(read, &write, PAGES, &mut |slug, value| {

@@ -1,37 +1,28 @@
-//! Until when pages are hidden, in a table of its own, so that nobody reads every record to find those whose time has come.
+//! Finds the hidden pages whose time is over.
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase};
 
+use super::record;
+use super::tables::PAGES;
+use super::visibility;
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
-
-/// For each hidden page the time in milliseconds until which its text is kept. It is made with the first hidden page.
-pub(super) const HIDDEN: TableDefinition<&str, i64> = TableDefinition::new("hidden");
-
-/// Notes that the page under `slug` is hidden until `until`, or not hidden any more.
-pub(super) fn stage(transaction: &WriteTransaction, slug: &Slug, until: Option<UnixMillis>) -> Result<(), redb::Error> {
-    let mut hidden = transaction.open_table(HIDDEN)?;
-    match until {
-        Some(until) => drop(hidden.insert(slug.as_str(), until.get())?),
-        None => drop(hidden.remove(slug.as_str())?),
-    }
-    Ok(())
-}
+use crate::ports::page_store::Lookup;
 
 /// The pages that are hidden no longer than until `now`, at most `limit`.
 pub(super) fn over(database: &Database, now: UnixMillis, limit: usize) -> Result<Vec<Slug>, redb::Error> {
     let transaction = database.begin_read()?;
-    let hidden = match transaction.open_table(HIDDEN) {
-        Ok(hidden) => hidden,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
+    let pages = transaction.open_table(PAGES)?;
+    let all = visibility::in_range(&transaction, visibility::ALL)?;
     let mut slugs = Vec::new();
-    for entry in hidden.iter()? {
-        let (slug, until) = entry?;
-        if until.value() <= now.get() {
-            slugs.extend(Slug::parse(slug.value()));
-        }
+    for Visibility { slug, hidden, .. } in all.into_iter().flatten() {
+        // The page may not be there yet.
+        let is_hidden = hidden.is_some_and(|hidden| hidden.until <= now)
+            && pages
+                .get(slug.as_str())?
+                .is_some_and(|bytes| matches!(record::decode_head(&slug, bytes.value()), Ok(Lookup::Hidden(_))));
+        slugs.extend(is_hidden.then_some(slug));
         if slugs.len() == limit {
             break;
         }

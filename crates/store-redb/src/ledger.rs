@@ -1,15 +1,16 @@
-//! The ledger of deletions: every tombstone once more, in a file of its own beside the database.
+//! The ledger: every tombstone once more, and which pages operators have hidden and shown, in a file of its own beside the
+//! database.
 //!
-//! A backup of the database is older than the deletions after it. Whoever restores a backup replays the ledger, and so no
-//! deleted page returns. The ledger is therefore not part of a backup, and never goes back in time.
+//! A backup of the database is older than what was deleted or hidden after it. Whoever restores a backup replays the ledger, and
+//! so no such page returns. The ledger is therefore not part of a backup, and never goes back in time.
 //!
-//! # Why no deletion is missing
+//! # Why nothing is missing
 //!
-//! The transaction that deletes a page also puts its slug into the table [`UNLOGGED`]. After the commit the writer adds
-//! the tombstone to the ledger, syncs it, and only then answers the caller. A later transaction removes the slug from the
-//! table. After a crash in between, the next start finds the slug in the table and adds it, perhaps for the second time,
-//! which changes nothing. If the ledger cannot be written, the deletion still counts, and each later commit tries again.
-//! If the ledger is lost, the next start writes a new one from all tombstones.
+//! The transaction that deletes, hides or shows a page also puts its slug into the table [`UNLOGGED`]. After the commit the writer
+//! adds the entry to the ledger, syncs it, and only then answers the caller. A later transaction removes the slug from the
+//! table. After a crash in between, the next start finds the slug in the table and adds its entry, perhaps for the second time,
+//! which changes nothing. If the ledger cannot be written, what was done still counts, and each later commit tries again.
+//! If the ledger is lost, the next start writes a new one from the database.
 
 use std::io;
 
@@ -21,8 +22,8 @@ use super::record;
 use super::reserve;
 use super::tables::PAGES;
 use super::unlogged::UNLOGGED;
-use crate::domain::archive::ledger_line;
-use crate::domain::page::Tombstone;
+use super::visibility;
+use crate::domain::archive::{Entry, entry_line};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
 
@@ -37,9 +38,9 @@ pub(super) struct Ledger {
     file: Option<LedgerFile>,
     /// How the last attempt to write failed, if it did, so that the log says it once.
     failure: Option<Failure>,
-    /// Deletions that are committed and not in the file.
-    waiting: Vec<Tombstone>,
-    /// Deletions that are in the file and still in [`UNLOGGED`].
+    /// Entries that are committed and not in the file.
+    waiting: Vec<Entry>,
+    /// Slugs whose entries are in the file and that are still in [`UNLOGGED`].
     logged: Vec<Slug>,
 }
 
@@ -55,7 +56,7 @@ impl Ledger {
         self.file = None;
         match file {
             Ok(Some(file)) => {
-                let missing = if file.is_new() { all_tombstones(database) } else { unlogged(database) };
+                let missing = if file.is_new() { all(database) } else { unlogged(database) };
                 self.waiting = missing.inspect_err(|_| self.failure = Some(Failure::Other))?;
                 self.file = Some(file);
                 self.append();
@@ -69,9 +70,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Deletions that were just committed, to be written.
-    pub(super) fn add(&mut self, deleted: impl Iterator<Item = Tombstone>) {
-        self.waiting.extend(deleted);
+    /// Entries that were just committed, to be written.
+    pub(super) fn add(&mut self, entries: Vec<Entry>) {
+        self.waiting.extend(entries);
     }
 
     /// Whether the file could not be opened.
@@ -83,12 +84,12 @@ impl Ledger {
         self.waiting.is_empty() && self.failure.is_none()
     }
 
-    /// Whether deletions wait because the volume is full.
+    /// Whether entries wait because the volume is full.
     pub(super) fn lacks_room(&self) -> bool {
         self.failure == Some(Failure::NoRoom)
     }
 
-    /// Deletions that the next transaction removes from [`UNLOGGED`].
+    /// Slugs that the next transaction removes from [`UNLOGGED`].
     pub(super) fn logged(&self) -> &[Slug] {
         &self.logged
     }
@@ -106,13 +107,13 @@ impl Ledger {
     }
 
     fn append(&mut self) {
-        let lines: String = self.waiting.iter().map(ledger_line).collect();
+        let lines: String = self.waiting.iter().map(entry_line).collect();
         // A store in memory has no ledger.
         let written = self.file.as_mut().map_or(Ok(()), |file| file.append(lines.as_bytes()));
         match written {
             Ok(()) => {
                 self.failure = None;
-                self.logged.extend(self.waiting.drain(..).map(|tombstone| tombstone.slug));
+                self.logged.extend(self.waiting.drain(..).map(|entry| entry.slug().clone()));
             }
             Err(reason) => self.failed(&reason),
         }
@@ -126,7 +127,7 @@ impl Ledger {
     }
 }
 
-fn unlogged(database: &Database) -> Result<Vec<Tombstone>, redb::Error> {
+fn unlogged(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     let transaction = database.begin_read()?;
     let unlogged = match transaction.open_table(UNLOGGED) {
         Ok(unlogged) => unlogged,
@@ -134,29 +135,37 @@ fn unlogged(database: &Database) -> Result<Vec<Tombstone>, redb::Error> {
         Err(error) => return Err(error.into()),
     };
     let pages = transaction.open_table(PAGES)?;
-    let mut tombstones = Vec::new();
+    let mut entries = Vec::new();
     for entry in unlogged.iter()? {
         let (slug, ()) = entry.map(|(slug, _)| (slug, ()))?;
-        let value = pages.get(slug.value())?;
-        tombstones.extend(value.and_then(|value| tombstone(slug.value(), value.value())));
+        let tombstone = pages.get(slug.value())?.and_then(|value| tombstone(slug.value(), value.value()));
+        let entry = match tombstone {
+            Some(tombstone) => Some(tombstone),
+            None => visibility::of(&transaction, slug.value())?.map(Entry::Visibility),
+        };
+        entries.extend(entry);
     }
-    Ok(tombstones)
+    Ok(entries)
 }
 
-fn all_tombstones(database: &Database) -> Result<Vec<Tombstone>, redb::Error> {
-    let pages = database.begin_read()?.open_table(PAGES)?;
-    let mut tombstones = Vec::new();
+/// Everything that belongs into the ledger of `database`.
+fn all(database: &Database) -> Result<Vec<Entry>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let pages = transaction.open_table(PAGES)?;
+    let mut entries = Vec::new();
     for entry in pages.iter()? {
         let (slug, value) = entry?;
-        tombstones.extend(tombstone(slug.value(), value.value()));
+        entries.extend(tombstone(slug.value(), value.value()));
     }
-    Ok(tombstones)
+    let noted = visibility::in_range(&transaction, visibility::ALL)?;
+    entries.extend(noted.into_iter().flatten().map(Entry::Visibility));
+    Ok(entries)
 }
 
 /// The tombstone of these bytes. A record that cannot be read is no tombstone: `handbill check` finds it.
-fn tombstone(slug: &str, bytes: &[u8]) -> Option<Tombstone> {
+fn tombstone(slug: &str, bytes: &[u8]) -> Option<Entry> {
     match record::decode(&Slug::parse(slug).ok()?, bytes) {
-        Ok(Record::Deleted(tombstone)) => Some(tombstone),
+        Ok(Record::Deleted(tombstone)) => Some(Entry::Tombstone(tombstone)),
         Ok(Record::Active(_)) | Err(_) => None,
     }
 }

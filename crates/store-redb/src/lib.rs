@@ -95,6 +95,7 @@ mod tables;
 mod tombstone_count;
 mod unlogged;
 mod upkeep;
+mod visibility;
 mod writer;
 
 use handbill_core::{domain, ports};

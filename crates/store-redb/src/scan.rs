@@ -7,6 +7,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
 use thiserror::Error;
 
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, StoreError};
 
@@ -14,6 +15,7 @@ use super::reading::on_database;
 use super::record;
 use super::store::RedbStore;
 use super::tables::PAGES;
+use super::visibility;
 
 /// A cursor that this store did not make.
 #[derive(Debug, Error)]
@@ -52,7 +54,10 @@ pub(super) fn batch(
     let mut entries = pages.range::<&str>((start, Bound::Unbounded))?;
     let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
     while records.len() < limit.records && bytes < limit.bytes {
-        let Some(entry) = entries.next() else { return Ok(ScanBatch { records, next: None }) };
+        let Some(entry) = entries.next() else {
+            let visibilities = noted(transaction, (start, Bound::Unbounded))?;
+            return Ok(ScanBatch { records, visibilities, next: None });
+        };
         let (key, value) = entry?;
         let (key, value) = (key.value(), value.value());
         bytes += key.len() + value.len();
@@ -61,8 +66,18 @@ pub(super) fn batch(
             Ok(slug) => record::decode(&slug, value).map_err(|error| unreadable(error.into())),
             Err(error) => Err(unreadable(error.into())),
         });
-        last = Some(ScanCursor::new(key));
+        last = Some(key.to_owned());
     }
     // If the limit allows no record, the scan stays where it is.
-    Ok(ScanBatch { records, next: last.or_else(|| after.map(ScanCursor::new)) })
+    let Some(last) = last else {
+        return Ok(ScanBatch { records, visibilities: Vec::new(), next: after.map(ScanCursor::new) });
+    };
+    let visibilities = noted(transaction, (start, Bound::Included(last.as_str())))?;
+    Ok(ScanBatch { records, visibilities, next: Some(ScanCursor::new(last)) })
+}
+
+/// The last acts of operators on the pages with slugs in `range`.
+fn noted(transaction: &ReadTransaction, range: (Bound<&str>, Bound<&str>)) -> Result<Vec<Visibility>, redb::Error> {
+    let noted = visibility::in_range(transaction, range)?;
+    Ok(noted.into_iter().flatten().collect())
 }

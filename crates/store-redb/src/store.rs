@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redb::Database;
+use redb::{Database, ReadableDatabase};
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
@@ -15,6 +15,7 @@ use tokio::time::{self, Instant};
 use crate::domain::page::{Page, PageHead, PageState, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError};
@@ -29,6 +30,7 @@ use super::shared::{Committed, Shared, cause};
 use super::slug_secret;
 use super::storage::{Memory, Storage, StoreMemory};
 use super::tables::{self, Expected, Operation, Outcome};
+use super::visibility;
 use super::writer::Writer;
 use handbill_core::niceness::give_way;
 
@@ -170,7 +172,7 @@ impl RedbStore {
         self.read_blocking(move |shared| on_database(shared, |database| hidden::over(database, now, limit))).await
     }
 
-    /// Adds what the ledger of deletions lacks.
+    /// Adds what the ledger lacks.
     pub(super) async fn complete_ledger(&self) -> Result<(), StoreError> {
         let (done, completed) = oneshot::channel();
         let closed = || StoreError::Unavailable(cause(&Arc::new(ClosedError)));
@@ -254,7 +256,7 @@ impl PageStore for RedbStore {
         self.swap(Expected::Version(expected), next).await
     }
 
-    async fn ensure_in_ledger(&self, _: &Tombstone) -> Result<(), StoreError> {
+    async fn ensure_in_ledger(&self, _: &Record) -> Result<(), StoreError> {
         self.complete_ledger().await
     }
 }
@@ -278,6 +280,18 @@ impl PageImport for RedbStore {
     async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {
         self.swap(Expected::State(expected), next).await
     }
+
+    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
+        let slug = slug.clone();
+        let noted = move |database: &Database| visibility::of(&database.begin_read()?, slug.as_str());
+        self.read_blocking(move |shared| on_database(shared, noted)).await
+    }
+
+    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
+        let is_new = self.write(Operation::KeepVisibility(visibility)).await? == Outcome::Done;
+        self.complete_ledger().await?;
+        Ok(is_new)
+    }
 }
 
 async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, StoreError> {
@@ -297,6 +311,7 @@ fn queued_bytes(operation: &Operation) -> usize {
         }
         Operation::CompareAndSet { next: Record::Deleted(_), .. }
         | Operation::InsertTombstone(_)
+        | Operation::KeepVisibility(_)
         | Operation::Audit(_) => 0,
     };
     WRITE_BYTES + content

@@ -8,14 +8,15 @@ use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, Table
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::domain::archive::Entry;
 use crate::domain::audit::AuditEntry;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
-use super::hidden;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
@@ -23,6 +24,7 @@ use super::slug_secret;
 use super::storage::Boxed;
 use super::tombstone_count;
 use super::unlogged;
+use super::visibility;
 
 /// The records, by slug.
 pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
@@ -39,7 +41,7 @@ pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta")
 const FORMAT_KEY: &str = "format";
 
 /// The only format that this version of Handbill writes and reads.
-pub(super) const FORMAT: u64 = 4;
+pub(super) const FORMAT: u64 = 5;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
@@ -54,6 +56,8 @@ pub(super) enum Operation {
     },
     /// Stores the tombstone of a page that this store never had, if its slug is free.
     InsertTombstone(Tombstone),
+    /// Notes what operators did to a page that may not be here yet, unless it is deleted.
+    KeepVisibility(Visibility),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
 }
@@ -84,26 +88,14 @@ impl Operation {
     /// The slug of the page that this operation may change. An insert changes no page.
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
-            Self::Insert(_) | Self::InsertTombstone(_) | Self::Audit(_) => None,
+            Self::Insert(_) | Self::InsertTombstone(_) | Self::KeepVisibility(_) | Self::Audit(_) => None,
             Self::CompareAndSet { next, .. } => Some(next.slug()),
         }
     }
 
     /// Whether the write may use the room that is kept for deletions: it is one, or says what an operator did.
     pub(super) fn may_use_reserve(&self) -> bool {
-        match self {
-            Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Audit(_) => true,
-            Self::Insert(_) | Self::CompareAndSet { next: Record::Active(_), .. } | Self::InsertTombstone(_) => false,
-        }
-    }
-
-    pub(super) fn tombstone(&self) -> Option<&Tombstone> {
-        match self {
-            Self::CompareAndSet { next: Record::Deleted(tombstone), .. } | Self::InsertTombstone(tombstone) => {
-                Some(tombstone)
-            }
-            _ => None,
-        }
+        matches!(self, Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Audit(_))
     }
 }
 
@@ -117,7 +109,8 @@ pub(super) enum Outcome {
 pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
 pub(super) enum Applied {
-    Committed(Outcomes),
+    /// The answers, and what the ledger must have before they are given.
+    Committed(Outcomes, Vec<Entry>),
     /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),
     /// The batch failed before its commit; nothing was changed.
@@ -253,19 +246,19 @@ fn read<T>(
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
-/// before it. The deletions `logged` are in the ledger.
+/// before it. The entries of `logged` are in the ledger.
 pub(super) fn apply<'a>(
     database: &Database,
     batch: u64,
-    operations: impl Iterator<Item = &'a Operation> + Clone,
+    operations: impl Iterator<Item = &'a Operation>,
     logged: &[Slug],
 ) -> Applied {
     let transaction = match begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return Applied::Failed(error),
     };
-    let outcomes = match stage(&transaction, batch, operations, logged) {
-        Ok(outcomes) => outcomes,
+    let (outcomes, entries) = match stage(&transaction, batch, operations, logged) {
+        Ok(staged) => staged,
         Err(error) => return Applied::Failed(error),
     };
     if !outcomes.iter().any(|outcome| matches!(outcome, Ok(Outcome::Done))) {
@@ -275,7 +268,7 @@ pub(super) fn apply<'a>(
         };
     }
     match transaction.commit() {
-        Ok(()) => Applied::Committed(outcomes),
+        Ok(()) => Applied::Committed(outcomes, entries),
         Err(error) => Applied::Unknown(error.into(), outcomes),
     }
 }
@@ -283,34 +276,29 @@ pub(super) fn apply<'a>(
 fn stage<'a>(
     transaction: &redb::WriteTransaction,
     batch: u64,
-    operations: impl Iterator<Item = &'a Operation> + Clone,
+    operations: impl Iterator<Item = &'a Operation>,
     logged: &[Slug],
-) -> Result<Outcomes, redb::Error> {
+) -> Result<(Outcomes, Vec<Entry>), redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
+    let mut entries = Vec::new();
     let outcomes: Outcomes = operations
-        .clone()
-        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
+        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation, &mut entries))
         .collect::<Result<_, _>>()?;
     let mut meta = transaction.open_table(META)?;
-    tombstone_count::add(&mut meta, &pages, deleted(operations.clone(), &outcomes).count() as u64)?;
+    let tombstones = entries.iter().filter(|entry| matches!(entry, Entry::Tombstone(_))).count();
+    tombstone_count::add(&mut meta, &pages, tombstones as u64)?;
     meta.insert(BATCH_KEY, batch)?;
-    unlogged::stage(transaction, logged, deleted(operations, &outcomes))?;
-    Ok(outcomes)
+    unlogged::stage(transaction, logged, &entries)?;
+    Ok((outcomes, entries))
 }
 
-pub(super) fn deleted<'a>(
-    operations: impl Iterator<Item = &'a Operation>,
-    outcomes: &[Result<Outcome, StoreError>],
-) -> impl Iterator<Item = &'a Tombstone> {
-    let done = outcomes.iter().map(|outcome| matches!(outcome, Ok(Outcome::Done)));
-    operations.zip(done).filter_map(|(operation, is_done)| operation.tombstone().filter(|_| is_done))
-}
-
+/// Does `operation`, and adds to `entries` what the ledger must have of it.
 fn stage_one(
     transaction: &redb::WriteTransaction,
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
+    entries: &mut Vec<Entry>,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
     let mut was_hidden = false;
     let (applies, next) = match operation {
@@ -329,6 +317,16 @@ fn stage_one(
             was_hidden = matches!(&head, Ok(Some(head)) if head.hidden.is_some());
             (head.map(|head| head.is_some()), next.clone())
         }
+        Operation::KeepVisibility(visibility) => {
+            let record = pages.get(visibility.slug.as_str())?;
+            let head = record.map(|bytes| record::decode_head(&visibility.slug, bytes.value()));
+            let is_deleted = matches!(head, Some(Ok(Lookup::Deleted(_))));
+            if is_deleted || !visibility::keep(transaction, visibility)? {
+                return Ok(Ok(Outcome::Refused));
+            }
+            entries.push(Entry::Visibility(visibility.clone()));
+            return Ok(Ok(Outcome::Done));
+        }
         Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
     };
     match applies {
@@ -346,12 +344,20 @@ fn stage_one(
     {
         return Ok(Err(error));
     }
-    let until = match &next {
-        Record::Active(page) => page.head.hidden.as_ref().map(|hiding| hiding.until),
-        Record::Deleted(_) => None,
-    };
-    if was_hidden || until.is_some() {
-        hidden::stage(transaction, next.slug(), until)?;
+    match &next {
+        Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
+            let visibility = page.head.visibility();
+            if visibility::keep(transaction, &visibility)? {
+                entries.push(Entry::Visibility(visibility));
+            }
+        }
+        Record::Active(_) => {}
+        Record::Deleted(tombstone) => {
+            if was_hidden {
+                visibility::forget(transaction, next.slug())?;
+            }
+            entries.push(Entry::Tombstone(tombstone.clone()));
+        }
     }
     pages.insert(next.slug().as_str(), bytes.as_slice())?;
     if let Operation::Insert(_) | Operation::InsertTombstone(_) = operation {

@@ -22,7 +22,7 @@ use super::panics::caught;
 use super::reserve::{Reserve, ReservedError};
 use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::Storage;
-use super::tables::{self, Applied, Outcome, Outcomes};
+use super::tables::{self, Applied, Outcomes};
 
 /// Maximum number of operations in one commit: enough that all waiting callers share one fsync, and few enough that
 /// nobody waits for much more than one commit.
@@ -198,11 +198,12 @@ impl Writer {
             }
         };
         match applied {
-            Ok(Applied::Committed(outcomes)) => {
+            Ok(Applied::Committed(outcomes, entries)) => {
                 self.last_batch = number;
                 drop(changing);
                 self.ledger.forget_logged();
-                self.log_deletions(&batch, &outcomes);
+                self.ledger.add(entries);
+                self.complete_ledger();
                 let operations = batch.len();
                 answer(batch, outcomes);
                 if let Some(observe) = self.shared.observer.get() {
@@ -265,13 +266,6 @@ impl Writer {
         matches!(&*self.shared.state(), DbState::ReadOnly(_, reason) | DbState::Broken(reason) if reason.is_about_room())
     }
 
-    /// Adds the deletions of `batch`, which is committed, to the ledger.
-    fn log_deletions(&mut self, batch: &[Write], outcomes: &[Result<Outcome, StoreError>]) {
-        let operations = batch.iter().map(|write| &write.operation);
-        self.ledger.add(tables::deleted(operations, outcomes).cloned());
-        self.complete_ledger();
-    }
-
     /// Adds what the ledger lacks, if it lacks anything.
     fn complete_ledger(&mut self) {
         if self.ledger.is_unavailable() {
@@ -288,8 +282,8 @@ impl Writer {
         if let DbState::Writable(database) = &*self.shared.state() {
             match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
-                Err(panicked) => error!(%panicked, "the deletions that the ledger lacks cannot be read"),
+                Ok(Err(error)) => error!(%error, "what the ledger lacks cannot be read"),
+                Err(panicked) => error!(%panicked, "what the ledger lacks cannot be read"),
             }
         }
     }

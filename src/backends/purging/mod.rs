@@ -16,7 +16,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageVersion};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -104,7 +104,7 @@ impl PageStore for Purging {
         tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::OutcomeUnknown(Box::new(error))))
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.inner.ensure_in_ledger(tombstone).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        self.inner.ensure_in_ledger(record).await
     }
 }

@@ -28,6 +28,9 @@ const AT_ONCE: usize = 16;
 /// The message of [`TakedownCode::NotInLedger`].
 const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions could not be written, so a restore could bring the page back. Look at the log, make the ledger writable, and take the page down again.";
 
+/// The same for a page that was hidden or shown.
+const TURN_NOT_IN_LEDGER: &str = "It was done, but the ledger could not be written, so a restore could undo it. Look at the log, make the ledger writable, and run the command again.";
+
 pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
@@ -144,6 +147,17 @@ async fn turn_one(
             tracing::info!(slug = slug.as_str(), by, outcome = done.as_str(), "an operator hid or showed a page");
             let hidden_until = hidden_until(&page);
             TakedownResult { hidden_until, fingerprints: aside(page, fingerprints).await, ..result(done) }
+        }
+        Ok(HideOutcome::NotInLedger(page, reason)) => {
+            error::log(&reason);
+            tracing::error!(slug = slug.as_str(), by, "a page that was hidden or shown is not in the ledger");
+            let (hidden_until, message) = (hidden_until(&page), Some(TURN_NOT_IN_LEDGER.to_owned()));
+            TakedownResult {
+                hidden_until,
+                message,
+                fingerprints: aside(page, fingerprints).await,
+                ..result(TakedownCode::NotInLedger)
+            }
         }
         Ok(HideOutcome::WouldBeDone(page)) => {
             let title = page.head.title.as_ref().map(|title| title.as_str().to_owned());

@@ -42,7 +42,7 @@ pub(super) async fn list(
         tracing::info!("an operator reads all records");
     }
     let refused = |error: StoreError| OperatorsRefusal::from(&ServiceError::Store(error));
-    let ScanBatch { records, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;
+    let ScanBatch { records, visibilities, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;
     let expected_records = api.records.estimated_records().await.map_err(refused)?;
     let (mut lines, mut unreadable) = (String::new(), Vec::new());
     for record in records {
@@ -54,6 +54,9 @@ pub(super) async fn list(
                 unreadable.push(damaged.name);
             }
         }
+    }
+    for visibility in visibilities {
+        lines.push_str(&entry_line(&Entry::Visibility(visibility)));
     }
     let next = next.map(|next| next.to_hex());
     let end = serde_json::to_string(&BatchEnd { next, unreadable, expected_records });

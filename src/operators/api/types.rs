@@ -100,7 +100,7 @@ pub enum TakedownCode {
     AlreadyDeleted,
     /// No page ever had this slug.
     NotFound,
-    /// The page is deleted, but the ledger of deletions could not be written.
+    /// It was done, but the ledger could not be written.
     NotInLedger,
     /// The text is no slug and no address of a page.
     NotASlug,

@@ -16,6 +16,7 @@ const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     All,
+    /// The entries of the ledger: deletions, and which pages operators have hidden or shown.
     Deletions,
 }
 
@@ -60,8 +61,12 @@ async fn next_piece(
     mut after: Option<ScanCursor>,
 ) -> Result<(String, Step), StoreError> {
     loop {
-        let ScanBatch { records, next } = store.scan(after.as_ref(), BATCH).await?;
+        let ScanBatch { records, visibilities, next } = store.scan(after.as_ref(), BATCH).await?;
         let mut text = String::new();
+        // The pages of an archive say themselves whether they are hidden.
+        for visibility in visibilities.into_iter().filter(|_| selection == Selection::Deletions) {
+            text.push_str(&encoder.entry(&Entry::Visibility(visibility)));
+        }
         for record in records {
             match record {
                 Ok(Record::Active(page)) if selection == Selection::All => {

@@ -25,7 +25,7 @@ pub struct Export {
     /// New file, compressed with zstd if its name ends in .zst; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Write only what remains of deleted pages, for restore --ledger
+    /// Write only what remains of deleted pages, and which pages are hidden, for restore --ledger
     #[arg(long)]
     deletions: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct Restore {
     /// Backup, or a folder of backups, of which the newest is taken
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
-    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted
+    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden
     #[arg(long, value_name = "FILE")]
     ledger: Vec<PathBuf>,
     #[command(flatten)]
@@ -162,9 +162,10 @@ impl Restore {
 }
 
 fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
-    let Counts { pages, tombstones, same, older, deleted, hidden } = counts;
+    let Counts { pages, tombstones, turned, same, older, deleted, hidden } = counts;
+    let turned = if *turned > 0 { format!(", {turned} hidden or shown") } else { String::new() };
     print_line(&format!(
-        "stored: {pages} pages, {tombstones} deletions; left as they were: {same} already there, {older} older than the \
+        "stored: {pages} pages, {tombstones} deletions{turned}; left as they were: {same} already there, {older} older than the \
          page in the store, {deleted} deleted in the store, {hidden} hidden in the store"
     ))?;
     Ok(ExitCode::SUCCESS)

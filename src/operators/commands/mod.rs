@@ -89,7 +89,7 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
             print_line(&stores.migrate(&settings).await?).map(|()| ExitCode::SUCCESS)
         }
         OperatorsCommand::Sweep(settings) => {
-            print_line(&stores.sweep(&settings.cluster, settings.options).await?).map(|()| ExitCode::SUCCESS)
+            print_line(&Box::pin(stores.sweep(&settings.cluster, settings.options)).await?).map(|()| ExitCode::SUCCESS)
         }
         OperatorsCommand::Failover(settings) => failover::run(&settings, stores).await,
         OperatorsCommand::Reconcile(settings) => stores.reconcile(&settings).await.and_then(|done| {

@@ -52,20 +52,25 @@ impl RemoteRecords {
     }
 }
 
-fn parse(answer: &[u8]) -> Result<(Vec<Result<Record, UnreadableRecord>>, BatchEnd), RemoteError> {
+fn parse(answer: &[u8]) -> Result<(ScanBatch, BatchEnd), RemoteError> {
     let mut lines: Vec<_> = answer.split_inclusive(|&byte| byte == b'\n').collect();
     let end = lines.pop().ok_or(RemoteError::Foreign)?;
     let end: BatchEnd = serde_json::from_slice(end).map_err(|_| RemoteError::Foreign)?;
-    let mut records = Vec::with_capacity(lines.len());
+    let (mut records, mut visibilities) = (Vec::with_capacity(lines.len()), Vec::new());
     for line in lines {
-        records.push(Ok(match read_entry_line(line)? {
-            Entry::Page(head, content) => Record::Active(Arc::new(Page::new(head, content, Rendered::default()))),
-            Entry::Tombstone(tombstone) => Record::Deleted(tombstone),
-        }));
+        match read_entry_line(line)? {
+            Entry::Page(head, content) => {
+                records.push(Ok(Record::Active(Arc::new(Page::new(head, content, Rendered::default())))));
+            }
+            Entry::Tombstone(tombstone) => records.push(Ok(Record::Deleted(tombstone))),
+            Entry::Visibility(visibility) => visibilities.push(visibility),
+        }
     }
     let unreadable = |name: &String| UnreadableRecord { name: name.clone(), cause: Box::new(RemoteError::Unreadable) };
     records.extend(end.unreadable.iter().map(|name| Err(unreadable(name))));
-    Ok((records, end))
+    let next =
+        end.next.as_deref().map(|digits| ScanCursor::from_hex(digits).ok_or(RemoteError::Foreign)).transpose()?;
+    Ok((ScanBatch { records, visibilities, next }, end))
 }
 
 #[async_trait]
@@ -76,10 +81,7 @@ impl PageScan for RemoteRecords {
             Some(answer) => answer,
             None => self.get(after).await?,
         };
-        let failed = |error| StoreError::Unavailable(Box::new(error));
-        let (records, end) = parse(&answer).map_err(failed)?;
-        let next = end.next.map(|digits| ScanCursor::from_hex(&digits).ok_or(RemoteError::Foreign)).transpose();
-        Ok(ScanBatch { records, next: next.map_err(failed)? })
+        parse(&answer).map(|(batch, _)| batch).map_err(|error| StoreError::Unavailable(Box::new(error)))
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {

@@ -65,7 +65,12 @@ impl Stores<'_> {
     pub(super) async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String> {
         logs::install(&settings.cluster.logs, self.0, None);
         let Some(cluster) = settings.cluster() else {
-            return Ok("The embedded store needs no migration.".to_owned());
+            // A pipeline that only forgot the store must not go on.
+            return if settings.cluster.names_nodes() {
+                Err("--scylla-nodes names a cluster, and --store is embedded: give --store scylla, or leave the nodes out".to_owned())
+            } else {
+                Ok("The embedded store needs no migration.".to_owned())
+            };
         };
         let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
         report.map(|report| report.to_string()).map_err(|error| error.to_string())

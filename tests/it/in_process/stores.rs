@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{
@@ -226,8 +226,8 @@ impl PageStore for WatchedStore {
         self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.pass(Operation::Ledger, None, self.inner.ensure_in_ledger(tombstone)).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        self.pass(Operation::Ledger, None, self.inner.ensure_in_ledger(record)).await
     }
 }
 

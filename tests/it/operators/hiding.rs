@@ -1,5 +1,6 @@
 //! Hiding pages and showing them again.
 
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
 use handbill_core::ports::random::Random;
 use handbill_core::service::Operators;
-use handbill_store_redb::RedbStore;
+use handbill_store_redb::{LEDGER_FILE, RedbStore, check};
 use serde_json::{Value, json};
 
 use super::Operated;
@@ -209,7 +210,8 @@ async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
     let hiding = Hiding { takedown, until: UnixMillis::new(CREATED + 9) };
     let hidden = with_head(&first, |head| head.turned(Some(hiding), UnixMillis::new(CREATED + 5)));
-    let later = with_head(&first, |head| PageHead { version: hidden.head.version.next().next(), ..head });
+    let version = hidden.head.version.next().next();
+    let later = with_head(&first, |head| PageHead { version, updated_at: UnixMillis::new(CREATED + 6), ..head });
     from.insert_if_absent(Arc::clone(&hidden), None).await.unwrap();
     for entry in exported(&from).await {
         importer.import(entry).await.unwrap();
@@ -224,6 +226,54 @@ async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
         importer.import(Entry::of(shown)).await.unwrap();
         assert!(is_hidden().await);
     }
-    importer.import(Entry::Tombstone(hidden.head.tombstone(UnixMillis::new(CREATED + 6)))).await.unwrap();
+    importer.import(Entry::Tombstone(hidden.head.tombstone(UnixMillis::new(CREATED + 7)))).await.unwrap();
     assert!(matches!(to.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn a_page_that_was_hidden_or_shown_and_is_not_in_the_ledger_says_so_until_it_is() {
+    let data = tempfile::tempdir().unwrap();
+    let page = Operated::on(data.path()).app.published().await;
+    // Nobody can write a ledger where a directory has its name.
+    let ledger = data.path().join(LEDGER_FILE);
+    fs::remove_file(&ledger).unwrap();
+    fs::create_dir(&ledger).unwrap();
+    let operated = Operated::on(data.path());
+    for _ in 0..2 {
+        assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["not_in_ledger"]);
+        operated.app.read(&page.slug).await.expect_status(410);
+    }
+    assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["not_in_ledger"]);
+    operated.app.read(&page.slug).await.expect_status(200);
+    fs::remove_dir(&ledger).unwrap();
+    assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
+    let lines = fs::read_to_string(&ledger).unwrap();
+    let line = lines.lines().last().unwrap();
+    assert!(line.contains(&page.slug), "{lines}");
+    assert!(line.contains("\"hidden\":{\"until_ms\":") && line.contains("\"by\":\"desk\""), "{line}");
+    assert_eq!(operated.audit().await.len(), 3);
+}
+
+#[tokio::test]
+async fn what_a_process_hid_before_it_ended_is_in_the_ledger_of_the_next_also_when_the_ledger_was_lost() {
+    let data = tempfile::tempdir().unwrap();
+    let operated = Operated::on(data.path());
+    let [hidden, shown] = [operated.app.published().await, operated.app.published().await];
+    operated.hide(&[&hidden.slug, &shown.slug]).await;
+    operated.show(&[&shown.slug]).await;
+    drop(operated);
+    let ledger = data.path().join(LEDGER_FILE);
+    let lines = || fs::read_to_string(&ledger).unwrap();
+    assert_eq!(lines().matches("\"visibility\":").count(), 3);
+    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
+    let before = lines();
+    let without = before.lines().filter(|line| !line.contains(&hidden.slug)).collect::<Vec<_>>().join("\n");
+    fs::write(&ledger, without + "\n").unwrap();
+    let faults = check(data.path(), &|_, _| {}).unwrap().faults;
+    assert_eq!(faults, ["1 pages that were hidden or shown are missing in the ledger"]);
+
+    fs::remove_file(&ledger).unwrap();
+    drop(Operated::on(data.path()));
+    assert_eq!(lines().matches("\"visibility\":").count(), 2, "the last state of each");
+    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
 }

@@ -6,6 +6,7 @@
 //! | [`protocol`] | the steps of a write and of a read, and the rules that can be left out |
 //! | [`page`], [`writing`], [`state`] | both together, and what must hold in every state |
 //! | [`ledger`], [`deleting`] | a page's deletion beyond the page: the ledger, the audit, and a restore |
+//! | [`hiding`] | a page that operators hide and show, the ledger of that, and a restore |
 //! | [`fence`] | two datacentres, the fence between them, and the moves of an operator |
 //!
 //! `tests/model/run` runs it.
@@ -13,6 +14,7 @@
 mod database;
 mod deleting;
 mod fence;
+mod hiding;
 mod ledger;
 mod page;
 mod protocol;
@@ -27,6 +29,7 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::fence::FenceModel;
+use crate::hiding::HidingModel;
 use crate::ledger::LedgerModel;
 use crate::page::{PageModel, Scenario};
 use crate::protocol::Kind::{self, Create, Delete, KeyedCreate, NewText, NewTitle};
@@ -296,6 +299,9 @@ fn main() -> ExitCode {
     for (model, name) in LedgerModel::as_it_is() {
         as_expected.push(run.check(name, None, || model, ledger::State::clone));
     }
+    for (model, name) in HidingModel::as_it_is() {
+        as_expected.push(run.check(name, None, || model, hiding::State::clone));
+    }
     for (model, name) in FenceModel::as_it_is() {
         as_expected.push(run.check(name, None, || model, fence::State::clone));
     }
@@ -307,6 +313,9 @@ fn main() -> ExitCode {
     }
     for (model, rule) in LedgerModel::weakened() {
         as_expected.push(run.check(&model.subject(), Some(rule), || model, ledger::State::clone));
+    }
+    for (model, rule) in HidingModel::weakened() {
+        as_expected.push(run.check(&model.subject(), Some(rule), || model, hiding::State::clone));
     }
     for (model, rule) in FenceModel::weakened() {
         let subject = format!("{:?}", model.weakening.expect("it is weakened"));

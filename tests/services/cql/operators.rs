@@ -1,26 +1,27 @@
 //! The ledger of deletions, the audit and the switch of creates on a real server, also after processes that ended in the
 //! middle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use handbill_core::domain::audit::{AuditAction, AuditEntry};
 use handbill_core::domain::creates::Creates;
 use handbill_core::domain::page::{Page, Tombstone};
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_scan::ScanLimit;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_store_cql::{CqlLedger, CqlStore};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, move_fence, store_in};
-use crate::support::pages::{CREATED, page};
+use crate::support::pages::{CREATED, page, with_head};
 use crate::support::scans::{all, of};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
@@ -188,6 +189,111 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     drop_keyspace(&session, &keyspace).await;
 }
 
+fn hiding() -> Hiding {
+    Hiding {
+        takedown: Takedown::new(TakedownReason::Spam, "desk").unwrap(),
+        until: UnixMillis::new(CREATED + 1_000_000),
+    }
+}
+
+/// Hides `page` at a time, or shows it again.
+async fn turn(store: &CqlStore, page: &Page, hidden: Option<Hiding>, millis: i64) -> Arc<Page> {
+    let next = with_head(page, |head| head.turned(hidden, UnixMillis::new(CREATED + millis)));
+    let swapped = store.compare_and_set(page.head.version, Record::Active(Arc::clone(&next)), None).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+    next
+}
+
+/// All that `ledger` says of hidden pages, by slug.
+async fn visibilities(ledger: &CqlLedger) -> BTreeMap<String, Visibility> {
+    let (mut found, mut after) = (BTreeMap::new(), None);
+    loop {
+        let batch = ledger.scan(after.as_ref(), of(2)).await.unwrap();
+        found.extend(batch.visibilities.into_iter().map(|noted| (noted.slug.to_string(), noted)));
+        after = batch.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_has_every_page_that_was_hidden_or_shown_also_if_its_process_ended_before_it_was_entered() {
+    let (store, session, keyspace) = fresh_store().await;
+    let ledger = CqlLedger::of(Arc::clone(&store));
+    let [hidden, shown, never] = [inserted(&store).await, inserted(&store).await, inserted(&store).await];
+    let hidden = turn(&store, &hidden, Some(hiding()), 5).await;
+    let was_hidden = turn(&store, &shown, Some(hiding()), 5).await;
+    let shown = turn(&store, &was_hidden, None, 7).await;
+    let expected: BTreeMap<_, _> =
+        [&hidden, &shown].map(|page| (page.head.slug.to_string(), page.head.visibility())).into();
+    assert_eq!(visibilities(&ledger).await, expected);
+
+    // As if the processes had ended after the heads were written, and one before that.
+    let forget = format!("DELETE visibility FROM {keyspace}.deletions USING TIMESTAMP ? WHERE slug = ?");
+    for page in [&hidden, &shown] {
+        let micros = page.head.updated_at.get() * 1000;
+        session.query_unpaged(forget.clone(), (micros, page.head.slug.as_str())).await.unwrap();
+    }
+    let again = format!(
+        "INSERT INTO {keyspace}.deletions (slug, visibility) VALUES (?, (?, ?, 'spam', 'desk')) USING TIMESTAMP ?"
+    );
+    let (at, until) = (was_hidden.head.updated_at, hiding().until);
+    // The cell of the earlier hiding, which a tombstone of the database covers in this test.
+    let values = (shown.head.slug.as_str(), CqlTimestamp(at.get()), CqlTimestamp(until.get()), at.get() * 1000 + 2001);
+    session.query_unpaged(again, values).await.unwrap();
+    let begin = format!("INSERT INTO {keyspace}.deletions (slug, turning_at) VALUES (?, 9)");
+    session.query_unpaged(begin, (never.head.slug.as_str(),)).await.unwrap();
+    let found = visibilities(&ledger).await;
+    assert_eq!(found.get(hidden.head.slug.as_str()), expected.get(hidden.head.slug.as_str()));
+    assert_eq!(found.get(shown.head.slug.as_str()), expected.get(shown.head.slug.as_str()));
+    assert_eq!(found.get(never.head.slug.as_str()), None);
+
+    // A restore takes the pages back in time, and not the ledger; what is deleted is not hidden.
+    let tombstone = hidden.head.tombstone(UnixMillis::new(CREATED + 9));
+    store.compare_and_set(hidden.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
+    assert_eq!(visibilities(&ledger).await.into_keys().collect::<Vec<_>>(), [shown.head.slug.to_string()]);
+    let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
+    assert_eq!(all(&ledger, ScanLimit::DEFAULT).await, expected.into());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_page_that_both_sides_of_a_forced_move_changed_is_hidden_to_the_ledger_until_an_operator_shows_it() {
+    let (store, session, keyspace) = fresh_store().await;
+    let page = inserted(&store).await;
+    let hidden = turn(&store, &page, Some(hiding()), 5).await;
+    // The other side's edit won, since it is later.
+    let other = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
+    let edited = with_head(&page, |head| head.turned(None, UnixMillis::new(CREATED + 9)));
+    other.insert_if_absent(edited, None).await.unwrap();
+    let ledger = CqlLedger::of(Arc::clone(&other));
+    assert_eq!(visibilities(&ledger).await.into_values().collect::<Vec<_>>(), [hidden.head.visibility()]);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_page_is_hidden_for_good_only_once_the_ledger_says_so() {
+    let (store, session, keyspace) = fresh_store().await;
+    let page = inserted(&store).await;
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP visibility")).await;
+    // The server drops values of the column that are older than its removal.
+    let next = with_head(&page, |head| head.turned(Some(hiding()), UnixMillis::new(2 * CREATED)));
+    let record = Record::Active(Arc::clone(&next));
+    let hidden = store.compare_and_set(page.head.version, record.clone(), None).await;
+    assert!(matches!(hidden, Err(StoreError::OutcomeUnknown(_))), "{hidden:?}");
+    assert!(matches!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Hidden(_)));
+    let completed = store.ensure_in_ledger(&record).await;
+    assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
+    let column = "visibility frozen<tuple<timestamp, timestamp, text, text>>";
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD {column}")).await;
+    store.ensure_in_ledger(&record).await.unwrap();
+    assert_eq!(store.visibility(&page.head.slug).await.unwrap(), Some(next.head.visibility()));
+    drop_keyspace(&session, &keyspace).await;
+}
+
 #[tokio::test]
 async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     let (store, session, keyspace) = fresh_store().await;
@@ -228,10 +334,10 @@ async fn a_deletion_is_confirmed_only_once_it_is_in_the_ledger() {
     let deleted = store.compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None).await;
     assert!(matches!(deleted, Err(StoreError::OutcomeUnknown(_))), "{deleted:?}");
     assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
-    let completed = store.ensure_in_ledger(&tombstone).await;
+    let completed = store.ensure_in_ledger(&Record::Deleted(tombstone.clone())).await;
     assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
     change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD deleted_at timestamp")).await;
-    store.ensure_in_ledger(&tombstone).await.unwrap();
+    store.ensure_in_ledger(&Record::Deleted(tombstone.clone())).await.unwrap();
     // A restore takes the pages back in time, and not the ledger.
     change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
@@ -246,14 +352,14 @@ async fn a_deletion_is_completed_only_where_pages_are_written() {
     let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
     let tombstones =
         [inserted(&store).await, inserted(&store).await].map(|page| page.head.tombstone(page.head.updated_at));
-    let [entered, missing] = &tombstones;
+    let [entered, missing] = &tombstones.map(Record::Deleted);
     store.ensure_in_ledger(entered).await.unwrap();
     move_fence(&session, &keyspace, &store).await;
     store.ensure_in_ledger(entered).await.unwrap();
     let refused = store.ensure_in_ledger(missing).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
     let cql = format!("SELECT slug FROM {keyspace}.deletions WHERE slug = ?");
-    let answer = session.query_unpaged(cql, (missing.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+    let answer = session.query_unpaged(cql, (missing.slug().as_str(),)).await.unwrap().into_rows_result().unwrap();
     assert_eq!(answer.rows_num(), 0);
     drop_keyspace(&session, &keyspace).await;
 }

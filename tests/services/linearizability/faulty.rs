@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use handbill_core::ports::page_store::{
@@ -185,8 +185,8 @@ impl PageStore for FaultyStore {
         self.swap(expected, next, needed_by).await
     }
 
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
-        self.inner.ensure_in_ledger(tombstone).await
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
+        self.inner.ensure_in_ledger(record).await
     }
 }
 

@@ -548,6 +548,15 @@ fn migrate_says_that_the_embedded_store_needs_none() {
 }
 
 #[test]
+fn migrate_with_nodes_and_without_their_store_changes_nothing_and_ends_with_2() {
+    let mut command = handbill(["migrate"]);
+    command.env("HANDBILL_SCYLLA_NODES", "127.0.0.1:9");
+    let output = run(command, b"");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert!(text(&output.stderr).contains("give --store scylla"), "{output:?}");
+}
+
+#[test]
 fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
     let directory = tempdir().unwrap();
     let data = directory.path().join("made/for this");

@@ -406,6 +406,51 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     assert!(active[..5].iter().all(|slug| connection.get(&format!("/api/pages/{slug}")).unwrap().status == 200));
 }
 
+/// Hides or shows `slugs` and returns the output.
+fn act(service: &Service, action: &[&str], slugs: &[&str]) -> String {
+    succeeded(&service.command([action, slugs].concat())).to_owned()
+}
+
+#[test]
+fn a_backup_restored_with_the_ledger_hides_what_was_hidden_since_and_shows_what_was_shown_again() {
+    let mut service = Service::start();
+    let address = service.server.address;
+    let mut connection = Connection::open(address).unwrap();
+    let pages = ["hidden", "shown", "both", "left"].map(|name| service.known.create(&mut connection, name, "A text."));
+    let [hidden, shown, both, left] = pages.each_ref().map(String::as_str);
+    let hide = ["hide", "--reason", "spam", "--by", "desk"];
+    act(&service, &hide, &[shown]);
+    let backups = service.path("backups");
+    succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    let until = act(&service, &hide, &[hidden, both]);
+    let until = until.lines().next().unwrap().rsplit('\t').next().unwrap().to_owned();
+    act(&service, &["show", "--by", "desk"], &[shown, both]);
+    let after = service.known.create(&mut connection, "after the backup", "A text.");
+    let archive = service.path("archive.ndjson");
+    succeeded(&service.command([OsStr::new("export"), archive.as_os_str()]));
+    act(&service, &hide, &[&after]);
+    drop(connection);
+    let Service { server, folder, .. } = service;
+    server.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let data = folder.path().join("data");
+    fs::remove_file(data.join(handbill_store_redb::DATABASE_FILE)).unwrap();
+
+    succeeded(&on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]));
+    assert!(succeeded(&on(&data, ["check"])).contains(": whole; 4 pages and 0 deletions"));
+    // An archive from before the hiding has a page that the backup lacks: it is hidden too.
+    succeeded(&on(&data, [OsStr::new("import"), archive.as_os_str()]));
+    assert!(succeeded(&on(&data, ["check"])).contains(": whole; 5 pages and 0 deletions"));
+    let server = start(&data, folder.path());
+    let service = Service { server, folder, known: Known::default() };
+    let status = |slug: &str| get(service.server.address, &format!("/{slug}")).unwrap().status;
+    assert_eq!([hidden, shown, both, left, after.as_str()].map(status), [410, 200, 200, 200, 410]);
+    let inspected = act(&service, &["inspect", "--json"], &[hidden]);
+    assert!(inspected.contains(&until), "{until}: {inspected}");
+    act(&service, &["show", "--by", "desk"], &[hidden, &after]);
+    assert_eq!([hidden, after.as_str()].map(status), [200, 200]);
+}
+
 #[test]
 fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
     let folder = tempdir().unwrap();

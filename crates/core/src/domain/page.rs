@@ -8,7 +8,7 @@ use super::language::Language;
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
-use super::takedown::{Hiding, Takedown};
+use super::takedown::{Hiding, Takedown, Visibility};
 use super::timestamp::UnixMillis;
 use super::title::Title;
 
@@ -147,6 +147,20 @@ impl PageHead {
     #[must_use]
     pub fn turned(&self, hidden: Option<Hiding>, now: UnixMillis) -> Self {
         Self { hidden: hidden.map(Box::new), ..self.clone().updated(HeadChanges::default(), now) }
+    }
+
+    /// Whether this page, which operators hid or showed last, is hidden.
+    pub fn visibility(&self) -> Visibility {
+        Visibility { slug: self.slug.clone(), at: self.updated_at, hidden: self.hidden.as_deref().cloned() }
+    }
+
+    /// This head, hidden or shown as in `visibility` if operators did so later. Its text is that of the same version.
+    #[must_use]
+    pub fn seen_by(self, visibility: &Visibility) -> Self {
+        if visibility.at <= self.updated_at {
+            return self;
+        }
+        Self { hidden: visibility.hidden.clone().map(Box::new), updated_at: visibility.at, ..self }
     }
 
     pub fn state(&self) -> PageState {

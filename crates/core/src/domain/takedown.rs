@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::invisible::shows_nothing;
+use super::slug::Slug;
 use super::timestamp::UnixMillis;
 
 /// Longest name of an operator, in Unicode scalar values: enough for a mail address or the number of a ticket.
@@ -57,6 +58,17 @@ pub struct Hiding {
     pub takedown: Takedown,
     /// When that happens. The page can be shown until it has happened.
     pub until: UnixMillis,
+}
+
+/// Whether operators have hidden a page since a time: what the ledger keeps of it, so that no older backup or archive shows a
+/// page that was hidden since, or hides one that was shown again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visibility {
+    pub slug: Slug,
+    /// When operators hid or showed the page. Every state of the page from before has an earlier time.
+    pub at: UnixMillis,
+    /// Set while the page is hidden.
+    pub hidden: Option<Hiding>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -6,12 +6,17 @@
 //!
 //! `now` is the time of the import. The tombstone of an archive can be much older than the texts that the store has or is
 //! about to get, so a store that orders writes by time deletes these as of `now`.
+//!
+//! The ledger may know that operators have hidden a page which is not in the store, because a backup is older than the page.
+//! An import asks it, so that it never shows such a page.
 
 use async_trait::async_trait;
 
 use super::audit_log::AuditLog;
 use super::page_store::{CasResult, PageStore, Record, StoreError};
 use crate::domain::page::{PageState, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
 
 /// A store that takes records of other stores, and keeps the ledger of their deletions.
@@ -24,4 +29,11 @@ pub trait PageImport: PageStore + AuditLog {
     /// Does the same as [`PageStore::compare_and_set`], but only if the page is still in the state `expected`: two records
     /// of one page can have the same version. `next` may have any version.
     async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError>;
+
+    /// The last act of operators on the page under `slug`, as far as the ledger has it: whether they hid it or showed it again.
+    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError>;
+
+    /// Enters `visibility` in the ledger unless its page was deleted or operators did something later; says whether that
+    /// changes what the ledger says. A page that is in the store stays as it is.
+    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError>;
 }

@@ -47,8 +47,9 @@ pub trait PageStore: Send + Sync {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
-    /// tombstone with a takedown is also appended to the [audit](super::audit_log). A tombstone that is stored and not in
-    /// the ledger is [`StoreError::OutcomeUnknown`].
+    /// tombstone with a takedown is also appended to the [audit](super::audit_log). A tombstone, or a page that this hides or
+    /// shows, is also entered in the ledger; if it is stored and not in the ledger, this is
+    /// [`StoreError::OutcomeUnknown`], or [`PageStore::ensure_in_ledger`] says so.
     async fn compare_and_set(
         &self,
         expected: PageVersion,
@@ -56,9 +57,10 @@ pub trait PageStore: Send + Sync {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError>;
 
-    /// Makes sure that the ledger of deletions has `tombstone`, which the store has. Without it, a backup that is older
-    /// than the deletion would bring the page back. It writes only what is missing, because anybody can cause it.
-    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError>;
+    /// Makes sure that the ledger has what it must of `record`, which the store has: that it was deleted, or that operators
+    /// hid or showed it. Without it, a backup that is older would bring the page back. It writes only what is missing, because
+    /// anybody can cause it.
+    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError>;
 }
 
 /// How the records of a store are read best.
@@ -143,6 +145,17 @@ impl<T> Lookup<T> {
             Self::Hidden(_) => "hidden",
             Self::Deleted(_) => "deleted",
             Self::Absent => "absent",
+        }
+    }
+}
+
+impl Lookup {
+    /// The head of the page, hidden or not, if there is one.
+    pub fn head(&self) -> Option<&PageHead> {
+        match self {
+            Self::Active(page) => Some(&page.head),
+            Self::Hidden(head) => Some(head),
+            Self::Deleted(_) | Self::Absent => None,
         }
     }
 }

@@ -75,7 +75,7 @@ impl PageService {
     async fn head_to_delete(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
         let found = store_budget.wait(self.store.head(slug)).await?;
         if let Lookup::Deleted(tombstone) = &found {
-            store_budget.wait(self.store.ensure_in_ledger(tombstone)).await?;
+            store_budget.wait(self.store.ensure_in_ledger(&Record::Deleted(tombstone.clone()))).await?;
         }
         active(found)
     }

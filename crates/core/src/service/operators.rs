@@ -64,6 +64,9 @@ pub enum TakedownOutcome {
 pub enum HideOutcome {
     /// It was done now.
     Done(Arc<Page>),
+    /// The page is so, now or since earlier, but perhaps not in the ledger: a restore of an older backup could undo it. Trying
+    /// again adds it.
+    NotInLedger(Arc<Page>, Arc<ServiceError>),
     /// It can be done. A dry run changes nothing.
     WouldBeDone(Arc<Page>),
     /// The page is so already. Nothing was changed.
@@ -191,11 +194,12 @@ impl Operators {
                     Found::Deleted(tombstone) => return Ok(HideOutcome::Deleted(tombstone)),
                     Found::Absent => return Ok(HideOutcome::NotFound),
                 };
-                if page.head.hidden.is_some() == hiding.is_some() {
-                    return Ok(HideOutcome::Already(page));
-                }
-                if is_dry_run {
-                    return Ok(HideOutcome::WouldBeDone(page));
+                let is_so = page.head.hidden.is_some() == hiding.is_some();
+                match (is_so, is_dry_run) {
+                    (true, true) => return Ok(HideOutcome::Already(page)),
+                    (true, false) => return Ok(self.turned(page, HideOutcome::Already, deadline).await),
+                    (false, true) => return Ok(HideOutcome::WouldBeDone(page)),
+                    (false, false) => {}
                 }
                 if let Some(action) = action.take() {
                     self.record(by.to_owned(), action).await?;
@@ -208,13 +212,33 @@ impl Operators {
                 let record = Record::Active(Arc::clone(&next));
                 let mut store_budget = StoreBudget::new(deadline);
                 let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
-                match store_budget.wait(swapped).await? {
-                    CasResult::Swapped => return Ok(HideOutcome::Done(next)),
-                    CasResult::Stale => back_off(&self.random).await,
+                match store_budget.wait(swapped).await {
+                    Ok(CasResult::Swapped) => return Ok(self.turned(next, HideOutcome::Done, deadline).await),
+                    Ok(CasResult::Stale) => back_off(&self.random).await,
+                    // It may be done, and only the ledger lack it.
+                    Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
+                        let found = self.found(slug, &mut StoreBudget::new(deadline)).await;
+                        let is_done = matches!(&found, Ok(Found::Page(page)) if page.head == next.head);
+                        return if is_done {
+                            Ok(self.turned(next, HideOutcome::Done, deadline).await)
+                        } else {
+                            Err(error)
+                        };
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         })
         .await
+    }
+
+    /// The outcome for `page`, which is hidden or shown, once the ledger says so too.
+    async fn turned(&self, page: Arc<Page>, outcome: fn(Arc<Page>) -> HideOutcome, deadline: Instant) -> HideOutcome {
+        let record = Record::Active(Arc::clone(&page));
+        match StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await {
+            Ok(()) => outcome(page),
+            Err(error) => HideOutcome::NotInLedger(page, Arc::new(error)),
+        }
     }
 
     /// The record under `slug`, of which a hidden page has its text too.
@@ -235,7 +259,8 @@ impl Operators {
 
     /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
     async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>, deadline: Instant) -> TakedownOutcome {
-        match (StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&tombstone)).await, page) {
+        let record = Record::Deleted(tombstone.clone());
+        match (StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await, page) {
             (Ok(()), Some(page)) => TakedownOutcome::TakenDown(tombstone, page),
             (Ok(()), None) => TakedownOutcome::AlreadyDeleted(tombstone),
             (Err(error), page) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),

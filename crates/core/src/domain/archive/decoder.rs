@@ -83,6 +83,7 @@ impl Decoder {
             }
             Body::Page(page) => page.into_entry().map_err(malformed)?,
             Body::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
+            Body::Visibility(visibility) => Entry::Visibility(visibility.into_visibility().map_err(malformed)?),
         };
         self.digest.update(line);
         self.records += 1;
@@ -108,6 +109,7 @@ pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
     match line::decode(covered).map_err(malformed)? {
         Body::Page(page) => page.into_entry().map_err(malformed),
         Body::Tombstone(tombstone) => tombstone.into_tombstone().map(Entry::Tombstone).map_err(malformed),
+        Body::Visibility(visibility) => visibility.into_visibility().map(Entry::Visibility).map_err(malformed),
         Body::Header(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
     }
 }
@@ -124,13 +126,13 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Encoder, ledger_header, ledger_line};
+    use super::super::{Encoder, entry_line, ledger_header};
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::page::{HeadChanges, PageHead, PageVersion, Tombstone};
     use crate::domain::slug::Slug;
-    use crate::domain::takedown::{Takedown, TakedownReason};
+    use crate::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
@@ -167,12 +169,18 @@ mod tests {
         text.into_bytes()
     }
 
-    fn ledger(tombstones: &[Tombstone]) -> Vec<u8> {
-        let mut text = ledger_header(UnixMillis::new(9), "handbill 0".to_owned());
-        for tombstone in tombstones {
-            text.push_str(&ledger_line(tombstone));
-        }
-        text.into_bytes()
+    fn visibility(hidden: Option<Hiding>) -> Entry {
+        Entry::Visibility(Visibility { slug: tombstone().slug, at: UnixMillis::new(5), hidden })
+    }
+
+    fn hidden() -> Entry {
+        let takedown = Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap();
+        visibility(Some(Hiding { takedown, until: UnixMillis::new(6) }))
+    }
+
+    fn ledger(entries: &[Entry]) -> Vec<u8> {
+        let header = ledger_header(UnixMillis::new(9), "handbill 0".to_owned());
+        [header].into_iter().chain(entries.iter().map(entry_line)).collect::<String>().into_bytes()
     }
 
     /// Every record of `bytes`, and the summary.
@@ -193,17 +201,19 @@ mod tests {
             page(None, " "),
             Entry::Tombstone(tombstone()),
             Entry::Tombstone(taken_down()),
+            hidden(),
         ];
         let (found, summary) = read(&archive(&entries)).unwrap();
         assert_eq!(found, entries);
-        assert_eq!((summary.records, summary.unreadable), (4, 0));
+        assert_eq!((summary.records, summary.unreadable), (5, 0));
         assert!(read(&archive(&[])).unwrap().0.is_empty());
     }
 
     #[test]
-    fn a_ledger_gives_back_every_deletion_and_ends_anywhere() {
-        let whole = ledger(&[tombstone(), tombstone()]);
-        assert_eq!(read(&whole).unwrap().0.len(), 2);
+    fn a_ledger_gives_back_every_deletion_and_whether_a_page_is_hidden_and_ends_anywhere() {
+        let entries = [Entry::Tombstone(tombstone()), hidden(), visibility(None)];
+        let whole = ledger(&entries);
+        assert_eq!(read(&whole).unwrap().0, entries);
         let first = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
         for end in first..whole.len() {
             let (found, summary) = read(&whole[..end]).unwrap();
@@ -219,7 +229,7 @@ mod tests {
     fn every_flipped_bit_of_an_archive_and_of_a_ledgers_lines_is_refused() {
         let files = [
             archive(&[page(Some("Title"), "Text <b>&amp;"), Entry::Tombstone(tombstone())]),
-            ledger(&[taken_down(), tombstone()]),
+            ledger(&[Entry::Tombstone(taken_down()), hidden(), visibility(None)]),
         ];
         for whole in files {
             // A ledger without its last line break has an unfinished line, which does not count.

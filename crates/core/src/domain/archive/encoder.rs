@@ -2,10 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-use super::line::{self, Body, HeaderJson, TombstoneJson, TrailerJson};
+use super::line::{self, Body, HeaderJson, TrailerJson};
 use super::{Entry, Format, Header};
 use crate::domain::hex;
-use crate::domain::page::Tombstone;
 use crate::domain::timestamp::UnixMillis;
 
 #[derive(Debug)]
@@ -53,8 +52,4 @@ pub fn entry_line(entry: &Entry) -> String {
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
     let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
     line::encode(&Body::Header(HeaderJson::of(&header)))
-}
-
-pub fn ledger_line(tombstone: &Tombstone) -> String {
-    line::encode(&Body::Tombstone(TombstoneJson::of(tombstone)))
 }

@@ -11,7 +11,7 @@ use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Hiding, Takedown};
+use crate::domain::takedown::{Hiding, Takedown, Visibility};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -32,6 +32,8 @@ pub(super) enum Body<'a> {
     Page(PageLine<'a>),
     #[serde(borrow)]
     Tombstone(TombstoneJson<'a>),
+    #[serde(borrow)]
+    Visibility(VisibilityJson<'a>),
     Trailer(TrailerJson),
 }
 
@@ -81,6 +83,16 @@ pub(super) struct TombstoneJson<'a> {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct VisibilityJson<'a> {
+    slug: Cow<'a, str>,
+    at_ms: i64,
+    /// Left out if the page was shown again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hidden: Option<HiddenJson<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TakedownJson<'a> {
     reason: Cow<'a, str>,
     by: Cow<'a, str>,
@@ -125,7 +137,7 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
             key_sha256: owned(page.key_sha256),
             title: page.title.map(owned),
             content: owned(page.content),
-            hidden: page.hidden.map(|hidden| HiddenJson { takedown: hidden.takedown.owned(), ..hidden }),
+            hidden: page.hidden.map(HiddenJson::owned),
             ..page
         }),
         Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson {
@@ -133,6 +145,9 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
             takedown: tombstone.takedown.map(TakedownJson::owned),
             ..tombstone
         }),
+        Body::Visibility(VisibilityJson { slug, at_ms, hidden }) => {
+            Body::Visibility(VisibilityJson { slug: owned(slug), at_ms, hidden: hidden.map(HiddenJson::owned) })
+        }
     })
 }
 
@@ -203,18 +218,20 @@ impl<'a> Body<'a> {
                 key_sha256: hex::encode(head.key_hash.as_bytes()).into(),
                 title: head.title.as_ref().map(|title| title.as_str().into()),
                 content: content.as_str().into(),
-                hidden: head.hidden.as_ref().map(|hiding| HiddenJson {
-                    until_ms: hiding.until.get(),
-                    takedown: TakedownJson::of(&hiding.takedown),
-                }),
+                hidden: head.hidden.as_deref().map(HiddenJson::of),
             }),
             Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
+            Entry::Visibility(visibility) => Self::Visibility(VisibilityJson {
+                slug: visibility.slug.as_str().into(),
+                at_ms: visibility.at.get(),
+                hidden: visibility.hidden.as_ref().map(HiddenJson::of),
+            }),
         }
     }
 }
 
 impl<'a> TombstoneJson<'a> {
-    pub(super) fn of(tombstone: &'a Tombstone) -> Self {
+    fn of(tombstone: &'a Tombstone) -> Self {
         Self {
             slug: tombstone.slug.as_str().into(),
             version: tombstone.version.get(),
@@ -249,7 +266,25 @@ impl<'a> TakedownJson<'a> {
     }
 }
 
-impl HiddenJson<'_> {
+impl VisibilityJson<'_> {
+    pub(super) fn into_visibility(self) -> Result<Visibility, EntryError> {
+        Ok(Visibility {
+            slug: Slug::parse(&self.slug)?,
+            at: time(self.at_ms)?,
+            hidden: self.hidden.map(HiddenJson::into_hiding).transpose()?,
+        })
+    }
+}
+
+impl<'a> HiddenJson<'a> {
+    fn of(hiding: &'a Hiding) -> Self {
+        Self { until_ms: hiding.until.get(), takedown: TakedownJson::of(&hiding.takedown) }
+    }
+
+    fn owned(self) -> HiddenJson<'static> {
+        HiddenJson { until_ms: self.until_ms, takedown: self.takedown.owned() }
+    }
+
     fn into_hiding(self) -> Result<Hiding, EntryError> {
         Ok(Hiding { takedown: self.takedown.into_takedown()?, until: time(self.until_ms)? })
     }

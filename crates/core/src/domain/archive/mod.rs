@@ -4,7 +4,8 @@
 //! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0","expected_records":2}}
 //! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
 //! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
-//! {"sum":"…","trailer":{"records":2,"unreadable":0,"sha256":"…"}}
+//! {"sum":"…","visibility":{"slug":"…","at_ms":…,"hidden":{"until_ms":…,"takedown":{"reason":"…","by":"…"}}}}
+//! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
 //! `sum` is the beginning of the SHA-256 of the line after it: of everything between the comma that follows it and the
@@ -14,8 +15,8 @@
 //! A page has the hash of its edit key, never the key. It has no HTML: an import renders the content with its own
 //! renderer, so an archive cannot bring in HTML that this renderer would not write.
 //!
-//! A ledger of deletions (`"format":"handbill-ledger"`) has tombstones only and no trailer, because lines are added to it
-//! for years. If its last line was cut, that line was never finished, and does not count.
+//! A ledger (`"format":"handbill-ledger"`) has tombstones and whether operators have hidden or shown pages, and no trailer,
+//! because lines are added to it for years. If its last line was cut, that line was never finished, and does not count.
 
 mod decoder;
 mod encoder;
@@ -27,12 +28,12 @@ use thiserror::Error;
 use super::content::{Content, ContentError};
 use super::page::{Page, PageHead, Tombstone};
 use super::slug::{NotASlug, Slug};
-use super::takedown::TakedownError;
+use super::takedown::{TakedownError, Visibility};
 use super::timestamp::UnixMillis;
 use super::title::TitleError;
 
 pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
-pub use self::encoder::{Encoder, entry_line, ledger_header, ledger_line};
+pub use self::encoder::{Encoder, entry_line, ledger_header};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 /// The version of the format that [`Encoder`] writes and [`Decoder`] reads.
@@ -45,7 +46,7 @@ pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 pub enum Format {
     /// Pages and tombstones, complete with a trailer.
     Archive,
-    /// Tombstones, without a trailer.
+    /// Tombstones and whether pages are hidden, without a trailer.
     Ledger,
 }
 
@@ -65,6 +66,8 @@ pub enum Entry {
     /// A page that can be read: its head and its source. The HTML and what is found in it do not travel.
     Page(PageHead, Content),
     Tombstone(Tombstone),
+    /// Whether operators have hidden a page, apart from the page.
+    Visibility(Visibility),
 }
 
 impl Entry {
@@ -78,6 +81,7 @@ impl Entry {
         match self {
             Self::Page(head, _) => &head.slug,
             Self::Tombstone(tombstone) => &tombstone.slug,
+            Self::Visibility(visibility) => &visibility.slug,
         }
     }
 }
@@ -126,7 +130,7 @@ pub enum EntryError {
     Time,
     #[error("the version is 0")]
     Version,
-    #[error("a ledger has tombstones only")]
+    #[error("a ledger has no pages")]
     NotInALedger,
     #[error("a header is the first line only")]
     SecondHeader,
