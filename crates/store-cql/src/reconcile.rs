@@ -151,7 +151,12 @@ impl CqlStore {
         let Some(hiding) = visibility.hidden else { return Ok(None) };
         loop {
             let permit = self.background_permit().await?;
-            let Lookup::Active(page) = self.record_under(&visibility.slug, &permit).await? else { return Ok(None) };
+            let found = match self.record_under(&visibility.slug, &permit).await {
+                // Nobody can read a page without its text. It is listed below.
+                Err(StoreError::Unreadable(_)) => return Ok(None),
+                found => found?,
+            };
+            let Lookup::Active(page) = found else { return Ok(None) };
             drop(permit);
             let head = page.head.turned(Some(hiding.clone()), now);
             let next = Record::Active(Arc::new(Page { head, text: page.text.clone() }));
