@@ -4,9 +4,8 @@
 //! read, verified and written to an empty file, so nothing that was deleted or replaced can be in it. If the process
 //! ends at any moment, the old file is still whole, or the new one is in its place.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value};
@@ -14,7 +13,7 @@ use redb::{Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, Tabl
 use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
-use super::folders::{FILE_MODE, FileSystem, Folders};
+use super::folders::{FileSystem, Folders, create_file};
 use super::panics::caught;
 use super::record;
 use super::slug_secret::SECRET;
@@ -57,8 +56,9 @@ pub fn compact(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<C
 
 fn copy(from: &Database, old: &Path, new: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<(), OpenError> {
     let refused = |reason: io::Error| OpenError::io(new, reason);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(new);
-    let mut to = tables::open(new, file.and_then(backend).map_err(refused)?.into(), StoreMemory::OF_COMMANDS.cache)?;
+    // Nothing is there: the remains of an interrupted compaction went when the directory was opened.
+    let file = create_file(new).and_then(backend).map_err(refused)?;
+    let mut to = tables::open(new, file.into(), StoreMemory::OF_COMMANDS.cache)?;
     let read = from.begin_read().map_err(|error| OpenError::database(old, error))?;
     copy_tables(&read, &to, old, new, progress)?;
     // The new file grows in large steps; this cuts off the end that is not used.

@@ -2,13 +2,12 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use redb::StorageBackend;
 
 use super::error::OpenError;
-use super::folders::{self, FILE_MODE, FileSystem, Folders};
+use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LedgerFile;
 use super::page_file::PageFile;
 use super::remains::remains;
@@ -102,8 +101,7 @@ impl Storage for DataDir {
 
 pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
-    let file = file.map_err(|reason| OpenError::io(&path, reason))?;
+    let file = folders::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
@@ -118,8 +116,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
         Err(reason) if reason.kind() != io::ErrorKind::NotFound => return Err(io(reason)),
         _ => {}
     }
-    let new = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(&unfinished);
-    let created = new
+    let created = folders::create_file(&unfinished)
         .and_then(backend)
         .map_err(io)
         .and_then(|new| tables::open(&unfinished, new.into(), StoreMemory::OF_COMMANDS.cache).map(drop))

@@ -2,16 +2,34 @@
 //!
 //! A new directory is a name in its parent. Only a sync of the parent puts that name on disk.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 /// The mode of a new directory. A page may be a draft with an address that nobody else knows, so only the service's
 /// user may read pages on disk.
 const MODE: u32 = 0o700;
 
-pub(super) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
+
+/// Opens a file of the data directory for reading and writing, after it has been created if it is missing.
+///
+/// The file gets the owner of its directory: what a command of root has made can be opened by the service.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
+    give_to_owner(&file, path)?;
+    Ok(file)
+}
+
+fn give_to_owner(new: &File, path: &Path) -> io::Result<()> {
+    let (metadata, owner) = (new.metadata()?, fs::metadata(parent_of(path))?);
+    if metadata.uid() != owner.uid() {
+        // Only root can. Anybody else is the user who will open the file again.
+        let _ = fchown(new, Some(owner.uid()), Some(owner.gid()));
+    }
+    Ok(())
+}
 
 /// Operations of the file system. Tests use an implementation that loses power.
 pub(super) trait Folders {
@@ -33,7 +51,8 @@ impl Folders for FileSystem {
     }
 
     fn create(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().mode(MODE).create(path)
+        DirBuilder::new().mode(MODE).create(path)?;
+        give_to_owner(&File::open(path)?, path)
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {

@@ -1,11 +1,10 @@
 //! The ledger's file in the data directory.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::folders::{FILE_MODE, FileSystem, Folders};
+use super::folders::{FileSystem, Folders, create_file};
 use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
 
@@ -30,7 +29,7 @@ impl LedgerFile {
     ///
     /// [`io::ErrorKind::InvalidData`] if there is another file under the ledger's name.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        let file = open(&directory.join(LEDGER_FILE))?;
+        let file = create_file(&directory.join(LEDGER_FILE))?;
         let mut ledger = Self { directory: directory.to_owned(), file, len: 0 };
         let (first, len) = ledger.first_and_whole_lines()?;
         // Not even the first line was finished.
@@ -50,7 +49,7 @@ impl LedgerFile {
     /// lines, or is still new.
     fn begin(&mut self, lines: &[u8]) -> io::Result<()> {
         let unfinished = self.directory.join(UNFINISHED_FILE);
-        let mut file = open(&unfinished)?;
+        let mut file = create_file(&unfinished)?;
         let header = ledger_header(SystemClock::new().now(), "handbill".to_owned());
         file.set_len(0)?;
         file.write_all(header.as_bytes())?;
@@ -106,10 +105,6 @@ impl LedgerFile {
         self.len += lines.len() as u64;
         Ok(())
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
 }
 
 #[cfg(test)]

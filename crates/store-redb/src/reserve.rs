@@ -8,16 +8,15 @@
 //!
 //! Nothing reads the file, and each start makes it again, so a crash at any moment loses nothing.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use thiserror::Error;
 use tracing::{info, warn};
 
-use super::folders::{FILE_MODE, FileSystem, Folders};
+use super::folders::{FileSystem, Folders, create_file};
 use super::storage::Storage;
 
 /// The file in the data directory that takes up the room.
@@ -107,7 +106,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// Makes the file in `directory`, with as much of the room as there is.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     let path = directory.join(RESERVE_FILE);
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
+    let file = create_file(&path)?;
     let mut bytes = RESERVE_BYTES;
     let refused = loop {
         match fallocate(&file, FallocateFlags::empty(), 0, bytes) {

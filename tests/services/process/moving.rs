@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -598,6 +599,33 @@ fn compact_removes_every_deleted_and_replaced_text_byte_by_byte_and_keeps_the_re
     assert!(succeeded(&on(&data, ["check"])).contains(": whole; 80 pages and 40 deletions can be read, 40 deletions"));
     let server = start(&data, folder.path());
     known.check(server.address, address);
+}
+
+#[test]
+fn what_a_command_makes_belongs_to_the_owner_of_the_data_directory() {
+    let mut service = Service::start();
+    service.known.create(&mut Connection::open(service.server.address).unwrap(), "A page", "Text.");
+    let archive = service.path("pages.ndjson");
+    succeeded(&service.command([OsStr::new("export"), archive.as_os_str()]));
+    let Service { server, folder, .. } = service;
+    assert!(server.stop().0.success());
+    let [begun, restored] = ["begun", "restored"].map(|name| folder.path().join(name));
+    for (data, command) in [
+        (&begun, ["import".as_ref(), archive.as_os_str()].as_slice()),
+        (&restored, &["restore".as_ref(), "--from".as_ref(), archive.as_os_str()]),
+        (&begun, &["compact".as_ref()]),
+    ] {
+        fs::create_dir_all(data).unwrap();
+        // Only root can give the directory to another, and nobody else can make files for another.
+        let _ = chown(data, Some(12_345), Some(54_321));
+        succeeded(&on(data, command));
+        let owner = |path: &Path| fs::metadata(path).map(|file| (file.uid(), file.gid())).unwrap();
+        let files: Vec<_> = fs::read_dir(data).unwrap().map(|file| file.unwrap().path()).collect();
+        assert!(files.len() > 2, "{files:?}");
+        for file in files {
+            assert_eq!(owner(&file), owner(data), "{}", file.display());
+        }
+    }
 }
 
 #[test]
