@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
@@ -180,14 +181,15 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &Log
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     // Signals are handled before anything else, so that a signal during the start is not lost.
-    let signals = runtime.block_on(async { StopSignals::install() })?;
+    let (signals, hangups) = runtime
+        .block_on(async { StopSignals::install().and_then(|stop| Ok((stop, signal(SignalKind::hangup())?))) })?;
     let last_lines = log.clone();
     drain::enforce(drain_limits(&settings.http), move |overdue| {
         tracing::error!("{overdue}");
         last_lines.flush(LOG_FLUSH_TIME);
         process::exit(CUT_SHORT.into());
     })?;
-    let exit_code = runtime.block_on(serve_async(settings, signals, log));
+    let exit_code = runtime.block_on(serve_async(settings, signals, hangups, log));
     // Tasks that still run were cut off, and may be waiting for a disk.
     runtime.shutdown_background();
     exit_code
@@ -197,7 +199,12 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
     DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
 }
 
-async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
+async fn serve_async(
+    settings: Settings,
+    mut signals: StopSignals,
+    hangups: Signal,
+    log: &LogQueue,
+) -> Result<ExitCode, StartError> {
     let memory = settings.check()?;
     let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
@@ -241,7 +248,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let OperatedStore { audit, scan, switch } = handle.operated(&settings);
     moderation.read_switch(&*switch).await;
-    tokio::spawn(moderation.follow(Arc::clone(&switch)));
+    tokio::spawn(moderation.follow(Arc::clone(&switch), hangups));
     let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
     handle.follow_hidden(&operators, clock);
     let metrics = Arc::clone(metrics);

@@ -62,7 +62,7 @@ pub struct HttpSettings {
     /// Most connections that clients may have open at once; fewer if there are not enough file descriptors, or less than 64 KiB of --memory for each
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
-    /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
+    /// How long requests are still accepted after SIGTERM or SIGINT, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
     drain_delay: Option<Duration>,
     /// How long requests in flight may take to finish after --drain-delay

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
+use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -145,12 +146,18 @@ impl Moderation {
         }
     }
 
-    /// Looks at the files and `switch` again and again.
-    pub async fn follow(mut self, switch: Arc<dyn CreatesSwitch>) {
+    /// Looks at the files and `switch` again and again. After one of `hangups` it reads every file, whether it has changed or not.
+    pub async fn follow(mut self, switch: Arc<dyn CreatesSwitch>, mut hangups: Signal) {
         let mut looks = interval(RELOAD_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            looks.tick().await;
+            let hung_up = tokio::select! {
+                _ = looks.tick() => false,
+                _ = hangups.recv() => true,
+            };
+            if hung_up {
+                self.files.iter_mut().for_each(|followed| followed.file.forget());
+            }
             match self.reload_switch(&*switch).await {
                 // `/readyz` and the log report this already, and until then no page can be created.
                 Err(StoreError::Unavailable(cause)) if cause.is::<NotReachedError>() => {}
@@ -164,6 +171,9 @@ impl Moderation {
                 Ok(moderation) => self = moderation,
                 // The process is ending.
                 Err(_) => return,
+            }
+            if hung_up {
+                tracing::info!("SIGHUP: the operators' files were read again");
             }
         }
     }

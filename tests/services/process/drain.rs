@@ -1,11 +1,11 @@
-//! `SIGTERM`, `SIGINT` and `SIGHUP`: requests in flight are finished, idle connections are closed, and nothing that was
+//! `SIGTERM` and `SIGINT`: requests in flight are finished, idle connections are closed, and nothing that was
 //! answered is lost.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use rustix::process::{Signal, kill_process};
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Answer, Connection, JSON, get, page_json, post, request_bytes};
-use super::support::{Server, Watchdog, handbill, handbill_after, pid};
+use super::support::{Server, Watchdog, handbill, pid};
 
 /// A create whose body the server waits for.
 struct Upload {
@@ -39,14 +39,6 @@ impl Upload {
     }
 }
 
-/// The binary, with the default action of `SIGHUP`. A test run under `nohup` ignores the signal, and so would its children.
-fn with_default_signals() -> Command {
-    let mut command = Command::new("/usr/bin/env");
-    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_handbill"), "--create-limit", "0", "--edit-limit", "0"]);
-    command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 /// Waits until nobody listens on `address`.
 fn wait_until_refused(address: SocketAddr) {
     loop {
@@ -60,9 +52,9 @@ fn wait_until_refused(address: SocketAddr) {
 
 #[test]
 fn each_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_new() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT] {
         let directory = tempdir().unwrap();
-        let server = Server::start_as(with_default_signals(), directory.path(), &["--drain-timeout", "1h"]);
+        let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
         let mut resting = Connection::open(server.address).unwrap();
         assert_eq!(resting.get("/").unwrap().status, 200);
         let upload = Upload::begin(server.address, "Slow");
@@ -183,14 +175,20 @@ fn the_longest_times_that_can_be_set_do_not_break_draining() {
 }
 
 #[test]
-fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+fn a_hangup_reads_the_files_of_operators_again_and_ends_nothing() {
     let directory = tempdir().unwrap();
-    let server = Server::start_as(handbill_after("trap '' HUP"), directory.path(), &[]);
+    let list = directory.path().join("blocklist");
+    fs::write(&list, "spam.example\n").unwrap();
+    let server = Server::start(&directory.path().join("data"), &["--blocklist-file", list.to_str().unwrap()]);
+    server.wait_for_log("the blocklist was read");
     server.signal(Signal::HUP);
-    // If it acted on `SIGHUP`, it would log that it drains, or end with exit code 1 as after a second signal.
+    // The file has not changed, so nothing but the signal makes the process read it.
+    server.wait_for_log("the operators' files were read again");
+    assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
     server.signal(Signal::TERM);
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(log.matches("the blocklist was read").count(), 2, "{log}");
 }
 
 /// For `open`, on Linux.

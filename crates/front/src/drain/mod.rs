@@ -69,14 +69,12 @@ pub struct DrainLimits {
 /// twice. A person who wants to cut the drain short takes longer.
 const ONE_STOP: Duration = Duration::from_secs(1);
 
-/// `SIGTERM`, `SIGINT` and `SIGHUP`.
+/// `SIGTERM` and `SIGINT`.
 #[derive(Debug)]
 pub struct StopSignals {
     stops: Stops,
     terminate: Signal,
     interrupt: Signal,
-    /// `None` if the parent process made this process ignore `SIGHUP`, as `nohup` does.
-    hangup: Option<Signal>,
 }
 
 impl StopSignals {
@@ -86,7 +84,6 @@ impl StopSignals {
             stops: Stops::default(),
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
@@ -101,16 +98,9 @@ impl StopSignals {
     }
 
     async fn any(&mut self) {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-            _ = hangup => {}
         }
     }
 }
@@ -130,20 +120,6 @@ impl Stops {
         }
         is_another
     }
-}
-
-#[cfg(target_os = "linux")]
-fn is_hangup_ignored() -> bool {
-    /// `SIGHUP` is signal 1, the lowest bit (`SigIgn` in `proc_pid_status(5)`).
-    const HANGUP: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_hangup_ignored() -> bool {
-    false
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
