@@ -126,7 +126,7 @@ pub const DELETE_PAGE: Operation = Operation {
     tool: "delete_page",
     operation_id: "deletePage",
     title: "Delete a page",
-    summary: "Deletes a page for ever, given its edit key. Its address answers 410 from then on and is never used again.",
+    summary: "Deletes a page permanently, given its edit key. The address answers 410 from then on and is never used again.",
     rest_notes: "Every attempt counts towards the limit.",
     tool_notes: "There is no undo: ask the user first.",
     tags: ["delete", "markdown"],

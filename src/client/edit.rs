@@ -59,7 +59,7 @@ pub(super) async fn run(page: PageArgs) -> Result<(), ClientError> {
         eprintln!("handbill: your text is kept in {}", file.display());
         return saved.map_err(|error| match error {
             ClientError::Changed(_) => ClientError::Changed(
-                "somebody else changed the page meanwhile, so nothing was changed: edit the page again and copy your text into it"
+                "someone else has changed the page since you opened it, so nothing was saved: edit the page again and copy your text into it"
                     .to_owned(),
             ),
             error => error,

@@ -166,7 +166,7 @@ impl Chosen {
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
-        let question = |count| format!("Take down {count} pages for ever? Type yes: ");
+        let question = |count| format!("Take down {count} pages permanently? Type yes: ");
         self.run_for(None, |_| true, question, stores).await
     }
 
@@ -205,7 +205,8 @@ impl Takedown {
             }
             result.fingerprints.iter().try_for_each(|line| print_line(line))?;
         }
-        if let Some(Err(error)) = list.map(|list| append(list, &result)) {
+        let wanted = list.filter(|_| !result.fingerprints.is_empty());
+        if let Some(Err(error)) = wanted.map(|list| append(list, &result)) {
             eprintln!("handbill: --blocklist-file cannot be written ({error}): add the printed lines yourself");
             *list = None;
             return Ok(false);

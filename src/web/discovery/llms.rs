@@ -65,7 +65,7 @@ Edit, with `title`, `content` or both; a field that is left out keeps its value,
     curl -X PATCH {base_url}/api/pages/<slug> -H 'Authorization: Bearer <edit_key>' \
       -H 'Content-Type: application/json' -d '{{"content": "My *second* thoughts."}}'
 
-Delete for ever; the answer is 204:
+Delete permanently; the answer is 204:
 
     curl -X DELETE {base_url}/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'
 

@@ -306,7 +306,7 @@ fn a_text_that_is_taken_down_with_block_is_refused_once_the_list_is_read_again()
     let (address, list) = (operated.server.address, operated.directory.path().join("blocklist"));
     let file = list.to_str().unwrap();
     let text = "Buy cheap watches today, the best prices in town: https://www.spam.example/x";
-    let [first, second, third] = [(); 3].map(|()| publish(address, text));
+    let [first, second, third, fourth] = [(); 4].map(|()| publish(address, text));
     let short = publish(address, "Short.");
     let named = ["takedown", "--reason", "spam", "--by", "desk"];
     let block = [&named[..], &["--block", "--blocklist-file", file]].concat();
@@ -341,6 +341,8 @@ fn a_text_that_is_taken_down_with_block_is_refused_once_the_list_is_read_again()
     let printed = self::text(&failed.stdout);
     assert!(printed.contains("text:") && !printed.contains("links:"), "{printed}");
     assert_eq!(status(address, &format!("/{third}")), 410);
+    // Nothing is written to a list if nothing was asked to be blocked, so the user need not be able to.
+    operated.done(&[&named[..], &["--blocklist-file", "/nowhere/blocklist", &fourth]].concat(), "");
 }
 
 #[test]
