@@ -180,6 +180,16 @@ async fn on_a_phone_a_page_is_published_after_the_tab_was_closed_and_edited_a_da
 }
 
 #[tokio::test]
+async fn in_chromium_no_view_scrolls_sideways_on_the_narrowest_phone() {
+    run("narrow.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_no_view_scrolls_sideways_on_the_narrowest_phone() {
+    run("narrow.mjs", "firefox").await;
+}
+
+#[tokio::test]
 async fn in_chromium_a_client_over_its_limit_is_told_when_to_come_back() {
     run_against(Service::start_with(&["--create-limit", "1", "--preview-limit", "1"]).await, "limited.mjs", "chromium")
         .await;

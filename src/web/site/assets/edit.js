@@ -266,6 +266,8 @@ $('copy-link').addEventListener('click', async () => {
 
 // Deleting
 
+// On a phone the question is below the screen.
+$('deleting').addEventListener('toggle', () => $('deleting').scrollIntoView({ block: 'nearest' }));
 $('not-sure').addEventListener('click', () => {
     $('deleting').open = false;
     $('deleting').querySelector('summary').focus();

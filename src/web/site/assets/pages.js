@@ -56,7 +56,7 @@ function confirmIn(item, page) {
     }));
     const keep = button('Keep the page', `Keep the page: ${page.title}`, close, '');
     question.append(
-        element('span', 'Delete the page for everyone, or only remove its key from this list? Without another copy of the key, nobody can change the page.'),
+        element('span', 'Delete the page for everyone, or only remove the key from this list? Without another copy of the key, nobody can change the page.'),
         isSure,
         button('Remove from list', `Remove from list: ${page.title}`, () => {
             forget(page.slug);
@@ -110,7 +110,7 @@ function showParts() {
     $('none').hidden = count > 0;
     $('searching').hidden = count < 2 && !$('search').value;
     $('nothing').hidden = !count || items().some((item) => !item.hidden);
-    $('export').hidden = !count;
+    $('export').hidden = $('saved-here').hidden = !count;
     $('keys').hidden = false;
 }
 

@@ -89,9 +89,12 @@ await withBrowser(name, async (browser) => {
         const { borderTopWidth, fontWeight } = getComputedStyle(button);
         return [borderTopWidth, fontWeight];
     });
-    for (const width of [1280, 390]) {
+    for (const width of [1280, 390, 320]) {
         await tab.setViewport({ width, height: 800 });
         await openEditor(tab, base);
+        const room = await tab.evaluate(() => document.querySelector('.actions').getBoundingClientRect().left
+            - document.querySelector('.name').getBoundingClientRect().right);
+        assert.ok(room > 3, `the name has its room at ${width}: ${room}`);
         assert.deepEqual(await button('[value=publish]'), ['3px', '700'], `Publish at ${width}`);
         assert.deepEqual(await button('#discard'), ['1px', '500'], `another at ${width}`);
         await keepScreenshot(tab, `${name}-looks-forced-${width}`);

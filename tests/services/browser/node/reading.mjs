@@ -48,6 +48,12 @@ await withBrowser(name, async (browser) => {
         }
     }
 
+    // Quotes are in the ink of the text.
+    await tab.goto(pages.wide);
+    for (const quoted of ['blockquote p', 'blockquote blockquote p']) {
+        assert.equal(await styleOf(tab, quoted, 'color'), await styleOf(tab, 'article > p', 'color'), quoted);
+    }
+
     for (const width of [360, 1280]) {
         await tab.setViewport({ width, height: 740 });
         const usual = await titleSize(tab, pages.short);
