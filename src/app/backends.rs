@@ -5,7 +5,9 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::deps::{Deps, in_memory};
@@ -16,6 +18,7 @@ use crate::config::{EmbeddedSettings, Settings, StoreKind};
 use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
+use crate::telemetry::clients::SharedOfDay;
 use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::StoreSize;
@@ -39,11 +42,16 @@ pub(super) const STORE: &str = "store";
 /// Hidden pages that are taken down in one go at most.
 const ENDED_AT_ONCE: usize = 1000;
 
+/// How long the key of a day's names of clients is kept: longer than the day, for replicas whose clocks differ.
+const CLIENT_KEY_KEPT: Duration = Duration::from_hours(25);
+
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) renderer: Arc<dyn Renderer>,
+    /// A value of each day that all replicas share; `None` for a process alone.
+    pub(super) shared: Option<Box<SharedOfDay>>,
     /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
 }
@@ -84,6 +92,7 @@ impl Backends {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
             renderer: measure.renderer(Arc::clone(&deps.renderer)),
+            shared: None,
             renewed_pages_are_written_back: true,
         }
     }
@@ -133,19 +142,23 @@ impl Backends {
     /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, renderer, .. } = deps;
-        let redis = Redis::open(
+        let redis = Arc::new(Redis::open(
             &settings.redis.limiter(),
             TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
             metrics.without_redis.clone(),
-        )?;
+        )?);
         let limiter = redis.limiter(in_memory(deps.budgets.windows));
         let measure = measure(deps);
         Ok(Self {
             store,
             limiter: measure.limiter(Arc::new(limiter), System::Redis),
             renderer: measure.renderer(Arc::clone(renderer)),
+            shared: Some(Box::new(move |day, offered| {
+                let redis = Arc::clone(&redis);
+                async move { redis.share(&format!("clients:{day}"), offered, CLIENT_KEY_KEPT).await }.boxed()
+            })),
             renewed_pages_are_written_back: false,
         })
     }
@@ -308,7 +321,7 @@ fn connect_cluster(
 fn report(progress: &Progress, readiness: &Readiness) {
     let waiting = match progress {
         Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
-        Progress::Schema(state) => format!("its schema is {state:?}: run handbill migrate"),
+        Progress::Schema(state) => format!("{state}: run handbill migrate"),
         Progress::Connected => {
             tracing::info!("connected to the database");
             return;

@@ -127,6 +127,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         clock: Arc::clone(clock),
         random: random.clone(),
         trusted_proxies: proxies.networks.clone(),
+        clients: Arc::clone(&deps.clients),
     };
     let tools = Mcp {
         service: service.clone(),
@@ -232,9 +233,10 @@ async fn serve_async(
     let hosts = HostCheck::new(own, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
     let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
-    let backends = Backends { store: Arc::clone(&store), ..backends };
+    let mut backends = Backends { store: Arc::clone(&store), ..backends };
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, &moderation);
+    tokio::spawn(Arc::clone(&deps.clients).follow(Arc::clone(clock), random.clone(), backends.shared.take()));
     let networks = settings.rate_limits.network_limits.clone();
     let base = base_url.clone();
     let public = PublicSettings { quotas, networks, base_url: base, proxies: proxies.clone(), hosts, publishing };

@@ -31,7 +31,9 @@ impl Clients for TrustedProxies {
 
     fn of_request(&self, peer: SocketAddr, head: &mut Parts) -> Client {
         head.extensions.insert(Peer(peer));
-        charged(self.client(head))
+        let client = self.client(head);
+        head.extensions.insert(client);
+        charged(client)
     }
 
     /// This machine and the proxies connect for many clients.

@@ -17,6 +17,7 @@ use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
+use super::clients::{ClientName, ClientNames};
 use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, ErrorName, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
@@ -34,6 +35,7 @@ pub struct RequestTelemetry {
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
+    pub clients: Arc<ClientNames>,
 }
 
 /// A route that is known before the router is asked. It keeps the histograms of its usual answers, because looking one up
@@ -97,6 +99,7 @@ pub struct Observed {
     part: Option<RoutePart>,
     /// The error that the request is answered with.
     error: Option<ErrorName>,
+    client: Option<ClientName>,
 }
 
 /// The label of the part of a route that an answer belongs to, in place of the route's template. It travels in the response's
@@ -128,6 +131,7 @@ impl RequestTelemetry {
             status: None,
             part: None,
             error: None,
+            client: head.extensions.get().map(|client| self.clients.name(*client)),
         };
         if let Route::Routed(found) = &observed.route {
             head.extensions.insert(RouteFound(Arc::clone(found)));
@@ -190,7 +194,8 @@ impl Observed {
             && error.is_none()
             && self.status.is_some_and(|status| {
                 let (id, route) = (&*self.id, self.route.template());
-                logs::write_end(&RequestEnd { id, method: self.method, route, status, error: self.error, took })
+                let (error, client) = (self.error, self.client);
+                logs::write_end(&RequestEnd { id, method: self.method, route, client, status, error, took })
             });
         if !is_written {
             let (status, error_type) = (self.status, error.as_deref());
@@ -198,9 +203,11 @@ impl Observed {
             let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
             let (code, refused_by) =
                 (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
+            let client = self.client.map(display);
             let end = if status.is_some() { "answered" } else { "abandoned" };
             self.log().in_scope(|| {
                 tracing::info!(
+                    client,
                     status,
                     error_type,
                     error = code,
@@ -358,6 +365,7 @@ mod tests {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
             trusted_proxies: Vec::new(),
+            clients: Arc::new(ClientNames::new(&Random::System)),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Metrics, traces and logs: everything that operators see of the process.
 
+pub mod clients;
 pub mod cluster;
 pub mod export;
 pub mod http;

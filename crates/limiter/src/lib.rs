@@ -44,6 +44,7 @@ mod pool;
 mod settings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use handbill_core::{domain, ports};
 use tokio::sync::watch;
@@ -53,7 +54,7 @@ pub use self::metrics::LimiterMetrics;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 
 use self::connection::RedisConnection;
-use self::pool::Manager;
+use self::pool::{Connection, Manager};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 
@@ -89,6 +90,18 @@ impl Redis {
     pub fn limiter(&self, local_bytes: usize) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
         RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), local_bytes)
+    }
+
+    /// The value called `name` that all replicas share: the `offered` one, unless another was set within `kept`. `None` if Redis does
+    /// not answer.
+    pub async fn share(&self, name: &str, offered: String, kept: Duration) -> Option<String> {
+        let kept = u64::try_from(kept.as_millis()).unwrap_or(u64::MAX);
+        let ask = async |mut connection: Connection| {
+            let mut set = redis::cmd("SET");
+            set.arg(format!("handbill:shared:{{{name}}}")).arg(&offered).arg("NX").arg("GET").arg("PX").arg(kept);
+            set.query_async::<Option<String>>(&mut connection).await
+        };
+        Some(self.connection.call(ask).await?.unwrap_or(offered))
     }
 
     /// Shows whether Redis is unreachable, and notifies of each change.

@@ -23,7 +23,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The schema was not brought up to date in time.
-    #[error("the schema is {state:?} after --schema-wait: run `handbill migrate` with this version")]
+    #[error("{state} after --schema-wait: run `handbill migrate` with this version")]
     SchemaWait {
         /// How the schema in the database compares with this program's schema.
         state: SchemaState,

@@ -2,14 +2,16 @@
 //!
 //! The process reads the file every second, so it can be written by hand too. No file means that nothing is restricted.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
+use super::folders::FILE_MODE;
 use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
@@ -61,7 +63,7 @@ fn load(path: &Path) -> Result<Creates, StoreError> {
 /// Replaces the file as a whole, so that no reader sees a part of it.
 fn save(path: &Path, creates: Creates) -> io::Result<()> {
     let next = path.with_extension("new");
-    let mut file = File::create(&next)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&next)?;
     file.write_all(&serde_json::to_vec(&creates)?)?;
     file.sync_all()?;
     fs::rename(&next, path)?;
@@ -71,6 +73,8 @@ fn save(path: &Path, creates: Creates) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -87,6 +91,7 @@ mod tests {
             switch.save(creates).await.unwrap();
             assert_eq!(CreatesFile::new(path.clone()).load().await.unwrap(), creates);
         }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "as all files of the directory");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside the file");
     }
 

@@ -92,6 +92,7 @@ impl Clock for StillClock {
 
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
+    pub(crate) redis: Redis,
     pub(crate) limiter: RedisLimiter,
     pub(crate) metrics: LimiterMetrics,
     pub(crate) out_of_reach: watch::Receiver<bool>,
@@ -101,7 +102,8 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = LimiterMetrics::default();
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        Self { limiter: redis.limiter(1 << 20), metrics, out_of_reach: redis.out_of_reach() }
+        let (limiter, out_of_reach) = (redis.limiter(1 << 20), redis.out_of_reach());
+        Self { redis, limiter, metrics, out_of_reach }
     }
 
     /// How many attempts the replica has decided without Redis.

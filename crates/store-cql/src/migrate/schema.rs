@@ -1,6 +1,7 @@
 //! The migrations that this program knows, and how a keyspace's schema compares with them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
@@ -106,6 +107,18 @@ pub enum SchemaState {
     NewerExpanded,
     /// A later program removed what this one needs.
     NewerContracted,
+}
+
+impl fmt::Display for SchemaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "there is no schema",
+            Self::Older => "the schema is that of an older version",
+            Self::Current => "the schema is that of this version",
+            Self::NewerExpanded => "the schema is that of a later version",
+            Self::NewerContracted => "a later version removed what this one needs from the schema",
+        })
+    }
 }
 
 #[derive(Debug, Error)]
