@@ -214,7 +214,7 @@ impl Metrics {
             cluster: cluster::registered(&mut declare.0),
             write_turns: cluster::turns(&mut declare.0),
             page_cache: PageCacheMetrics {
-                hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
+                hits: declare.plain("handbill_page_cache_hits", "Reads whose answer was ready to be sent"),
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
                 bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
             },

@@ -2,16 +2,15 @@
 //!
 //! The process reads the file every second, so it can be written by hand too. No file means that nothing is restricted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-use super::folders::FILE_MODE;
+use super::folders::create_file;
 use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
@@ -63,7 +62,8 @@ fn load(path: &Path) -> Result<Creates, StoreError> {
 /// Replaces the file as a whole, so that no reader sees a part of it.
 fn save(path: &Path, creates: Creates) -> io::Result<()> {
     let next = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&next)?;
+    let mut file = create_file(&next)?;
+    file.set_len(0)?;
     file.write_all(&serde_json::to_vec(&creates)?)?;
     file.sync_all()?;
     fs::rename(&next, path)?;

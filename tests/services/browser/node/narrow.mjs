@@ -27,7 +27,7 @@ await withBrowser(name, async (browser) => {
         const seen = await tab.evaluate(() => {
             const { clientWidth } = document.documentElement;
             const hidden = [document.documentElement, document.body].map((part) => getComputedStyle(part).overflowX).join();
-            // What a part scrolls by itself, and what only screen readers get, is no wider than the screen for anybody.
+            // Some parts scroll what they have, and some only screen readers get: neither makes the screen wider for anybody.
             const scrolled = [...document.querySelectorAll('*')].filter((part) => /auto|scroll|hidden|clip/.test(getComputedStyle(part).overflowX));
             const wide = [...document.body.querySelectorAll('*')]
                 .filter((part) => part.checkVisibility() && !scrolled.some((outer) => outer !== part && outer.contains(part)))
@@ -40,7 +40,7 @@ await withBrowser(name, async (browser) => {
         views += 1;
     };
 
-    // What needs no key: the editor, pages for reading, help, and that there is no page.
+    // These views need no key: the editor, pages for reading, help, and that there is no page.
     for (const [view, address] of Object.entries(await everyPage(base))) {
         await tab.goto(address);
         await fits(view);
