@@ -68,7 +68,7 @@ async fn after_a_forced_move_confirmed_deletions_win_lost_texts_are_listed_and_b
     let lines = [
         format!("deleted again: {deleted}"),
         format!("the text is missing: {torn}"),
-        "Deleted 1 pages again. The text of 1 pages is missing.".to_owned(),
+        "Deleted 1 pages and hid 0 again. The text of 1 pages is missing.".to_owned(),
     ];
     assert!(settled.code == Some(1) && settled.output.lines().eq(&lines), "{settled:?}");
 

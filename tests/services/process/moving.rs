@@ -46,10 +46,15 @@ impl Service {
 
     /// Runs a command that finds the running process.
     fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        run(with_data(self.asking(args), &self.path("data")), b"")
+    }
+
+    /// A command that asks the running process.
+    fn asking<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> std::process::Command {
         let admin = self.server.admin.to_string();
         let mut command = handbill(args);
         command.args(["--admin-listen", &admin, "--admin-token-file"]).arg(self.path("token"));
-        run(with_data(command, &self.path("data")), b"")
+        command
     }
 }
 
@@ -409,7 +414,7 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
 
 /// Hides or shows `slugs` and returns the output.
 fn act(service: &Service, action: &[&str], slugs: &[&str]) -> String {
-    succeeded(&service.command([action, slugs].concat())).to_owned()
+    succeeded(&run(service.asking([action, slugs].concat()), b"")).to_owned()
 }
 
 #[test]

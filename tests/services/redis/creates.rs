@@ -100,9 +100,9 @@ async fn in_a_redis_cluster_a_create_sends_its_reservation_in_a_command_of_its_o
         }
         sent
     };
-    // A script that a master did not have yet is sent again.
+    // A script that a master did not have yet is sent again, and the day's key for the names of clients is set as well.
     let [decisions, reservations] = sent().await;
-    assert!(decisions >= 1 && reservations == 1, "{decisions} {reservations}");
+    assert!(decisions >= 1 && reservations >= 1, "{decisions} {reservations}");
     for _ in 0..3 {
         create(&replica).await;
     }
