@@ -6,19 +6,19 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::state::{About, Http};
+use super::state::Http;
 use crate::api::cache_groups;
+use handbill_core::domain::slug::Slug;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-pub(super) fn mark_group(fields: &mut HeaderMap, page: &About<'_>) {
-    let name = HeaderValue::from_str(page.slug.as_str()).expect("a slug is ASCII");
-    fields.insert(CACHE_GROUPS, cache_groups::group(page.slug.as_str()));
-    fields.insert(SURROGATE_KEY, name.clone());
-    fields.insert(CACHE_TAG, name);
+/// The group of the page `slug`, under each of its names.
+pub(super) fn groups(slug: &Slug) -> [(HeaderName, HeaderValue); 3] {
+    let name = HeaderValue::from_str(slug.as_str()).expect("a slug is ASCII");
+    [(CACHE_GROUPS, cache_groups::group(slug.as_str())), (SURROGATE_KEY, name.clone()), (CACHE_TAG, name)]
 }
 
 /// Lets shared caches keep what is answered with `fields`, if operators allow it.

@@ -6,12 +6,11 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use utoipa::IntoParams;
 
-use super::coding::{Coding, VARY_CODING};
-use super::edge;
+use super::coding::Coding;
 use super::error::{service_error_response, shows_key};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
@@ -212,14 +211,6 @@ fn page_fields(page: &About<'_>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(FIELDS);
     fields.insert(CACHE_CONTROL, REVALIDATE);
     mark_noindex(&mut fields, page);
-    fields
-}
-
-/// The header fields of a read, whose body may be compressed.
-pub(super) fn read_fields(page: &About<'_>) -> HeaderMap {
-    let mut fields = page_fields(page);
-    fields.insert(VARY, VARY_CODING);
-    edge::mark_group(&mut fields, page);
     fields
 }
 

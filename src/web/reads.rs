@@ -6,17 +6,19 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{ETAG, VARY};
+use http::header::{CACHE_CONTROL, ETAG, VARY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 
-use super::coding::Coding;
+use super::coding::{Coding, VARY_CODING};
+use super::edge;
 use super::error::{service_error_response, unless_key_shown};
-use super::etag::entity_tag;
+use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
-use super::pages::{self, JSON};
-use super::representation::{Bodies, unchanged};
+use super::pages::{self, FIELDS, JSON};
+use super::representation::{Bodies, Described as _, unchanged};
+use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
 use crate::api::answer::{Answer, later, now};
@@ -130,7 +132,8 @@ impl Form {
             // The JSON of a large page is written while it is sent.
             None if self == Self::Json => {
                 let tag = [(ETAG, pages::json_tag(&page.head, http))];
-                let large = || (pages::read_fields(&about), tag, pages::page_body(&page.share(), http)).into_response();
+                let fields = || Described { form: self, page: about, http }.fields();
+                let large = || (fields(), tag, pages::page_body(&page.share(), http)).into_response();
                 return self.unchanged(&page.head, http, headers).unwrap_or_else(large);
             }
             None => None,
@@ -176,6 +179,15 @@ impl Form {
         unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
     }
 
+    fn number(self) -> usize {
+        match self {
+            Self::Json => 0,
+            Self::Html => 1,
+            Self::Markdown(Source::OwnAddress) => 2,
+            Self::Markdown(Source::Negotiated) => 3,
+        }
+    }
+
     /// The bodies of this form among those of all.
     fn bodies(self, all: &Representations) -> &Bodies {
         match self {
@@ -196,6 +208,33 @@ impl Form {
     }
 }
 
+impl Described<'_> {
+    /// The header fields of the answer about any page. Those that differ from page to page come first.
+    fn template(&self) -> HeaderMap {
+        let mut fields = HeaderMap::with_capacity(FIELDS);
+        fields.extend(self.own_fields());
+        fields.extend(match self.form {
+            Form::Json => HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]),
+            Form::Html => site::html_view_fields(self.http),
+            Form::Markdown(source) => site::markdown_fields(self.http, source),
+        });
+        mark_noindex(&mut fields, &self.page);
+        fields
+    }
+
+    /// The header fields that differ from page to page, in the order of the template.
+    fn own_fields(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let slug = self.page.slug;
+        let mut own = Vec::from(edge::groups(slug));
+        match self.form {
+            Form::Json => {}
+            Form::Html => own.push(site::link_to_markdown(self.http, slug)),
+            Form::Markdown(source) => own.extend(site::names_of_markdown(slug, source)),
+        }
+        own
+    }
+}
+
 impl super::representation::Described for Described<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.form {
@@ -206,11 +245,12 @@ impl super::representation::Described for Described<'_> {
     }
 
     fn fields(&self) -> HeaderMap {
-        match self.form {
-            Form::Json => pages::read_fields(&self.page),
-            Form::Html => site::html_view_fields(&self.page, self.http),
-            Form::Markdown(source) => site::markdown_fields(self.http, &self.page, source),
+        let template = &self.http.page_fields[2 * self.form.number() + usize::from(self.page.is_noindex)];
+        let mut fields = template.get_or_init(|| self.template()).clone();
+        for (place, (_, own)) in fields.values_mut().zip(self.own_fields()) {
+            *place = own;
         }
+        fields
     }
 
     fn tag(&self, coding: Coding) -> HeaderValue {

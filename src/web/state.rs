@@ -1,6 +1,8 @@
 //! The state that all handlers share.
 
-use http::HeaderValue;
+use std::sync::OnceLock;
+
+use http::{HeaderMap, HeaderValue};
 
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
@@ -46,7 +48,11 @@ pub struct Http {
     /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
     pub(super) compressor: Compressor,
+    pub(super) page_fields: FieldTemplates,
 }
+
+/// The header fields of pages, made once for each kind of answer: to copy them costs less than to find their places again.
+pub(super) type FieldTemplates = [OnceLock<HeaderMap>; 8];
 
 /// The facts that the header fields and entity tags of a page are made of.
 #[derive(Clone, Copy)]
@@ -71,7 +77,17 @@ impl Http {
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
         let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
         let subjects = SubjectNames::default();
-        Self { service, base_url, proxies, subjects, site, origin_tag, edge, compressor: Compressor::new() }
+        Self {
+            service,
+            base_url,
+            proxies,
+            subjects,
+            site,
+            origin_tag,
+            edge,
+            compressor: Compressor::new(),
+            page_fields: FieldTemplates::default(),
+        }
     }
 
     /// Reads subjects where `subjects` says.

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
@@ -25,7 +25,6 @@ use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::pages::FIELDS;
 use super::representation::{CACHE_ONE_HOUR, Representation};
-use super::robots::mark_noindex;
 use super::state::{About, Http};
 
 use crate::api::error::ApiError;
@@ -129,18 +128,18 @@ pub(in crate::web) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) ->
     entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
 }
 
-pub(in crate::web) fn html_view_fields(page: &About<'_>, http: &Http) -> HeaderMap {
+/// The header fields of the HTML that all pages have.
+pub(in crate::web) fn html_view_fields(http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    let parts =
-        ["<", http.base_url.as_str(), "/", page.slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
-    if let Ok(link) = HeaderValue::try_from(parts.concat()) {
-        fields.insert(LINK, link);
-    }
-    mark_noindex(&mut fields, page);
-    edge::mark_group(&mut fields, page);
     edge::admit_shared_caches(&mut fields, http);
     fields
+}
+
+/// The field of the HTML that leads to the Markdown of the page `slug`.
+pub(in crate::web) fn link_to_markdown(http: &Http, slug: &Slug) -> (HeaderName, HeaderValue) {
+    let parts = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+    (LINK, HeaderValue::try_from(parts.concat()).expect("an origin is ASCII"))
 }
 
 /// The address at which the Markdown of a page is asked for.
@@ -152,29 +151,28 @@ pub(in crate::web) enum Source {
     Negotiated,
 }
 
-/// The header fields of the Markdown, without the entity tag.
-pub(in crate::web) fn markdown_fields(http: &Http, page: &About<'_>, source: Source) -> HeaderMap {
-    // A file that is saved has the page's name, not that of a program.
-    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
-    let mut fields = HeaderMap::with_capacity(FIELDS);
-    fields.insert(CONTENT_DISPOSITION, name);
+/// The header fields of the Markdown that all pages have.
+pub(in crate::web) fn markdown_fields(http: &Http, source: Source) -> HeaderMap {
     match source {
         Source::OwnAddress => {
-            fields.insert(CACHE_CONTROL, REVALIDATE);
-            fields.insert(VARY, VARY_CODING);
+            let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]);
             edge::admit_shared_caches(&mut fields, http);
+            fields
         }
         // A shared cache that ignores `Vary` would send this to browsers.
-        Source::Negotiated => {
-            let own = HeaderValue::try_from(format!("/{}.md", page.slug)).expect("a slug is ASCII");
-            fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
-            fields.insert(VARY, VARY_TYPE_AND_CODING);
-            fields.insert(CONTENT_LOCATION, own);
-        }
+        Source::Negotiated => HeaderMap::from_iter([(CACHE_CONTROL, PRIVATE_REVALIDATE), (VARY, VARY_TYPE_AND_CODING)]),
     }
-    mark_noindex(&mut fields, page);
-    edge::mark_group(&mut fields, page);
-    fields
+}
+
+/// The header fields of the Markdown that name the page `slug`.
+pub(in crate::web) fn names_of_markdown(slug: &Slug, source: Source) -> Vec<(HeaderName, HeaderValue)> {
+    let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
+    // A file that is saved has the page's name, not that of a program.
+    let mut names = vec![(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]))];
+    if source == Source::Negotiated {
+        names.push((CONTENT_LOCATION, value(["/", slug.as_str(), ".md"])));
+    }
+    names
 }
 
 /// An HTML page for 404 and 410, JSON as in the API for any other error.
