@@ -87,7 +87,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for a signal that is not [one](ONE_STOP) with the last.
+    /// Waits for a signal that is not one with the last.
     pub async fn next(&mut self) {
         loop {
             self.any().await;
