@@ -28,7 +28,7 @@ pub(super) fn read(
     variables: &[(String, OsString)],
 ) -> Result<ArgMatches, clap::Error> {
     let Line { subcommand, tokens } = Line::of(command, args);
-    // Only a cluster is migrated, so `migrate` looks whether it was told of one and not to use it.
+    // `migrate` has work only on a cluster. There, settings of a cluster beside another store are an error, and not ignored.
     let is_migrate = subcommand.as_deref() == Some(OsStr::new("migrate"));
     let ignored = if is_migrate { Vec::new() } else { headings_of_others(&tokens, variables) };
     let is_ignored = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| ignored.contains(&heading));
