@@ -1,8 +1,11 @@
 //! The changes that a page for people makes to `content_html`, and the image that stands for the page elsewhere.
 //! Everything else stays byte for byte (contract decision 13).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::iter;
+
+use memchr::memmem;
 
 use handbill_core::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use handbill_core::domain::markdown::CODE_BLOCK;
@@ -25,23 +28,30 @@ const MAX_SECTIONS: usize = 200;
 
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
 /// title is right above it. The tags at `code_blocks` get a `tabindex`. Each heading gets an `id` and a link to itself.
-pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
-    with_sections(&with_reachable_code(content_html, code_blocks, title))
+///
+/// A page that is too large for the cache is made anew for each reader, so it is searched a vector at a time, and copied only
+/// where it changes.
+pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
+    let html = with_reachable_code(content_html, code_blocks, title);
+    with_sections(&html).map_or(html, Cow::Owned)
 }
 
-/// `html` with an `id` in each heading, made from its text, and a link to it.
-fn with_sections(html: &str) -> String {
-    let mut article = String::with_capacity(html.len());
+/// `html` with an `id` in each heading, made from its text, and a link to it; `None` if it has no heading.
+fn with_sections(html: &str) -> Option<String> {
+    let mut article = String::new();
     let mut copied = 0;
     let mut ids = HashSet::new();
     // A `<` in text or in an attribute is a reference, so this begins a tag.
-    let headings = html.match_indices("<h").filter(|&(at, _)| {
+    let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
         let tag = &html.as_bytes()[at + "<h".len()..];
         matches!(tag, [b'2'..=b'4', b'>', ..])
     });
-    for (at, _) in headings.take(MAX_SECTIONS) {
+    for at in headings.take(MAX_SECTIONS) {
         let (name, inside) = (at + "<h2".len(), at + "<h2>".len());
         let Some(end) = html[inside..].find("</h").map(|length| inside + length) else { break };
+        if article.is_empty() {
+            article.reserve(html.len() + html.len() / 8);
+        }
         let id = section_id(&visible_text(&html[inside..end]), &mut ids);
         for part in [
             &html[copied..name],
@@ -53,8 +63,11 @@ fn with_sections(html: &str) -> String {
         }
         copied = end;
     }
+    if article.is_empty() {
+        return None;
+    }
     article.push_str(&html[copied..]);
-    article
+    Some(article)
 }
 
 /// The `id` of a heading with this text. It is none of `ids`, to which it is added.
@@ -69,8 +82,11 @@ fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
 }
 
 /// The same without ids and links of headings. Only the leading heading is searched; the rest of the HTML is copied.
-fn with_reachable_code(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
+fn with_reachable_code<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
+    if code_blocks.is_empty() {
+        return shown.into();
+    }
     let mut article = String::with_capacity(shown.len() + code_blocks.len() * FOCUSABLE_CODE_BLOCK.len());
     let mut copied = content_html.len() - shown.len();
     for at in code_blocks.iter().filter_map(|&at| usize::try_from(at).ok()) {
@@ -84,14 +100,15 @@ fn with_reachable_code(content_html: &str, code_blocks: &[u32], title: Option<&s
         }
     }
     article.push_str(&content_html[copied..]);
-    article
+    article.into()
 }
 
 /// The address of the first image in `content_html`, escaped for HTML as it is there. All images are `https`.
 pub(super) fn first_image(content_html: &str) -> Option<&str> {
     // A `<` in text or in an attribute is a reference, so this begins a tag.
-    let (_, address) = content_html.split_once("<img src=\"")?;
-    address.split_once('"').map(|(address, _)| address)
+    const IMAGE: &str = "<img src=\"";
+    let at = memmem::find(content_html.as_bytes(), IMAGE.as_bytes())?;
+    content_html[at + IMAGE.len()..].split_once('"').map(|(address, _)| address)
 }
 
 /// `html` without its first heading, if that heading has the same text as `title` and contains no link or image.
@@ -118,7 +135,7 @@ mod tests {
 
     /// The article without ids and links of headings, which have tests of their own.
     fn article(html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
-        with_reachable_code(html, code_blocks, title)
+        with_reachable_code(html, code_blocks, title).into_owned()
     }
 
     fn article_of(markdown: &str, title: &str) -> String {
@@ -127,7 +144,7 @@ mod tests {
     }
 
     fn ids(markdown: &str) -> Vec<String> {
-        let article = super::article(&render(markdown).html, &[], None);
+        let article = super::article(&render(markdown).html, &[], None).into_owned();
         let ids = article.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
         ids.inspect(|id| assert!(article.contains(&format!("href=\"#{id}\"")), "{article}")).collect()
     }

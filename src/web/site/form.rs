@@ -178,7 +178,7 @@ impl Form<'_> {
                 html(&EditorTemplate { preview: Some(view), message, ..self.editor(sent) }, size)
             }
             AnswerForm::Json => Json(PreviewBody { title, article_html: &article }).into_response(),
-            AnswerForm::Text => text(article),
+            AnswerForm::Text => text(article.into_owned()),
         }
     }
 

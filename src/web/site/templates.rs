@@ -127,7 +127,7 @@ impl PageTemplate<'_> {
         }
     }
 
-    fn article(&self) -> String {
+    fn article(&self) -> Cow<'_, str> {
         article(self.content_html, self.code_blocks, self.title)
     }
 
