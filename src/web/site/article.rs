@@ -29,7 +29,7 @@ const MAX_SECTIONS: usize = 200;
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
 /// title is right above it. The tags at `code_blocks` get a `tabindex`. Each heading gets an `id` and a link to itself.
 ///
-/// A page that is too large for the cache is made anew for each reader, so it is searched a vector at a time, and copied only
+/// A page that is too large for the cache is made again for each reader, so it is searched a vector at a time, and copied only
 /// where it changes.
 pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
     let html = with_reachable_code(content_html, code_blocks, title);
