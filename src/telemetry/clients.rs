@@ -1,7 +1,7 @@
 //! Names of clients for the log: its reader can tell clients apart and can name none.
 //!
-//! A name is a hash of the address under a key that lives for a day, so a client has another name tomorrow. The key is in no file and in no
-//! log. With Redis all replicas share it; otherwise each process has its own.
+//! A name is SipHash-2-4 of the address under a key that lives for a day, so a client has another name tomorrow. The key is in no file and in
+//! no log. With Redis all replicas share it; otherwise each process has its own.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
+use siphasher::sip::SipHasher24;
 use tokio::time::{MissedTickBehavior, interval};
 
 use handbill_core::domain::client::Client;
@@ -35,7 +36,7 @@ impl fmt::Display for ClientName {
 pub type SharedOfDay = dyn Fn(i64, String) -> BoxFuture<'static, Option<String>> + Send + Sync;
 
 /// The key of the names. It is random until [`ClientNames::follow`] knows that of the day.
-pub struct ClientNames(RwLock<[u8; 32]>);
+pub struct ClientNames(RwLock<SipHasher24>);
 
 impl ClientNames {
     pub fn new(random: &Random) -> Self {
@@ -44,14 +45,12 @@ impl ClientNames {
 
     /// An IPv6 network has one name, as it has one limit.
     pub fn name(&self, client: Client) -> ClientName {
-        let key = *self.0.read().unwrap_or_else(PoisonError::into_inner);
         let address = match client {
             Client::V4(address) => address.to_ipv6_mapped(),
             Client::V6Network(network) => network,
         };
-        let hash = Sha256::new().chain_update(key).chain_update(address.octets()).finalize();
-        let mut name = [0; 6];
-        name.copy_from_slice(&hash[..6]);
+        let keyed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let [name @ .., _, _] = keyed.hash(&address.octets()).to_be_bytes();
         ClientName(name)
     }
 
@@ -97,8 +96,10 @@ fn secret(random: &Random) -> String {
     format!("{}{}", hex_id(random), hex_id(random))
 }
 
-fn key_of(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret).into()
+/// The hash under the key that `secret` stands for. A name is made for each request, so its hash is one for short inputs.
+fn key_of(secret: &str) -> SipHasher24 {
+    let digest = Sha256::digest(secret);
+    SipHasher24::new_with_key(digest.first_chunk().expect("it has 32 bytes"))
 }
 
 #[cfg(test)]
