@@ -234,7 +234,7 @@ impl StoreHandle {
 
 fn measure(deps: &Deps) -> Instrumentation {
     let Deps { clock, metrics, .. } = deps;
-    Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock) }
+    Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
 }
 
 /// The backups that the process makes by itself, if it is told to.

@@ -17,6 +17,7 @@ use handbill_core::domain::quota::Decision;
 use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
+use handbill_core::log_throttle::LogThrottle;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
@@ -24,14 +25,32 @@ use handbill_core::ports::page_store::{
 use handbill_core::ports::rate_limiter::{Attempt, RateLimiter};
 use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 
+/// A store that is down, or whose volume is full, fails every request. One line in this time says so, and how many it left
+/// out.
+const FAILURES_PAUSE: Duration = Duration::from_mins(1);
+
 /// Puts decorators around backends.
 #[derive(Clone)]
 pub struct Instrumentation {
-    pub metrics: Arc<Metrics>,
-    pub clock: SharedClock,
+    metrics: Arc<Metrics>,
+    clock: SharedClock,
+    /// When a failure of the store was last logged.
+    failures: Arc<LogThrottle>,
 }
 
 impl Instrumentation {
+    pub fn new(metrics: Arc<Metrics>, clock: SharedClock) -> Self {
+        Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
+    }
+
+    /// How many errors were left out before `error`; `None` if it is left out too. A record that cannot be read is always logged.
+    fn left_out(&self, error: &StoreError, now: Duration) -> Option<u64> {
+        match error {
+            StoreError::Unreadable(_) => Some(0),
+            _ => self.failures.allow_counted(now),
+        }
+    }
+
     /// Wraps `store`, which keeps its pages in `system`, so that its calls are recorded.
     pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
         Arc::new(Instrumented { inner: store, system, measure: self.clone() })
@@ -87,6 +106,12 @@ impl Instrumented<dyn PageStore> {
             Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
             Err(StoreError::Unreadable(_)) => ("unreadable", true),
         };
+        if let Err(error) = &result {
+            let left_out = self.measure.left_out(error, self.measure.clock.monotonic());
+            if let Some(left_out) = left_out {
+                tracing::error!(operation, error = error.causes(), left_out, "the store failed");
+            }
+        }
         if outcome == "unreadable" {
             metrics.corrupt_records.inc();
         }
@@ -205,5 +230,23 @@ impl Renderer for Instrumented<dyn Renderer> {
 
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
         self.inner.first_heading(content, purpose).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use handbill_core::ports::clock::SystemClock;
+    use handbill_core::ports::page_store::NotReachedError;
+
+    #[test]
+    fn a_store_that_is_down_is_logged_once_a_minute_and_each_unreadable_record_at_once() {
+        let measure = Instrumentation::new(Arc::default(), Arc::new(SystemClock::new()));
+        let down = || StoreError::Unavailable(NotReachedError.into());
+        let left_out = |error: &StoreError, seconds| measure.left_out(error, Duration::from_secs(seconds));
+        assert_eq!(left_out(&down(), 1), Some(0));
+        assert!((0..100).all(|_| left_out(&down(), 60).is_none()));
+        assert_eq!(left_out(&StoreError::Unreadable(NotReachedError.into()), 60), Some(0));
+        assert_eq!(left_out(&StoreError::OutcomeUnknown(NotReachedError.into()), 61), Some(100));
     }
 }

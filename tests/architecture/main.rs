@@ -50,7 +50,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("server", &["api", "config", "domain", "telemetry"]),
     ("log_throttle", &[]),
     ("niceness", &[]),
-    ("backends", &["domain", "niceness", "ports", "telemetry", "config", "outbound"]),
+    ("backends", &["domain", "log_throttle", "niceness", "ports", "telemetry", "config", "outbound"]),
     (
         "app",
         &["api", "domain", "ports", "service", "telemetry", "config", "web", "mcp", "operators", "server", "backends"],

@@ -1,5 +1,6 @@
 //! Limits how often a warning is logged.
 
+use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,25 +8,38 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct LogThrottle {
     pause: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
     /// When a warning was last allowed, on a monotonic clock.
-    last: Mutex<Option<Duration>>,
+    last: Option<Duration>,
+    /// How many were not allowed since then.
+    left_out: u64,
 }
 
 impl LogThrottle {
     /// Allows the first warning, and then one after each `pause`.
     pub const fn new(pause: Duration) -> Self {
-        Self { pause, last: Mutex::new(None) }
+        Self { pause, state: Mutex::new(State { last: None, left_out: 0 }) }
     }
 
     /// Whether a warning may be logged at `now`, which is a monotonic time. Only one of several concurrent calls is
     /// allowed.
     pub fn allow(&self, now: Duration) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let allow = last.is_none_or(|last| now.saturating_sub(last) >= self.pause);
-        if allow {
-            *last = Some(now);
+        self.allow_counted(now).is_some()
+    }
+
+    /// As [`Self::allow`]. The number says how many were left out since the last that was allowed.
+    pub fn allow_counted(&self, now: Duration) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.last.is_none_or(|last| now.saturating_sub(last) >= self.pause) {
+            state.last = Some(now);
+            return Some(mem::take(&mut state.left_out));
         }
-        allow
+        state.left_out += 1;
+        None
     }
 }
 
@@ -38,5 +52,12 @@ mod tests {
         let throttle = LogThrottle::new(Duration::from_mins(1));
         let allows = |seconds| throttle.allow(Duration::from_secs(seconds));
         assert_eq!([5, 5, 64, 65, 66, 124, 125].map(allows), [true, false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn it_counts_what_it_leaves_out() {
+        let throttle = LogThrottle::new(Duration::from_mins(1));
+        let counted = |seconds| throttle.allow_counted(Duration::from_secs(seconds));
+        assert_eq!([5, 6, 64, 65, 66, 125, 185].map(counted), [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }

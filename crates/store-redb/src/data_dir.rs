@@ -94,6 +94,10 @@ impl Storage for DataDir {
         reserve::remove(&self.directory)
     }
 
+    fn has_room(&self) -> bool {
+        reserve::has_room(&self.directory)
+    }
+
     fn ledger(&self) -> io::Result<Option<LedgerFile>> {
         LedgerFile::open(&self.directory).map(Some)
     }

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -101,6 +101,12 @@ impl Reserve {
 /// Whether `error` means that the volume, or the user's share of it, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether the volume of `directory` has as much room as the least reserve. A write finds out where that cannot be known, or
+/// where only the user's share is used up.
+pub(super) fn has_room(directory: &Path) -> bool {
+    statvfs(directory).map_or(true, |volume| volume.f_bavail.saturating_mul(volume.f_frsize) >= LEAST_RESERVE_BYTES)
 }
 
 /// Makes the file in `directory`, with as much of the room as there is.

@@ -54,6 +54,11 @@ pub trait Storage: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether the volume has room for writes, although one of them found none before.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
     fn ledger(&self) -> io::Result<Option<LedgerFile>> {
         Ok(None)

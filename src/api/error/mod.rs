@@ -140,26 +140,12 @@ impl ApiError {
     }
 }
 
-/// Logs an internal failure with its causes. Mistakes of the client are not logged.
+/// Logs an internal failure. Mistakes of the client are not logged, and failures of the store are logged where its calls are
+/// recorded, once in a while.
 pub fn log(error: &ServiceError) {
-    match error {
-        ServiceError::Store(error) => tracing::error!(error = causes(error), "the store failed"),
-        ServiceError::DeadlinePassed | ServiceError::NoFreeSlug => {
-            tracing::error!(error = %error, "an operation failed");
-        }
-        _ => {}
+    if let ServiceError::DeadlinePassed | ServiceError::NoFreeSlug = error {
+        tracing::error!(error = %error, "an operation failed");
     }
-}
-
-/// An error and all its causes, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line = format!("{line}: {error}");
-        cause = error.source();
-    }
-    line
 }
 
 impl From<&ServiceError> for ApiError {

@@ -9,13 +9,13 @@ use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
-use super::refusal::{OperatorsRefusal, operator, parse};
+use super::refusal::{self, OperatorsRefusal, operator, parse};
 use super::state::OperatorsApi;
 use super::types::{
     Inspection, MAX_SLUGS, ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
     hidden_until,
 };
-use crate::api::error::{self, ApiError};
+use crate::api::error::ApiError;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::takedown::Takedown;
@@ -103,7 +103,7 @@ async fn take_one_down(api: &OperatorsApi, slug: Slug, takedown: &Takedown, is_d
         }
         Ok(TakedownOutcome::NotInLedger(tombstone, page, reason)) => {
             log_takedown(&slug, takedown);
-            error::log(&reason);
+            refusal::log(&reason);
             tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
             let (deleted_at, message) = (Some(tombstone.deleted_at.to_string()), Some(NOT_IN_LEDGER.to_owned()));
             let fingerprints = match page {
@@ -149,7 +149,7 @@ async fn turn_one(
             TakedownResult { hidden_until, fingerprints: aside(page, fingerprints).await, ..result(done) }
         }
         Ok(HideOutcome::NotInLedger(page, reason)) => {
-            error::log(&reason);
+            refusal::log(&reason);
             tracing::error!(slug = slug.as_str(), by, "a page that was hidden or shown is not in the ledger");
             let (hidden_until, message) = (hidden_until(&page), Some(TURN_NOT_IN_LEDGER.to_owned()));
             TakedownResult {
@@ -174,7 +174,7 @@ async fn turn_one(
 }
 
 fn failed(slug: &Slug, failure: &ServiceError) -> TakedownResult {
-    error::log(failure);
+    refusal::log(failure);
     let message = Some(ApiError::from(failure).message);
     TakedownResult { slug: slug.to_string(), outcome: TakedownCode::Failed, message, ..TakedownResult::default() }
 }

@@ -42,9 +42,17 @@ impl OperatorsRefusal {
     }
 }
 
+/// Logs a failure of what an operator asked for, each time.
+pub(super) fn log(failure: &ServiceError) {
+    match failure {
+        ServiceError::Store(error) => tracing::error!(error = error.causes(), "the store failed an operator"),
+        other => error::log(other),
+    }
+}
+
 impl From<&ServiceError> for OperatorsRefusal {
     fn from(failure: &ServiceError) -> Self {
-        error::log(failure);
+        log(failure);
         let error = ApiError::from(failure);
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self::new(status, error.code.as_str(), error.message)

@@ -40,6 +40,8 @@ struct State {
     /// Blocks that have space.
     given: BTreeSet<u64>,
     open_for_writing: bool,
+    /// How often the file was opened for writing.
+    opened: usize,
     /// The blocks that can still get space; `None` is any number.
     free: Option<u64>,
     /// Whether a block needs new space each time it is written.
@@ -157,6 +159,11 @@ impl Disk {
     /// Undoes [`Disk::fill`].
     pub(crate) fn make_room(&self) {
         self.state().free = None;
+    }
+
+    /// How often the file was opened for writing.
+    pub(crate) fn opened(&self) -> usize {
+        self.state().opened
     }
 
     /// From now on each write needs space, as on file systems that never write in place.
@@ -281,6 +288,7 @@ impl Storage for Disk {
         assert!(!state.panics_when_opened, "as planned");
         assert!(!state.open_for_writing, "opened for writing while it is open for writing");
         state.open_for_writing = true;
+        state.opened += 1;
         Ok(self.handle(true))
     }
 
@@ -303,6 +311,10 @@ impl Storage for Disk {
         state.free = state.free.map(|free| free - taken);
         state.reserved = reserved;
         Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        self.state().free.is_none_or(|free| free >= LEAST_RESERVED_BLOCKS)
     }
 
     fn give_reserve(&self) -> io::Result<()> {

@@ -86,6 +86,18 @@ async fn a_create_or_update_never_uses_the_room_for_deletions_and_resumes_when_t
 }
 
 #[tokio::test]
+async fn a_full_volume_is_not_tried_again_until_it_has_room() {
+    let (disk, store, _) = full_with(3).await;
+    let opened = disk.opened();
+    for _ in 0..100 {
+        assert!(is_unavailable(&store.insert_if_absent(small(), None).await));
+    }
+    assert_eq!(disk.opened(), opened, "each attempt opens the database again");
+    disk.make_room();
+    assert_eq!(store.insert_if_absent(large(), None).await.unwrap(), InsertResult::Inserted);
+}
+
+#[tokio::test]
 async fn a_deletion_is_done_even_if_the_database_cannot_be_opened_for_writing_without_the_room_for_deletions() {
     let (disk, store, pages) = full_with(3).await;
     disk.never_write_in_place();

@@ -14,6 +14,7 @@
 //! would wait for, and can say whether anything was changed while its caller still listens. Without it a write has the
 //! store's own limits only. So have all reads, because requests share them.
 
+use std::iter;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -225,6 +226,15 @@ pub enum StoreError {
     /// The store contains a record that this version of Handbill cannot read. Nothing was changed.
     #[error("the store contains an unreadable record")]
     Unreadable(#[source] Cause),
+}
+
+impl StoreError {
+    /// The error and all its causes, in one line.
+    pub fn causes(&self) -> String {
+        let first: &dyn std::error::Error = self;
+        let causes = iter::successors(Some(first), |error| error.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
 }
 
 /// The cause of [`StoreError::Unavailable`] before a process has reached its store for the first time.
