@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, StatVfs, fallocate, statvfs};
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -30,13 +30,21 @@ const RESERVE_BYTES: u64 = 16 * 1024 * 1024;
 /// later writes use it. If only a whole reserve counted, a volume would have to grow after the first deletion on it.
 const LEAST_RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The room for deletions, and whether other writes may be tried.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    state: State,
+    /// A write found no room, and the volume has not had the least reserve since.
+    found_no_room: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reserve {
+enum State {
     /// The room is taken up.
     Held,
     /// Deletions have the room, or there was none at the start. Other writes are refused.
     Given,
-    /// The file system reserves no room. All writes are tried.
+    /// The file system reserves no room.
     Unsupported,
 }
 
@@ -47,13 +55,60 @@ pub(super) struct ReservedError;
 
 impl Reserve {
     pub(super) fn take(storage: &dyn Storage) -> Self {
-        let taken = Self::tried(storage);
-        if taken == Self::Given {
+        let state = State::tried(storage);
+        if state == State::Given {
             warn!("the volume is nearly full: pages can be deleted, but not created or updated");
         }
-        taken
+        Self { state, found_no_room: false }
     }
 
+    /// Whether writes that are no deletions may be tried. If one of them found no room before, looks whether there is some now;
+    /// if deletions have the room, tries to take it up again.
+    pub(super) fn allows_all_writes(&mut self, storage: &dyn Storage) -> bool {
+        let refused = self.refuses();
+        if self.found_no_room {
+            self.found_no_room = !storage.has_room();
+        }
+        if self.state == State::Given {
+            self.state = State::tried(storage);
+        }
+        if refused && !self.refuses() {
+            info!("there is room again: pages can be created and updated");
+        }
+        !self.refuses()
+    }
+
+    fn refuses(&self) -> bool {
+        self.state == State::Given || self.found_no_room
+    }
+
+    /// Records that a write found no room. Each attempt opens the database again, so there is none until the volume has room.
+    pub(super) fn found_no_room(&mut self) {
+        self.found_no_room = true;
+    }
+
+    /// Gives the room to deletions. Returns whether there is more room now.
+    pub(super) fn give(&mut self, storage: &dyn Storage) -> bool {
+        if self.state != State::Held {
+            return false;
+        }
+        match storage.give_reserve() {
+            Ok(()) => {
+                warn!(
+                    "the volume is full: its reserve is given to deletions, and pages can no longer be created or updated"
+                );
+                self.state = State::Given;
+                true
+            }
+            Err(reason) => {
+                warn!(%reason, "the volume is full, and its reserve cannot be given to deletions");
+                false
+            }
+        }
+    }
+}
+
+impl State {
     /// The state after an attempt to take up the room.
     fn tried(storage: &dyn Storage) -> Self {
         match storage.take_reserve() {
@@ -62,37 +117,6 @@ impl Reserve {
             Err(reason) => {
                 warn!(%reason, "no room can be reserved for deletions on a full volume");
                 Self::Unsupported
-            }
-        }
-    }
-
-    /// Whether writes that are no deletions may be tried. If deletions have the room, tries to take it up again.
-    pub(super) fn allows_all_writes(&mut self, storage: &dyn Storage) -> bool {
-        if *self == Self::Given {
-            *self = Self::tried(storage);
-            if *self == Self::Held {
-                info!("there is room again: pages can be created and updated");
-            }
-        }
-        *self != Self::Given
-    }
-
-    /// Gives the room to deletions. Returns whether there is more room now.
-    pub(super) fn give(&mut self, storage: &dyn Storage) -> bool {
-        if *self != Self::Held {
-            return false;
-        }
-        match storage.give_reserve() {
-            Ok(()) => {
-                warn!(
-                    "the volume is full: its reserve is given to deletions, and pages can no longer be created or updated"
-                );
-                *self = Self::Given;
-                true
-            }
-            Err(reason) => {
-                warn!(%reason, "the volume is full, and its reserve cannot be given to deletions");
-                false
             }
         }
     }
@@ -106,7 +130,12 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// Whether the volume of `directory` has as much room as the least reserve. A write finds out where that cannot be known, or
 /// where only the user's share is used up.
 pub(super) fn has_room(directory: &Path) -> bool {
-    statvfs(directory).map_or(true, |volume| volume.f_bavail.saturating_mul(volume.f_frsize) >= LEAST_RESERVE_BYTES)
+    statvfs(directory).map_or(true, |volume| free_bytes(&volume) >= LEAST_RESERVE_BYTES)
+}
+
+/// The room on a volume that this process may use.
+pub(super) fn free_bytes(volume: &StatVfs) -> u64 {
+    volume.f_bavail.saturating_mul(volume.f_frsize)
 }
 
 /// Makes the file in `directory`, with as much of the room as there is.

@@ -11,7 +11,7 @@ use rustix::fs::statvfs;
 use super::data_dir::DATABASE_FILE;
 use super::ledger_file::LEDGER_FILE;
 use super::reading::on_database;
-use super::reserve::RESERVE_FILE;
+use super::reserve::{RESERVE_FILE, free_bytes};
 use super::store::RedbStore;
 use super::tables::{META, PAGES};
 use super::tombstone_count::TOMBSTONES_KEY;
@@ -41,7 +41,7 @@ pub struct Room {
 impl Room {
     pub fn of(data_dir: &Path) -> io::Result<Self> {
         let volume = statvfs(data_dir)?;
-        let volume_free = volume.f_bavail.saturating_mul(volume.f_frsize);
+        let volume_free = free_bytes(&volume);
         Ok(Self {
             database: file_bytes(&data_dir.join(DATABASE_FILE))?,
             ledger: file_bytes(&data_dir.join(LEDGER_FILE))?,

@@ -46,8 +46,6 @@ pub(super) struct Writer {
     last_batch: u64,
     ledger: Ledger,
     reserve: Reserve,
-    /// A write found no room on the volume, and no other has been tried since.
-    found_no_room: bool,
     /// The last field, so that it is dropped last: the storage holds the lock on the data directory.
     storage: Box<dyn Storage>,
 }
@@ -71,7 +69,7 @@ impl Writer {
             .map_err(|error| OpenError::database(storage.location(), error))?;
         let shared = Arc::new(Shared::new(database, resizing));
         let reserve = Reserve::take(&*storage);
-        Ok(Self { shared, jobs, next: None, last_batch, ledger, reserve, found_no_room: false, storage })
+        Ok(Self { shared, jobs, next: None, last_batch, ledger, reserve, storage })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -248,15 +246,10 @@ impl Writer {
         }
     }
 
-    /// If only the reserve is left, refuses the writes of `batch` that may not use it, and returns the others. Each attempt that
-    /// finds no room would open the database again.
+    /// If only the reserve is left, refuses the writes of `batch` that may not use it, and returns the others.
     fn within_the_room(&mut self, batch: Vec<Write>) -> Vec<Write> {
         let is_for_all = batch.iter().all(|write| write.operation.may_use_reserve());
-        if !is_for_all && self.found_no_room && self.storage.has_room() {
-            self.found_no_room = false;
-            info!("the volume has room: pages can be created and updated");
-        }
-        if is_for_all || (self.reserve.allows_all_writes(&*self.storage) && !self.found_no_room) {
+        if is_for_all || self.reserve.allows_all_writes(&*self.storage) {
             batch
         } else {
             deletions(batch, ReservedError)
@@ -266,9 +259,11 @@ impl Writer {
     /// After a write that failed with `error`: if it found no room, gives the reserve to the deletions of `batch`. Returns whether
     /// there is more room.
     fn gives_room_after(&mut self, error: &redb::Error, batch: &[Write]) -> bool {
-        let found_no_room = tables::is_about_room(error);
-        self.found_no_room |= found_no_room;
-        found_no_room && self.gives_room(batch)
+        if !tables::is_about_room(error) {
+            return false;
+        }
+        self.reserve.found_no_room();
+        self.gives_room(batch)
     }
 
     /// Gives the reserve to the deletions of `batch`, if there are any. Returns whether there is more room.
