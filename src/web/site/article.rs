@@ -38,20 +38,19 @@ pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Opt
 
 /// `html` with an `id` in each heading, made from its text, and a link to it; `None` if it has no heading.
 fn with_sections(html: &str) -> Option<String> {
-    let mut article = String::new();
-    let mut copied = 0;
-    let mut ids = HashSet::new();
     // A `<` in text or in an attribute is a reference, so this begins a tag.
     let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
         let tag = &html.as_bytes()[at + "<h".len()..];
         matches!(tag, [b'2'..=b'4', b'>', ..])
     });
-    for at in headings.take(MAX_SECTIONS) {
+    let mut headings = headings.take(MAX_SECTIONS).peekable();
+    headings.peek()?;
+    let mut article = String::with_capacity(html.len());
+    let mut copied = 0;
+    let mut ids = HashSet::new();
+    for at in headings {
         let (name, inside) = (at + "<h2".len(), at + "<h2>".len());
         let Some(end) = html[inside..].find("</h").map(|length| inside + length) else { break };
-        if article.is_empty() {
-            article.reserve(html.len() + html.len() / 8);
-        }
         let id = section_id(&visible_text(&html[inside..end]), &mut ids);
         for part in [
             &html[copied..name],
@@ -62,9 +61,6 @@ fn with_sections(html: &str) -> Option<String> {
             article.push_str(part);
         }
         copied = end;
-    }
-    if article.is_empty() {
-        return None;
     }
     article.push_str(&html[copied..]);
     Some(article)
