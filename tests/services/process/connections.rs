@@ -338,15 +338,10 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     // The operators' listener has descriptors of its own, so it answers even when the public listener takes no more.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
     let until_open = |connections: usize| {
-        let end = Instant::now() + TEST_TIMEOUT;
-        loop {
-            let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
-            assert!(metrics.text().contains("\nhandbill_connections_max 32\n"), "{}", metrics.text());
-            if metrics.text().contains(&format!("\nhandbill_connections {connections}\n")) {
-                break;
-            }
-            assert!(Instant::now() < end, "{}", metrics.text());
-        }
+        until_metrics(&server, |metrics| {
+            assert!(metrics.contains("\nhandbill_connections_max 32\n"), "{metrics}");
+            metrics.contains(&format!("\nhandbill_connections {connections}\n"))
+        });
     };
     until_open(32);
     drop(crowd);
@@ -371,16 +366,10 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
 /// once one of them has met the end of the budget.
 fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8]) -> Vec<Connection> {
     // This one would be refused for what an earlier crowd still holds, before it meets the budget that it is for.
-    let end = Instant::now() + TEST_TIMEOUT;
-    loop {
-        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
-        let is_free =
-            |budget| metrics.text().contains(&format!("\nhandbill_budget_held_bytes{{budget=\"{budget}\"}} 0\n"));
-        if is_free("receive") && is_free("send") {
-            break;
-        }
-        assert!(Instant::now() < end, "{}", metrics.text());
-    }
+    until_metrics(server, |metrics| {
+        let is_free = |budget| metrics.contains(&format!("\nhandbill_budget_held_bytes{{budget=\"{budget}\"}} 0\n"));
+        is_free("receive") && is_free("send")
+    });
     let open = |number: usize| {
         let client = u8::try_from(number % usize::from(clients)).unwrap();
         let mut connection = Connection::open_from([127, 0, 1, client + 1].into(), server.address).unwrap();
@@ -393,16 +382,24 @@ fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8])
         format!("handbill_budget_refusals_total{{budget=\"{budget}\"}} "),
         format!("handbill_connections_cut_total{{reason=\"{budget}_budget\"}} "),
     ];
+    until_metrics(server, |metrics| {
+        metrics.lines().any(|line| {
+            figures.iter().any(|figure| line.strip_prefix(figure.as_str()).is_some_and(|count| count != "0"))
+        })
+    });
+    connections
+}
+
+/// Reads the server's metrics until they are as expected.
+fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
     let end = Instant::now() + TEST_TIMEOUT;
     loop {
-        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
-        let met = metrics.text().lines().any(|line| {
-            figures.iter().any(|figure| line.strip_prefix(figure.as_str()).is_some_and(|count| count != "0"))
-        });
-        if met {
-            return connections;
+        let answer = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+        let metrics = answer.text();
+        if are_as_expected(&metrics) {
+            return;
         }
-        assert!(Instant::now() < end, "{}", metrics.text());
+        assert!(Instant::now() < end, "{metrics}");
     }
 }
 
