@@ -396,7 +396,7 @@ fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
     loop {
         let answer = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
         let metrics = answer.text();
-        if are_as_expected(&metrics) {
+        if are_as_expected(metrics) {
             return;
         }
         assert!(Instant::now() < end, "{metrics}");
