@@ -21,7 +21,7 @@ use crate::server::drain::Readiness;
 use crate::telemetry::clients::SharedOfDay;
 use crate::telemetry::cluster::follow_fence;
 use crate::telemetry::spans::System;
-use crate::telemetry::store_size::StoreSize;
+use crate::telemetry::store_size::{StoreSize, look_at_ledger};
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
@@ -113,6 +113,7 @@ impl Backends {
                 let data_dir = settings.embedded.data_dir.clone();
                 let size = StoreSize::measured(Arc::clone(&store), data_dir, Arc::clone(&deps.metrics)).await;
                 tokio::spawn(size.follow());
+                look_at_ledger(settings.embedded.data_dir.clone(), Arc::clone(&deps.metrics))?;
                 if let Some(backups) = scheduled_backups(settings, &store, deps) {
                     tokio::spawn(backups.follow());
                 }

@@ -12,7 +12,7 @@ use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 use handbill_core::domain::content::Content;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::slug::Slug;
@@ -122,6 +122,12 @@ impl Instrumented<dyn PageStore> {
     }
 }
 
+/// The outcome of a conditional write in metrics and spans.
+const SWAP_NAME: fn(&CasResult) -> &'static str = |answer| match answer {
+    CasResult::Swapped => "done",
+    CasResult::Stale => "stale",
+};
+
 #[async_trait]
 impl PageStore for Instrumented<dyn PageStore> {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
@@ -162,11 +168,11 @@ impl PageStore for Instrumented<dyn PageStore> {
         next: Record,
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
-        let name = |answer: &CasResult| match answer {
-            CasResult::Swapped => "done",
-            CasResult::Stale => "stale",
-        };
-        self.record("compare_and_set", name, self.inner.compare_and_set(expected, next, needed_by)).await
+        self.record("compare_and_set", SWAP_NAME, self.inner.compare_and_set(expected, next, needed_by)).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.record("delete_unreadable", SWAP_NAME, self.inner.delete_unreadable(tombstone)).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::single_flight::SingleFlight;
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -94,6 +94,10 @@ impl PageStore for SingleFlightStore {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
         self.store.compare_and_set(expected, next, needed_by).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.store.delete_unreadable(tombstone).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

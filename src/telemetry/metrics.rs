@@ -68,6 +68,7 @@ pub struct Metrics {
     pub store_pages: Family<StateLabels, Gauge>,
     pub backup_interval: Gauge,
     pub backup_last_success: Gauge,
+    pub ledger_damaged_lines: Gauge,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
@@ -200,6 +201,10 @@ impl Metrics {
                 "When the newest backup of this process began, since 1970; 0 if there is none",
                 Unit::Seconds,
                 Gauge::default(),
+            ),
+            ledger_damaged_lines: declare.plain(
+                "handbill_ledger_damaged_lines",
+                "Lines of the embedded store's ledger that could not be read when the process started",
             ),
             commit_writes: declare.instrument(
                 "handbill_store_commit_writes",

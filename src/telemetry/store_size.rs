@@ -1,5 +1,6 @@
-//! Keeps the metrics of the embedded store's size up to date.
+//! Keeps the metrics of the embedded store's files up to date.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::telemetry::labels::{FileLabels, StateLabels};
 use crate::telemetry::metrics::Metrics;
-use handbill_store_redb::{RecordCount, RedbStore, Room};
+use handbill_store_redb::{RecordCount, RedbStore, Room, read_ledger_in_background};
 
 /// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Damaged lines of the ledger that the log names. All are counted.
+const MAX_LOGGED: u64 = 10;
 
 pub struct StoreSize {
     store: Arc<RedbStore>,
@@ -83,6 +87,23 @@ impl StoreSize {
             store_pages.clear();
         }
     }
+}
+
+/// Looks for lines of the ledger in `data_dir` that are damaged, in the background. Nobody reads the ledger before a restore, and
+/// then it must be whole.
+pub fn look_at_ledger(data_dir: PathBuf, metrics: Arc<Metrics>) -> io::Result<()> {
+    read_ledger_in_background(
+        data_dir,
+        |error, number| {
+            if number <= MAX_LOGGED {
+                tracing::error!(%error, "the ledger of deletions is damaged");
+            }
+        },
+        move |read| match read {
+            Ok(damaged) => set(&metrics.ledger_damaged_lines, damaged),
+            Err(reason) => tracing::error!(%reason, "the ledger of deletions cannot be read"),
+        },
+    )
 }
 
 fn set(gauge: &Gauge, value: u64) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::domain::timestamp::UnixMillis;
@@ -236,6 +236,10 @@ impl PageStore for Pages {
         };
         self.pause().await;
         if is_done { self.answer(CasResult::Swapped) } else { Ok(CasResult::Stale) }
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        unreachable!("every record can be read: {tombstone:?}")
     }
 
     async fn ensure_in_ledger(&self, _: &Record) -> Result<(), StoreError> {

@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use super::lwt::Pauses;
 use super::permit::Permit;
+use super::request_error::unreadable;
 use super::single_attempts::{Attempt, Failures};
-use super::store::{CqlStore, unreadable};
+use super::store::CqlStore;
 use crate::domain::creates::Creates;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;

@@ -101,6 +101,7 @@ mod permit;
 mod recent;
 mod reconcile;
 mod replace;
+mod request_error;
 mod retry_budget;
 mod ring;
 mod rows;

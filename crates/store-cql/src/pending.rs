@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::store::CqlStore;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::domain::creates::Creates;
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::ports::audit_log::AuditLog;
@@ -69,6 +69,10 @@ impl PageStore for PendingStore {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
         self.store()?.compare_and_set(expected, next, needed_by).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.store()?.delete_unreadable(tombstone).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

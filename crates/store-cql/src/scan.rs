@@ -15,7 +15,8 @@ use futures_util::{StreamExt, stream};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use super::store::{CqlStore, unreadable};
+use super::request_error::unreadable;
+use super::store::CqlStore;
 use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};

@@ -4,7 +4,8 @@ use rand::Rng;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::migrate::schema::COMPONENT;
-use super::store::{CqlStore, unreadable};
+use super::request_error::unreadable;
+use super::store::CqlStore;
 use crate::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use crate::ports::page_store::StoreError;
 use crate::ports::random::new_slug_secret;

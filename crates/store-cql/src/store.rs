@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rand::Rng;
 use scylla::client::session::Session;
-use scylla::errors::{ExecutionError, PrepareError};
+use scylla::errors::PrepareError;
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -19,17 +19,18 @@ use super::nonces::{Nonce, Nonces, TextId};
 use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
+use super::request_error::{RequestError, unreadable};
 use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
-use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
+use super::session::{CqlTimeouts, SECOND_READ_AFTER};
 use super::statements::{Preparing, Statements};
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::domain::timestamp::UnixMillis;
 use crate::metrics::ClusterMetrics;
 use crate::ports::clock::{SharedClock, SystemClock};
-use crate::ports::page_store::{Access, CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
 /// How often a request that may be repeated is sent again after it has failed on every node that got it.
@@ -301,23 +302,6 @@ impl CqlStore {
     }
 }
 
-/// Why a request that may be repeated has no answer.
-pub(super) enum RequestError {
-    NoAnswer(Cause),
-    Overloaded(Cause),
-    Unreadable(Cause),
-}
-
-impl From<ExecutionError> for RequestError {
-    fn from(error: ExecutionError) -> Self {
-        if is_overload(&error) { Self::Overloaded(Box::new(error)) } else { Self::NoAnswer(Box::new(error)) }
-    }
-}
-
-pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
-    RequestError::Unreadable(cause.into())
-}
-
 #[async_trait]
 impl PageStore for CqlStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
@@ -385,6 +369,11 @@ impl PageStore for CqlStore {
     ) -> Result<CasResult, StoreError> {
         // A deletion is the newest write of its page, so its own time is late enough.
         self.swap(expected, None, next, UnixMillis::new(0), needed_by).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
+        self.read_head(&permit, &tombstone.slug).await.map(|_readable| CasResult::Stale)
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

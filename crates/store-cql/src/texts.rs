@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::nonces::TextId;
 use super::permit::Permit;
+use super::request_error::unreadable;
 use super::rows::{TextInsert, TextRow};
 use super::statements::Statements;
-use super::store::{CqlStore, unreadable};
+use super::store::CqlStore;
 use super::write_times;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;

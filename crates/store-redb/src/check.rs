@@ -1,15 +1,13 @@
 //! Reads everything in a data directory and says what is wrong with it. Nothing is changed.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
 use super::data_dir::DATABASE_FILE;
 use super::error::OpenError;
-use super::ledger_file::LEDGER_FILE;
+use super::ledger_file::read_ledger;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::record;
@@ -20,7 +18,7 @@ use super::tables::{self, PAGES, SLUGS, hash};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
 use super::visibility;
-use crate::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES};
+use crate::domain::archive::{Decoded, Entry};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Visibility;
 use crate::ports::page_store::Record;
@@ -80,7 +78,7 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
                 Ok(Err(error)) => checked.fault(format!("the records cannot be read to the end: {error}")),
                 Err(panicked) => checked.fault(format!("the records cannot be read to the end: {panicked}")),
             }
-            ledger(&data_dir.join(LEDGER_FILE), &mut checked, &known);
+            ledger(data_dir, &mut checked, &known);
             // Closing a damaged database may panic as well.
             let _ = caught(|| drop(database));
         }
@@ -169,37 +167,26 @@ struct Known {
     unlogged: HashSet<String>,
 }
 
-/// Checks the ledger at `path`, which must have what is `known` and nothing else. A ledger that is missing is no fault: the
+/// Checks the ledger in `data_dir`, which must have what is `known` and nothing else. A ledger that is missing is no fault: the
 /// next start writes it.
-fn ledger(path: &Path, checked: &mut Checked, known: &Known) {
-    let mut input = match File::open(path) {
-        Ok(file) => BufReader::new(file),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-        Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
-    };
-    let (mut decoder, mut line) = (Decoder::default(), Vec::new());
+fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
     let (mut named, mut noted) = (HashSet::new(), HashMap::<String, Visibility>::new());
-    loop {
-        line.clear();
-        match input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
+    let read = read_ledger(data_dir, |line| match line {
+        Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
+            checked.ledger += 1;
+            named.insert(tombstone.slug.to_string());
         }
-        match decoder.line(&line) {
-            Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
-                checked.ledger += 1;
-                named.insert(tombstone.slug.to_string());
+        Ok(Decoded::Entry(Entry::Visibility(visibility))) => {
+            let slug = visibility.slug.to_string();
+            if noted.get(&slug).is_none_or(|before| before.at < visibility.at) {
+                noted.insert(slug, visibility);
             }
-            Ok(Decoded::Entry(Entry::Visibility(visibility))) => {
-                let slug = visibility.slug.to_string();
-                if noted.get(&slug).is_none_or(|before| before.at < visibility.at) {
-                    noted.insert(slug, visibility);
-                }
-            }
-            Ok(_) => {}
-            Err(error) => return checked.fault(format!("the ledger of deletions: {error}")),
         }
+        Ok(_) => {}
+        Err(error) => checked.fault(format!("the ledger of deletions: {error}")),
+    });
+    if let Err(error) = read {
+        return checked.fault(format!("the ledger cannot be read: {error}"));
     }
     let missing = known.tombstones.difference(&named).filter(|slug| !known.unlogged.contains(*slug)).count();
     if missing > 0 {

@@ -9,6 +9,7 @@ use redb::StorageBackend;
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LedgerFile;
+use super::overlay::Overlay;
 use super::page_file::PageFile;
 use super::remains::remains;
 use super::reserve;
@@ -33,7 +34,7 @@ pub(super) struct DataDir {
     directory: PathBuf,
     database: PathBuf,
     memory: StoreMemory,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl DataDir {
@@ -103,11 +104,20 @@ impl Storage for DataDir {
     }
 }
 
-pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
+/// Locks `directory`, unless nothing can be written there and no process has ever locked it, as in a snapshot.
+pub(super) fn lock(directory: &Path) -> Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
-    let file = folders::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
+    let file = match folders::create_file(&path) {
+        // It may be in use where it can be written.
+        Err(reason) if reason.kind() == io::ErrorKind::ReadOnlyFilesystem => match File::open(&path) {
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened,
+        },
+        created => created,
+    };
+    let file = file.map_err(|reason| OpenError::io(&path, reason))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
         Err(TryLockError::Error(reason)) => Err(OpenError::io(&path, reason)),
     }
@@ -131,6 +141,24 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
         let _ = fs::remove_file(&unfinished);
     }
     created
+}
+
+/// A data directory whose files stay as they are: what is written is kept in memory.
+#[derive(Debug)]
+pub(super) struct Unchanged(pub(super) DataDir);
+
+impl Storage for Unchanged {
+    fn location(&self) -> &Path {
+        self.0.location()
+    }
+
+    fn read_write(&self) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(self.0.read_only().and_then(Overlay::of)?))
+    }
+
+    fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.0.read_only()
+    }
 }
 
 pub(super) fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {

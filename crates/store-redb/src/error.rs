@@ -15,6 +15,9 @@ pub enum OpenError {
     InUse(PathBuf),
     #[error("{} is not a directory: choose another data directory", .0.display())]
     NotADirectory(PathBuf),
+    /// The file system is mounted read-only.
+    #[error("{} cannot be written ({reason}): mount its file system for writing, or choose another data directory; `handbill check` and `handbill export` need not write", path.display())]
+    ReadOnly { path: PathBuf, reason: io::Error },
     /// This user may not read and write the file or directory.
     #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
     Denied { path: PathBuf, reason: io::Error },
@@ -53,6 +56,11 @@ impl OpenError {
         matches!(self, Self::InUse(_))
     }
 
+    /// Whether the directory is on a file system that is mounted read-only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::ReadOnly { .. })
+    }
+
     pub(super) fn is_about_room(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
@@ -66,9 +74,12 @@ impl OpenError {
             | Self::Lost { .. }
             | Self::Missing(_)
             | Self::NotEmpty(_) => true,
-            Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {
-                false
-            }
+            Self::InUse(_)
+            | Self::NotADirectory(_)
+            | Self::ReadOnly { .. }
+            | Self::Denied { .. }
+            | Self::Full { .. }
+            | Self::Io { .. } => false,
         }
     }
 
@@ -76,7 +87,8 @@ impl OpenError {
         let path = path.to_owned();
         match reason.kind() {
             io::ErrorKind::NotADirectory => Self::NotADirectory(path),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied { path, reason },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, reason },
+            io::ErrorKind::PermissionDenied => Self::Denied { path, reason },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Self::Full { path, reason }
             }
@@ -125,7 +137,7 @@ mod tests {
         let path = Path::new("/data");
         for (kind, advice) in [
             (io::ErrorKind::PermissionDenied, "change its owner or mode"),
-            (io::ErrorKind::ReadOnlyFilesystem, "change its owner or mode"),
+            (io::ErrorKind::ReadOnlyFilesystem, "mount its file system for writing"),
             (io::ErrorKind::StorageFull, "free some space"),
             (io::ErrorKind::QuotaExceeded, "free some space"),
             (io::ErrorKind::NotADirectory, "choose another data directory"),

@@ -3,10 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::folders::{FileSystem, Folders, create_file};
-use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
+use crate::domain::archive::{ArchiveError, Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
+use handbill_core::niceness::give_way;
 
 /// The file in the data directory that holds the ledger of deletions.
 pub const LEDGER_FILE: &str = "handbill.ledger";
@@ -105,6 +107,48 @@ impl LedgerFile {
         self.len += lines.len() as u64;
         Ok(())
     }
+}
+
+/// Reads the ledger in `data_dir`, if there is one, and gives each of its whole lines to `each`. Other lines may be added meanwhile.
+pub(super) fn read_ledger(data_dir: &Path, mut each: impl FnMut(Result<Decoded, ArchiveError>)) -> io::Result<()> {
+    let mut input = match File::open(data_dir.join(LEDGER_FILE)) {
+        Ok(file) => BufReader::new(file),
+        Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(reason) => return Err(reason),
+    };
+    let (mut decoder, mut line) = (Decoder::default(), Vec::new());
+    loop {
+        line.clear();
+        if input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let content = decoder.line(&line);
+        if let Ok(Decoded::Torn) = content {
+            return Ok(());
+        }
+        each(content);
+    }
+}
+
+/// Reads the ledger in `data_dir` on a thread that gives way to all others. `damaged` gets each line that cannot be read, with its
+/// number among those, and `ended` how many there are.
+pub fn read_ledger_in_background(
+    data_dir: PathBuf,
+    damaged: impl Fn(ArchiveError, u64) + Send + 'static,
+    ended: impl FnOnce(io::Result<u64>) + Send + 'static,
+) -> io::Result<()> {
+    let read = move || {
+        give_way();
+        let mut count = 0;
+        let read = read_ledger(&data_dir, |line| {
+            if let Err(error) = line {
+                count += 1;
+                damaged(error, count);
+            }
+        });
+        ended(read.map(|()| count));
+    };
+    thread::Builder::new().name("handbill-ledger".to_owned()).spawn(read).map(drop)
 }
 
 #[cfg(test)]

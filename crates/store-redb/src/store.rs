@@ -22,6 +22,7 @@ use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStor
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
+use super::expected::Expected;
 use super::hidden;
 use super::jobs::{Job, LedgerError, Write};
 use super::no_wait::Tries;
@@ -29,7 +30,7 @@ use super::reading::{Found, Query, QueryResult, on_database, read, read_now};
 use super::shared::{Committed, Shared, cause};
 use super::slug_secret;
 use super::storage::{Memory, Storage, StoreMemory};
-use super::tables::{self, Expected, Operation, Outcome};
+use super::tables::{self, Operation, Outcome};
 use super::visibility;
 use super::writer::Writer;
 use handbill_core::niceness::give_way;
@@ -254,6 +255,10 @@ impl PageStore for RedbStore {
         _: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
         self.swap(Expected::Version(expected), next).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.swap(Expected::Unreadable, Record::Deleted(tombstone)).await
     }
 
     async fn ensure_in_ledger(&self, _: &Record) -> Result<(), StoreError> {

@@ -10,13 +10,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::archive::Entry;
 use crate::domain::audit::AuditEntry;
-use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Visibility;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
+use super::expected::Expected;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
@@ -60,28 +61,6 @@ pub(super) enum Operation {
     KeepVisibility(Visibility),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Expected {
-    Version(PageVersion),
-    State(PageState),
-}
-
-impl Expected {
-    /// The head of the record with these `bytes` under `slug`, if it is such a page, hidden or not.
-    fn head(self, slug: &Slug, bytes: &[u8]) -> Result<Option<PageHead>, RecordError> {
-        let head = match record::decode_head(slug, bytes)? {
-            Lookup::Active(head) => head,
-            Lookup::Hidden(head) => *head,
-            Lookup::Deleted(_) | Lookup::Absent => return Ok(None),
-        };
-        let is_expected = match self {
-            Self::Version(version) => head.version == version,
-            Self::State(state) => head.state() == state,
-        };
-        Ok(is_expected.then_some(head))
-    }
 }
 
 impl Operation {
@@ -312,10 +291,14 @@ fn stage_one(
             (Ok(!is_used), Record::Deleted(tombstone.clone()))
         }
         Operation::CompareAndSet { expected, next } => {
-            let stored = pages.get(next.slug().as_str())?;
-            let head = stored.map_or(Ok(None), |bytes| expected.head(next.slug(), bytes.value()));
-            was_hidden = matches!(&head, Ok(Some(head)) if head.hidden.is_some());
-            (head.map(|head| head.is_some()), next.clone())
+            let held = match (pages.get(next.slug().as_str())?, expected) {
+                (Some(bytes), _) => expected.holds(next.slug(), bytes.value()),
+                // Its key is damaged.
+                (None, Expected::Unreadable) => Ok((slugs.get(hash(next.slug()))?.is_some(), true)),
+                (None, _) => Ok((false, false)),
+            };
+            was_hidden = matches!(held, Ok((_, true)));
+            (held.map(|(holds, _)| holds), next.clone())
         }
         Operation::KeepVisibility(visibility) => {
             let record = pages.get(visibility.slug.as_str())?;

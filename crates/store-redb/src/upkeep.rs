@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::data_dir::{self, DATABASE_FILE, DataDir};
+use super::data_dir::{self, DATABASE_FILE, DataDir, Unchanged};
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LEDGER_FILE;
@@ -24,6 +24,11 @@ impl RedbStore {
     /// Opens the store in `data_dir`, which must have one.
     pub fn open_existing(data_dir: &Path) -> Result<Self, OpenError> {
         Self::on(Box::new(existing(data_dir)?))
+    }
+
+    /// Does the same without changing a file, which may be part of a snapshot. Writes are lost when the store is dropped.
+    pub fn open_unchanged(data_dir: &Path) -> Result<Self, OpenError> {
+        Self::on(Box::new(Unchanged(existing(data_dir)?)))
     }
 }
 
@@ -61,7 +66,7 @@ pub(super) fn existing(data_dir: &Path) -> Result<DataDir, OpenError> {
 #[derive(Debug)]
 pub struct Restoring {
     data_dir: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Restoring {

@@ -53,6 +53,10 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn open(storage: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
         let resizing = Resizing::default();
+        // `redb` writes when it opens a file, and one of another version must stay as it is.
+        let looked_at = open_for_reading(&*storage)?;
+        // Closing a damaged database may panic.
+        let _ = caught(|| drop(looked_at));
         let database = open_for_writing(&*storage, &resizing)?;
         let last_batch = caught(|| tables::last_batch(&database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?

@@ -16,7 +16,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -57,6 +57,28 @@ impl Purging {
     }
 }
 
+impl Purging {
+    /// Does `write` of the page under `slug`, and purges it. The write goes on although its caller may stop waiting, so that its
+    /// purge follows it in any case.
+    async fn purged(
+        &self,
+        slug: Slug,
+        write: impl Future<Output = Result<CasResult, StoreError>> + Send + 'static,
+    ) -> Result<CasResult, StoreError> {
+        let purges = self.purges.clone();
+        let work = with_current_span(async move {
+            let began = Instant::now();
+            let result = write.await;
+            if matches!(result, Ok(CasResult::Swapped) | Err(StoreError::OutcomeUnknown(_))) {
+                let left = WRITE_AND_PURGE.saturating_sub(began.elapsed());
+                purges.purge(&slug, left.min(PURGE_WAIT)).await;
+            }
+            result
+        });
+        tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::OutcomeUnknown(Box::new(error))))
+    }
+}
+
 #[async_trait]
 impl PageStore for Purging {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
@@ -84,24 +106,19 @@ impl PageStore for Purging {
         self.inner.page(head).await
     }
 
-    /// The write goes on although its caller may stop waiting, so that its purge follows it in any case.
     async fn compare_and_set(
         &self,
         expected: PageVersion,
         next: Record,
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
-        let (inner, purges, slug) = (Arc::clone(&self.inner), self.purges.clone(), next.slug().clone());
-        let work = with_current_span(async move {
-            let began = Instant::now();
-            let result = inner.compare_and_set(expected, next, needed_by).await;
-            if matches!(result, Ok(CasResult::Swapped) | Err(StoreError::OutcomeUnknown(_))) {
-                let left = WRITE_AND_PURGE.saturating_sub(began.elapsed());
-                purges.purge(&slug, left.min(PURGE_WAIT)).await;
-            }
-            result
-        });
-        tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::OutcomeUnknown(Box::new(error))))
+        let (inner, slug) = (Arc::clone(&self.inner), next.slug().clone());
+        self.purged(slug, async move { inner.compare_and_set(expected, next, needed_by).await }).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        let (inner, slug) = (Arc::clone(&self.inner), tombstone.slug.clone());
+        self.purged(slug, async move { inner.delete_unreadable(tombstone).await }).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

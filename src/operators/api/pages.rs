@@ -31,6 +31,9 @@ const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions co
 /// The same for a page that was hidden or shown.
 const TURN_NOT_IN_LEDGER: &str = "It was done, but the ledger could not be written, so a restore could undo it. Look at the log, make the ledger writable, and run the command again.";
 
+/// The message for a page that cannot be hidden or shown since its record cannot be read.
+const UNREADABLE: &str = "The record of this page cannot be read, so the page can only be taken down. The runbook says at HandbillStoreCorrupt how to bring it back from a backup.";
+
 pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
@@ -98,7 +101,7 @@ async fn take_one_down(api: &OperatorsApi, slug: Slug, takedown: &Takedown, is_d
     match api.operators.take_down(&slug, takedown, is_dry_run).await {
         Ok(TakedownOutcome::TakenDown(tombstone, page)) => {
             log_takedown(&slug, takedown);
-            let (deleted_at, fingerprints) = (Some(tombstone.deleted_at.to_string()), aside(page, fingerprints).await);
+            let (deleted_at, fingerprints) = (Some(tombstone.deleted_at.to_string()), fingerprints_of(page).await);
             TakedownResult { deleted_at, fingerprints, ..result(TakedownCode::TakenDown) }
         }
         Ok(TakedownOutcome::NotInLedger(tombstone, page, reason)) => {
@@ -106,19 +109,16 @@ async fn take_one_down(api: &OperatorsApi, slug: Slug, takedown: &Takedown, is_d
             refusal::log(&reason);
             tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
             let (deleted_at, message) = (Some(tombstone.deleted_at.to_string()), Some(NOT_IN_LEDGER.to_owned()));
-            let fingerprints = match page {
-                Some(page) => aside(page, fingerprints).await,
-                None => Vec::new(),
-            };
-            TakedownResult { deleted_at, message, fingerprints, ..result(TakedownCode::NotInLedger) }
+            TakedownResult {
+                deleted_at,
+                message,
+                fingerprints: fingerprints_of(page).await,
+                ..result(TakedownCode::NotInLedger)
+            }
         }
         Ok(TakedownOutcome::WouldTakeDown(page)) => {
-            let title = page.head.title.as_ref().map(|title| title.as_str().to_owned());
-            TakedownResult {
-                title,
-                fingerprints: aside(page, fingerprints).await,
-                ..result(TakedownCode::WouldTakeDown)
-            }
+            let title = page.as_ref().and_then(|page| page.head.title.as_ref()).map(|title| title.as_str().to_owned());
+            TakedownResult { title, fingerprints: fingerprints_of(page).await, ..result(TakedownCode::WouldTakeDown) }
         }
         Ok(TakedownOutcome::AlreadyDeleted(tombstone)) => {
             let deleted_at = Some(tombstone.deleted_at.to_string());
@@ -169,6 +169,10 @@ async fn turn_one(
             TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
         }
         Ok(HideOutcome::NotFound) => result(TakedownCode::NotFound),
+        Ok(HideOutcome::Unreadable(reason)) => {
+            tracing::error!(slug = slug.as_str(), error = reason.causes(), "a record cannot be read");
+            TakedownResult { message: Some(UNREADABLE.to_owned()), ..result(TakedownCode::Failed) }
+        }
         Err(failure) => failed(&slug, &failure),
     }
 }
@@ -195,7 +199,16 @@ pub(super) async fn inspect(
         Found::Page(page) => aside(page, Inspection::of_page).await,
         Found::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
         Found::Absent => Inspection::absent(&slug),
+        Found::Unreadable(head, reason) => Inspection::unreadable(&slug, head.as_deref(), &reason),
     }))
+}
+
+/// The fingerprints of a page; none of one that cannot be read.
+async fn fingerprints_of(page: Option<Arc<Page>>) -> Vec<String> {
+    match page {
+        Some(page) => aside(page, fingerprints).await,
+        None => Vec::new(),
+    }
 }
 
 /// The result of `work` on `page`, on a thread that answers nobody: a hostile page takes up to 0.2 s of CPU.

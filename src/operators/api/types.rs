@@ -5,9 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use handbill_core::domain::audit::{AuditAction, NumberedEntry};
 use handbill_core::domain::fingerprint::Fingerprint;
 use handbill_core::domain::link_hosts::link_hosts;
-use handbill_core::domain::page::{Page, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::ports::page_store::StoreError;
 
 /// The most slugs in one request.
 pub const MAX_SLUGS: usize = 100;
@@ -144,8 +145,11 @@ impl TakedownCode {
 pub struct Inspection {
     /// The page's slug.
     pub slug: String,
-    /// `active`, `hidden`, `deleted` or `absent`.
+    /// `active`, `hidden`, `deleted`, `absent`, or `unreadable`.
     pub state: String,
+    /// Why the record cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// The facts of a page, perhaps hidden.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub page: Option<InspectedPage>,
@@ -379,5 +383,16 @@ impl Inspection {
     /// No page ever had this slug.
     pub(super) fn absent(slug: &Slug) -> Self {
         Self { slug: slug.to_string(), state: "absent".to_owned(), ..Self::default() }
+    }
+
+    /// The record cannot be read because of `reason`, or only its `head`.
+    pub(super) fn unreadable(slug: &Slug, head: Option<&PageHead>, reason: &StoreError) -> Self {
+        Self {
+            slug: slug.to_string(),
+            state: "unreadable".to_owned(),
+            error: Some(reason.causes()),
+            created_at: head.map(|head| head.created_at.to_string()),
+            ..Self::default()
+        }
     }
 }

@@ -4,10 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
-use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
+use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
 const FILE_MODE: u32 = 0o600;
@@ -138,18 +139,26 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Gets each damaged line of a ledger that is left out, with the file and the reason. An archive with damage is refused in any case.
+pub type Skip = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The most bytes that are shown of a line that is left out.
+const SHOWN_BYTES: usize = 300;
+
 /// The records of an archive or a ledger, in order. The last item may be an error; what came before it is whole.
 pub struct Records {
     path: PathBuf,
     header: Header,
     lines: Lines,
+    /// `None` if no line is left out.
+    skip: Option<Skip>,
     /// `None` after the end or an error.
     decoder: Option<Decoder>,
     summary: Option<Summary>,
 }
 
 impl Records {
-    pub fn open(path: &Path) -> Result<Self, FileError> {
+    pub fn open(path: &Path, skip: Option<&Skip>) -> Result<Self, FileError> {
         let refused = |reason| FileError::Io { path: path.to_owned(), action: "read", reason };
         let file = File::open(path).map_err(refused)?;
         if !file.metadata().map_err(refused)?.is_file() {
@@ -164,7 +173,8 @@ impl Records {
         let line = lines.next().map_err(refused)?.unwrap_or_default();
         match decoder.line(line) {
             Ok(Decoded::Header(header)) => {
-                Ok(Self { path: path.to_owned(), header, lines, decoder: Some(decoder), summary: None })
+                let skip = skip.filter(|_| header.format == Format::Ledger).cloned();
+                Ok(Self { path: path.to_owned(), header, lines, skip, decoder: Some(decoder), summary: None })
             }
             Ok(_) => Err(FileError::Refused { path: path.to_owned(), reason: ArchiveError::NotAnArchive }),
             Err(reason) => Err(FileError::Refused { path: path.to_owned(), reason }),
@@ -182,9 +192,17 @@ impl Records {
                 }
                 Err(reason) => return Err(FileError::Io { path: self.path.clone(), action: "read", reason }),
             };
-            let decoded = decoder.line(line).map_err(|reason| refused(&self.path, reason))?;
+            let decoded = match (decoder.line(line), &self.skip) {
+                (Ok(decoded), _) => Some(decoded),
+                (Err(reason), Some(skip)) => {
+                    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]);
+                    skip(&format!("{}: {reason}: {}", self.path.display(), line.trim_end()));
+                    None
+                }
+                (Err(reason), None) => return Err(refused(&self.path, reason)),
+            };
             self.decoder = Some(decoder);
-            if let Decoded::Entry(entry) = decoded {
+            if let Some(Decoded::Entry(entry)) = decoded {
                 return Ok(Some(entry));
             }
         }
@@ -217,8 +235,8 @@ impl Lines {
 }
 
 /// Reads the whole file. Returns what it holds, if all of it is whole.
-pub fn verify(path: &Path, mut progress: impl FnMut(u64)) -> Result<(Header, Summary), FileError> {
-    let mut records = Records::open(path)?;
+pub fn verify(path: &Path, skip: Option<&Skip>, mut progress: impl FnMut(u64)) -> Result<(Header, Summary), FileError> {
+    let mut records = Records::open(path, skip)?;
     let mut count = 0;
     for entry in records.by_ref() {
         entry?;

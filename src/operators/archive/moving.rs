@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::export::{self, Selection};
-use super::file::{FileError, NewFile, Records, verify};
+use super::file::{FileError, NewFile, Records, Skip, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
@@ -110,10 +110,10 @@ pub async fn write(
 }
 
 /// Reads all files. Returns how many records they have.
-pub fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, MoveError> {
+pub fn verify_all(files: &[PathBuf], skip: Option<&Skip>, progress: Progress<'_>) -> Result<u64, MoveError> {
     let mut records = 0;
     for file in files {
-        let (_, summary) = verify(file, |count| progress(count, None))?;
+        let (_, summary) = verify(file, skip, |count| progress(count, None))?;
         records += summary.records;
     }
     Ok(records)
@@ -123,12 +123,14 @@ pub fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, Move
 pub async fn store_all(
     importer: &Importer,
     files: &[PathBuf],
+    skip: Option<&Skip>,
     expected: u64,
     progress: Progress<'_>,
 ) -> Result<Counts, MoveError> {
     let mut counts = Counts::default();
     for file in files {
-        store_records(importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;
+        store_records(importer, Records::open(file, skip)?, &mut counts, &|done| progress(done, Some(expected)))
+            .await?;
     }
     Ok(counts)
 }

@@ -5,19 +5,22 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 
 use super::client::Client;
-use super::lines::{print_line, progress, shown_on};
+use super::lines::{print_line, progress, shown, shown_on};
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
 use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
+use crate::operators::archive::file::{FileError, Skip};
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backup, write};
 use handbill_core::domain::archive::Summary;
 use handbill_core::ports::clock::{Clock, SystemClock};
+use handbill_store_redb::LEDGER_FILE;
 
 /// The arguments of `handbill export`.
 #[derive(Args, Debug)]
@@ -67,6 +70,9 @@ pub struct Restore {
     /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden
     #[arg(long, value_name = "FILE")]
     ledger: Vec<PathBuf>,
+    /// Go on without damaged lines of ledgers, and print each: the pages that they name may come back
+    #[arg(long)]
+    skip_damaged: bool,
     #[command(flatten)]
     embedded: EmbeddedSettings,
 }
@@ -150,14 +156,39 @@ impl Import {
 }
 
 impl Restore {
+    /// Exit code 1 if damaged lines were skipped.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let bar = progress(None);
+        let skipped = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&skipped);
+        let skip: Skip = Arc::new(move |line| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            // Nobody could do anything about a line that cannot be printed.
+            let _ = print_line(&format!("skipped: {}", shown(line)));
+        });
+        let skip = Some(&skip).filter(|_| self.skip_damaged);
         let counts = match newest_backup(&self.from) {
-            Ok(backup) => stores.restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)).await,
+            Ok(backup) => stores.restore(&self.embedded, &backup, &self.ledger, skip, &shown_on(&bar)).await,
             Err(error) => Err(error),
         };
         bar.finish_and_clear();
-        print_counts(&counts.map_err(|error| error.to_string())?)
+        let advice = |error: &MoveError| match error {
+            MoveError::File(FileError::Refused { path, .. })
+                if (self.ledger.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>
+            {
+                ": --skip-damaged goes on without its damaged lines and prints them"
+            }
+            _ => "",
+        };
+        let printed = print_counts(&counts.map_err(|error| format!("{error}{}", advice(&error)))?)?;
+        let skipped = skipped.load(Ordering::Relaxed);
+        if skipped == 0 {
+            return Ok(printed);
+        }
+        eprintln!(
+            "handbill: {skipped} damaged lines were skipped: look for the pages that they name, and take them down"
+        );
+        Ok(ExitCode::FAILURE)
     }
 }
 

@@ -47,6 +47,9 @@ fn as_text(found: &Inspection) -> String {
         let _ = writeln!(text, "  {name:<11} {}", shown(value));
     };
     line("state", &found.state);
+    if let Some(error) = &found.error {
+        line("error", error);
+    }
     if let Some(page) = &found.page {
         line("title", page.title.as_deref().unwrap_or("(none)"));
         line("begins", &page.excerpt);

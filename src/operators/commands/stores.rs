@@ -14,6 +14,7 @@ use crate::config::{
 };
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
+use crate::operators::archive::file::Skip;
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
 use crate::telemetry::logs::{self, LogQueue};
@@ -143,7 +144,11 @@ impl Stores<'_> {
         let now = SystemClock::new().now();
         match settings.place() {
             Moved::Files(embedded) => {
-                let store = Arc::new(RedbStore::open_existing(&embedded.data_dir)?);
+                let opened = match RedbStore::open_existing(&embedded.data_dir) {
+                    Err(error) if error.is_read_only() => RedbStore::open_unchanged(&embedded.data_dir),
+                    opened => opened,
+                };
+                let store = Arc::new(opened?);
                 let written = write(Arc::clone(&store) as _, to, selection, now, progress).await;
                 store.close().await;
                 written
@@ -166,22 +171,23 @@ impl Stores<'_> {
         files: &[PathBuf],
         progress: Progress<'_>,
     ) -> Result<Counts, MoveError> {
-        let expected = verify_all(files, progress)?;
+        let expected = verify_all(files, None, progress)?;
         match settings.place() {
-            Moved::Files(embedded) => import_into(&embedded.data_dir, files, expected, progress).await,
+            Moved::Files(embedded) => import_into(&embedded.data_dir, files, None, expected, progress).await,
             Moved::Cluster(cluster) => {
-                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, expected, progress).await
+                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, None, expected, progress).await
             }
         }
     }
 
     /// Makes a new embedded store from the backup `from` and the deletions in `ledgers`. A ledger that is in the data
-    /// directory already counts too.
+    /// directory already counts too. `skip` gets each damaged line of the ledgers once.
     pub(super) async fn restore(
         &self,
         settings: &EmbeddedSettings,
         from: &Path,
         ledgers: &[PathBuf],
+        skip: Option<&Skip>,
         progress: Progress<'_>,
     ) -> Result<Counts, MoveError> {
         let restoring = Restoring::begin(&settings.data_dir)?;
@@ -191,8 +197,9 @@ impl Stores<'_> {
         let is_begun = beside.metadata().is_ok_and(|ledger| ledger.len() > 0);
         files.extend(is_begun.then_some(beside));
         files.push(from.to_owned());
-        let expected = verify_all(&files, progress)?;
-        let counts = import_into(&restoring.directory(), &files, expected, progress).await?;
+        let expected = verify_all(&files, skip, progress)?;
+        let skip_again: Option<Skip> = skip.map(|_| Arc::new(|_: &str| {}) as _);
+        let counts = import_into(&restoring.directory(), &files, skip_again.as_ref(), expected, progress).await?;
         restoring.finish()?;
         Ok(counts)
     }
@@ -213,11 +220,12 @@ impl From<handbill_store_cql::ReachError> for MoveError {
 async fn import_into(
     data_dir: &Path,
     files: &[PathBuf],
+    skip: Option<&Skip>,
     expected: u64,
     progress: Progress<'_>,
 ) -> Result<Counts, MoveError> {
     let store = Arc::new(RedbStore::open(data_dir)?);
-    let counts = store_all(&importer(Arc::clone(&store) as _), files, expected, progress).await?;
+    let counts = store_all(&importer(Arc::clone(&store) as _), files, skip, expected, progress).await?;
     store.close().await;
     Ok(counts)
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use handbill_core::domain::page::Page;
+use handbill_core::domain::page::{Page, Tombstone};
 use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_store_redb::RedbStore;
 
@@ -220,4 +222,36 @@ async fn a_damaged_record_is_not_changed() {
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
     let error = store.lookup(&damaged.head.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+}
+
+/// An operator takes it down: nothing of it is needed for that, and nobody else can.
+#[tokio::test]
+async fn only_a_record_that_cannot_be_read_is_replaced_by_a_tombstone_without_its_version() {
+    let takedown = Takedown::new(TakedownReason::Malware, "desk").unwrap();
+    let tombstone_of =
+        |page: &Page| Tombstone::of_unreadable(page.head.slug.clone(), takedown.clone(), UnixMillis::new(7));
+    let (damaged, unused) = (page("A page that will be damaged."), page("It was never stored."));
+    for part in [damaged.text.content.as_str(), damaged.head.slug.as_str()] {
+        let disk = Disk::default();
+        let store = RedbStore::on(disk.storage()).unwrap();
+        store.insert_if_absent(Arc::new(damaged.clone()), None).await.unwrap();
+        let refused = store.delete_unreadable(tombstone_of(&damaged)).await.unwrap();
+        assert_eq!(refused, CasResult::Stale, "it can be read");
+        drop(store);
+        let mut bytes = disk.bytes();
+        for at in places(&bytes, part.as_bytes()) {
+            bytes[at] ^= 1;
+        }
+
+        let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
+        let found = store.lookup(&damaged.head.slug).await;
+        assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");
+        let tombstone = tombstone_of(&damaged);
+        assert_eq!(store.delete_unreadable(tombstone.clone()).await.unwrap(), CasResult::Swapped);
+        assert_eq!(store.lookup(&damaged.head.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
+        assert_eq!(store.delete_unreadable(tombstone).await.unwrap(), CasResult::Stale, "it is deleted");
+        assert_eq!(store.list(0, 10).await.unwrap().len(), 1, "the audit says so");
+        assert_eq!(store.delete_unreadable(tombstone_of(&unused)).await.unwrap(), CasResult::Stale);
+        assert_eq!(store.lookup(&unused.head.slug).await.unwrap(), Lookup::Absent);
+    }
 }

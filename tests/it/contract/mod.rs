@@ -6,6 +6,7 @@ mod batches;
 mod damage;
 mod disk;
 mod faults;
+mod format;
 mod limiter;
 mod now;
 mod opening;

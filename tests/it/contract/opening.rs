@@ -10,6 +10,7 @@ use handbill_core::ports::page_store::{Lookup, PageStore, Record};
 use handbill_store_redb::{DATABASE_FILE, OpenError, RedbStore, Restoring, begin_anew, check};
 use redb::{Database, TableDefinition};
 
+use super::format::{files, written_once};
 use crate::support::pages::{CREATED, edited, page};
 
 fn refused(directory: &Path) -> OpenError {
@@ -144,9 +145,9 @@ fn set_format(directory: &Path, format: u64) {
 #[test]
 fn another_format_is_refused_and_left_as_it_is() {
     for format in [4, 6] {
-        let directory = tempfile::tempdir().unwrap();
-        drop(RedbStore::open(directory.path()).unwrap());
+        let directory = written_once();
         set_format(directory.path(), format);
+        let before = files(directory.path());
         let is_refused = || {
             let error = refused(directory.path());
             assert!(matches!(error, OpenError::UnknownFormat { found, known: 5, .. } if found == format), "{error}");
@@ -154,6 +155,7 @@ fn another_format_is_refused_and_left_as_it_is() {
         };
         is_refused();
         is_refused();
+        assert!(files(directory.path()) == before, "a start of another version has changed a file");
     }
 }
 

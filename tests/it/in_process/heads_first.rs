@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -119,6 +119,10 @@ impl PageStore for HeadsFirst {
             }
             _ => Ok(CasResult::Stale),
         }
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        unreachable!("every record can be read: {tombstone:?}")
     }
 
     async fn ensure_in_ledger(&self, _: &Record) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{
@@ -224,6 +224,11 @@ impl PageStore for WatchedStore {
         self.plan().swap_needed_by = needed_by;
         let swapping = self.inner.compare_and_set(expected, next, needed_by);
         self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        let deleting = self.inner.delete_unreadable(tombstone);
+        self.pass(Operation::Swap, Some(CasResult::Stale), deleting).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

@@ -53,7 +53,7 @@ impl Daily {
 async fn a_backup_is_made_once_the_newest_is_older_than_the_interval_and_its_ledger_lies_beside_it() {
     let daily = Daily::new();
     let made = daily.look().await.unwrap();
-    verify(&made, |_| {}).unwrap();
+    verify(&made, None, |_| {}).unwrap();
     let name = "handbill-2026-11-21T04-30-00-123Z";
     assert_eq!(daily.names(), [format!("{name}.ledger"), format!("{name}.ndjson.zst")]);
     assert_eq!(

@@ -9,7 +9,7 @@ use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
-use handbill_store_redb::{LEDGER_FILE, RedbStore};
+use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore};
 use serde_json::json;
 
 use super::{Operated, TOKEN};
@@ -40,6 +40,53 @@ async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletio
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
     operated.assert_deleted_to_everybody(&page, &deleted).await;
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let damaged = page("The text of this page will be damaged.");
+    let store = RedbStore::open(directory.path()).unwrap();
+    store.insert_if_absent(Arc::new(damaged.clone()), None).await.unwrap();
+    drop(store);
+    let path = directory.path().join(DATABASE_FILE);
+    let mut bytes = fs::read(&path).unwrap();
+    let text = damaged.text.content.as_str().as_bytes();
+    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+
+    let operated = Operated::on(directory.path());
+    let slug = damaged.head.slug.as_str();
+    let inspected = operated.ask("GET", &format!("/inspect/{slug}"), "").await.expect(200).json();
+    assert_eq!(inspected["state"], "unreadable");
+    assert!(inspected["error"].as_str().unwrap().contains("does not match its checksum"), "{inspected}");
+
+    let act = async |path: &str, more: serde_json::Value| {
+        let mut body = json!({"slugs": [slug], "by": "abuse desk"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = operated.ask("POST", path, body).await.expect(200).json();
+        (
+            answer["results"][0]["outcome"].clone(),
+            answer["results"][0]["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    for (path, more) in [("/takedown", json!({"reason": "malware", "hidden_for_seconds": 60})), ("/show", json!({}))] {
+        let (outcome, message) = act(path, more).await;
+        assert_eq!(outcome, "failed");
+        assert!(message.contains("can only be taken down"), "{message}");
+    }
+    let (outcome, _) = act("/takedown", json!({"reason": "malware", "dry_run": true})).await;
+    assert_eq!(outcome, "would_take_down");
+    operated.app.get(&format!("/{slug}")).await.expect_status(500);
+
+    assert_eq!(operated.take_down(&[slug]).await, ["taken_down"]);
+    assert_eq!(operated.take_down(&[slug]).await, ["already_deleted"]);
+    operated.app.get(&format!("/{slug}")).await.expect_status(410);
+    let of_takedowns = |line: &serde_json::Value| line["action"] == "takedown";
+    assert_eq!(operated.audit().await.into_iter().filter(of_takedowns).count(), 1);
+    let ledger = fs::read_to_string(directory.path().join(LEDGER_FILE)).unwrap();
+    assert_eq!(ledger.matches(slug).count(), 1, "{ledger}");
 }
 
 #[tokio::test]

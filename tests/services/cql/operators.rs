@@ -16,6 +16,8 @@ use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::ports::random::Random;
+use handbill_core::service::{Found, Operators, TakedownOutcome};
 use handbill_store_cql::{CqlLedger, CqlStore};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
@@ -103,6 +105,26 @@ async fn a_takedown_is_in_the_audit_once_wherever_its_process_ended() {
     begin(&session, &keyspace, &[9; 16], &long_ago).await;
     assert_eq!(audit(&store).await, both);
     assert!(begun(&session, &keyspace).await.is_empty());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_page_whose_text_is_missing_is_inspected_and_taken_down() {
+    let (store, session, keyspace) = fresh_store().await;
+    let page = inserted(&store).await;
+    let slug = &page.head.slug;
+    let forget = format!("DELETE FROM {keyspace}.texts USING TIMESTAMP ? WHERE slug = ?");
+    session.query_unpaged(forget, (i64::MAX, slug.as_str())).await.unwrap();
+    assert!(matches!(store.lookup(slug).await, Err(StoreError::Unreadable(_))));
+
+    let (pages, log, scan) = (Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _);
+    let operators = Operators::new(pages, log, scan, Arc::new(SystemClock::new()), Random::System);
+    let found = operators.inspect(slug).await.unwrap();
+    assert!(matches!(&found, Found::Unreadable(Some(head), _) if head.version == page.head.version), "{found:?}");
+    let outcome = operators.take_down(slug, &takedown(), false).await.unwrap();
+    assert!(matches!(outcome, TakedownOutcome::TakenDown(_, None)), "{outcome:?}");
+    let Lookup::Deleted(tombstone) = store.lookup(slug).await.unwrap() else { panic!("it is deleted") };
+    assert_eq!((tombstone.created_at, tombstone.version), (page.head.created_at, page.head.version.next()));
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion};
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use handbill_core::ports::page_store::{
@@ -183,6 +183,10 @@ impl PageStore for FaultyStore {
             _ => expected,
         };
         self.swap(expected, next, needed_by).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.inner.delete_unreadable(tombstone).await
     }
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {

@@ -391,7 +391,7 @@ fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8])
 }
 
 /// Reads the server's metrics until they are as expected.
-fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
+pub(crate) fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
     let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let answer = request(server.admin, "GET", "/metrics", &[], b"").unwrap();

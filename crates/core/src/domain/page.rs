@@ -100,6 +100,15 @@ pub struct Tombstone {
     pub takedown: Option<Takedown>,
 }
 
+impl Tombstone {
+    /// The tombstone of a page whose record cannot be read, when an operator takes it down at `now`: its version and the time of its
+    /// creation are not known.
+    pub fn of_unreadable(slug: Slug, takedown: Takedown, now: UnixMillis) -> Self {
+        let version = PageVersion::new(1);
+        Self { slug, version, created_at: now, deleted_at: now, takedown: Some(takedown) }
+    }
+}
+
 impl Page {
     /// The page with this head, which has everything but the facts in `rendered`, and with the text `content`.
     pub fn new(head: PageHead, content: Content, rendered: Rendered) -> Self {

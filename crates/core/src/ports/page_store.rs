@@ -58,6 +58,11 @@ pub trait PageStore: Send + Sync {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError>;
 
+    /// Puts `tombstone` in the place of a record that [cannot be read](StoreError::Unreadable), as a compare-and-set would in the place
+    /// of a page; [`CasResult::Stale`] if its slug has no record, or one that can be read. A store whose records have copies leaves
+    /// this to a repair from them, and answers that the record cannot be read.
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
+
     /// Makes sure that the ledger has what it must of `record`, which the store has: that it was deleted, or that operators
     /// hid or showed it. Without it, a backup that is older would bring the page back. It writes only what is missing, because
     /// anybody can cause it.

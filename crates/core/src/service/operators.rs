@@ -42,17 +42,20 @@ pub enum Found {
     Deleted(Tombstone),
     /// No page ever had this slug.
     Absent,
+    /// There is a record that cannot be read, or a page whose text cannot: then its head is given.
+    Unreadable(Option<Box<PageHead>>, Arc<StoreError>),
 }
 
+/// The outcome for a page that was to be taken down. A page that cannot be read is not given.
 #[derive(Clone, Debug)]
 pub enum TakedownOutcome {
     /// The page, as it was until now, is deleted, and the audit says so.
-    TakenDown(Tombstone, Arc<Page>),
+    TakenDown(Tombstone, Option<Arc<Page>>),
     /// The page is deleted, now or since earlier, but perhaps not in the ledger: a restore of an older backup could bring
     /// it back. Trying again adds it. A page that is deleted now is given as it was.
     NotInLedger(Tombstone, Option<Arc<Page>>, Arc<ServiceError>),
     /// There is the page, perhaps hidden. A dry run changes nothing.
-    WouldTakeDown(Arc<Page>),
+    WouldTakeDown(Option<Arc<Page>>),
     /// The page was deleted before, by an operator or with its key. Nothing was changed.
     AlreadyDeleted(Tombstone),
     /// No page ever had this slug.
@@ -75,6 +78,8 @@ pub enum HideOutcome {
     Deleted(Tombstone),
     /// No page ever had this slug.
     NotFound,
+    /// The record cannot be read, so it cannot be written with another state. It can be taken down.
+    Unreadable(Arc<StoreError>),
 }
 
 /// The result of looking at one batch of records.
@@ -121,35 +126,50 @@ impl Operators {
     /// Does the same for a page that is hidden until `now` at the latest. To any other page it does nothing.
     pub async fn end_hiding(&self, slug: &Slug, now: UnixMillis) -> Result<TakedownOutcome, ServiceError> {
         let is_over = |hiding: &&Hiding| hiding.until <= now;
-        let decide = |head: &PageHead| head.hidden.as_deref().filter(is_over).map(|hiding| hiding.takedown.clone());
+        let decide =
+            |head: Option<&PageHead>| head?.hidden.as_deref().filter(is_over).map(|hiding| hiding.takedown.clone());
         self.take_down_if(slug, false, decide).await
     }
 
-    /// Takes down the page under `slug` as `decide` says when it sees the head that is replaced; `None` changes nothing.
+    /// Takes down the page under `slug` as `decide` says when it sees the head that is replaced, or that there is none which can be
+    /// read; `None` changes nothing.
     async fn take_down_if(
         &self,
         slug: &Slug,
         is_dry_run: bool,
-        decide: impl Fn(&PageHead) -> Option<Takedown>,
+        decide: impl Fn(Option<&PageHead>) -> Option<Takedown>,
     ) -> Result<TakedownOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
                 let mut store_budget = StoreBudget::new(deadline);
-                let page = match self.found(slug, &mut store_budget).await? {
-                    Found::Page(page) => page,
-                    Found::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
-                    Found::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None, deadline).await),
+                let (head, page) = match self.found(slug, &mut store_budget).await? {
+                    Found::Page(page) => (Some(page.head.clone()), Some(page)),
+                    Found::Unreadable(head, _) => (head.map(|head| *head), None),
+                    Found::Deleted(tombstone) => {
+                        let outcome = TakedownOutcome::AlreadyDeleted(tombstone);
+                        return Ok(if is_dry_run { outcome } else { self.in_ledger(outcome, deadline).await });
+                    }
                     Found::Absent => return Ok(TakedownOutcome::NotFound),
                 };
-                let Some(takedown) = decide(&page.head).filter(|_| !is_dry_run) else {
+                let Some(takedown) = decide(head.as_ref()).filter(|_| !is_dry_run) else {
                     return Ok(TakedownOutcome::WouldTakeDown(page));
                 };
-                let tombstone = page.head.taken_down(takedown.clone(), self.clock.now());
+                let now = self.clock.now();
+                let tombstone = match &head {
+                    Some(head) => head.taken_down(takedown.clone(), now),
+                    None => Tombstone::of_unreadable(slug.clone(), takedown.clone(), now),
+                };
                 let record = Record::Deleted(tombstone.clone());
-                let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
+                let needed_by = Some(store_budget.needed_by());
+                let swapped = match &head {
+                    Some(head) => self.store.compare_and_set(head.version, record, needed_by),
+                    None => self.store.delete_unreadable(tombstone.clone()),
+                };
                 match store_budget.wait(swapped).await {
-                    Ok(CasResult::Swapped) => return Ok(self.in_ledger(tombstone, Some(page), deadline).await),
+                    Ok(CasResult::Swapped) => {
+                        return Ok(self.in_ledger(TakedownOutcome::TakenDown(tombstone, page), deadline).await);
+                    }
                     // The page's owner changed or deleted it between the read and the write.
                     Ok(CasResult::Stale) => back_off(&self.random).await,
                     // The page may be deleted, and only the ledger lack it.
@@ -157,8 +177,12 @@ impl Operators {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
                         // Its owner may have been faster.
-                        let page = (tombstone.takedown.as_ref() == Some(&takedown)).then_some(page);
-                        return Ok(self.in_ledger(tombstone, page, deadline).await);
+                        let outcome = if tombstone.takedown.as_ref() == Some(&takedown) {
+                            TakedownOutcome::TakenDown(tombstone, page)
+                        } else {
+                            TakedownOutcome::AlreadyDeleted(tombstone)
+                        };
+                        return Ok(self.in_ledger(outcome, deadline).await);
                     }
                     Err(error) => return Err(error),
                 }
@@ -193,6 +217,7 @@ impl Operators {
                     Found::Page(page) => page,
                     Found::Deleted(tombstone) => return Ok(HideOutcome::Deleted(tombstone)),
                     Found::Absent => return Ok(HideOutcome::NotFound),
+                    Found::Unreadable(_, reason) => return Ok(HideOutcome::Unreadable(reason)),
                 };
                 let is_so = page.head.hidden.is_some() == hiding.is_some();
                 match (is_so, is_dry_run) {
@@ -244,26 +269,57 @@ impl Operators {
     /// The record under `slug`, of which a hidden page has its text too.
     async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
         loop {
-            let head = match store_budget.wait(self.store.lookup(slug)).await? {
-                Lookup::Active(page) => return Ok(Found::Page(page)),
-                Lookup::Hidden(head) => head,
-                Lookup::Deleted(tombstone) => return Ok(Found::Deleted(tombstone)),
-                Lookup::Absent => return Ok(Found::Absent),
+            let head = match store_budget.wait(self.store.lookup(slug)).await {
+                Ok(Lookup::Active(page)) => return Ok(Found::Page(page)),
+                Ok(Lookup::Hidden(head)) => head,
+                Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Deleted(tombstone)),
+                Ok(Lookup::Absent) => return Ok(Found::Absent),
+                Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
+                    return self.unreadable(slug, error, store_budget).await;
+                }
+                Err(error) => return Err(error),
             };
             // Another operator may have shown it or taken it down since.
-            if let Some(page) = store_budget.wait(self.store.page(&head)).await? {
-                return Ok(Found::Page(page));
+            match store_budget.wait(self.store.page(&head)).await {
+                Ok(Some(page)) => return Ok(Found::Page(page)),
+                Ok(None) => {}
+                Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
+                    return Ok(Found::Unreadable(Some(head), Arc::new(error)));
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
-    async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>, deadline: Instant) -> TakedownOutcome {
+    /// The parts of the record under `slug` that can be read. Because of `error` it cannot be read as a whole.
+    async fn unreadable(
+        &self,
+        slug: &Slug,
+        error: StoreError,
+        store_budget: &mut StoreBudget,
+    ) -> Result<Found, ServiceError> {
+        let head = match store_budget.wait(self.store.head(slug)).await {
+            Ok(Lookup::Active(head)) => Some(Box::new(head)),
+            Ok(Lookup::Hidden(head)) => Some(head),
+            Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Deleted(tombstone)),
+            Ok(Lookup::Absent) => return Ok(Found::Absent),
+            Err(ServiceError::Store(StoreError::Unreadable(_))) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Found::Unreadable(head, Arc::new(error)))
+    }
+
+    /// `outcome`, which is that of a page that was taken down or deleted before, once the ledger says so too.
+    async fn in_ledger(&self, outcome: TakedownOutcome, deadline: Instant) -> TakedownOutcome {
+        let (tombstone, page) = match &outcome {
+            TakedownOutcome::TakenDown(tombstone, page) => (tombstone.clone(), page.clone()),
+            TakedownOutcome::AlreadyDeleted(tombstone) => (tombstone.clone(), None),
+            _ => return outcome,
+        };
         let record = Record::Deleted(tombstone.clone());
-        match (StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await, page) {
-            (Ok(()), Some(page)) => TakedownOutcome::TakenDown(tombstone, page),
-            (Ok(()), None) => TakedownOutcome::AlreadyDeleted(tombstone),
-            (Err(error), page) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
+        match StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await {
+            Ok(()) => outcome,
+            Err(error) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
         }
     }
 

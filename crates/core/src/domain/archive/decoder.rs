@@ -36,7 +36,8 @@ pub enum Decoded {
 }
 
 impl Decoder {
-    /// Reads `line`, which is the next line with its line break. After an error, the file as a whole is refused.
+    /// Reads `line`, which is the next line with its line break. After an error an archive as a whole is refused; the other lines of
+    /// a ledger count all the same.
     pub fn line(&mut self, line: &[u8]) -> Result<Decoded, ArchiveError> {
         self.lines += 1;
         let number = self.lines;
