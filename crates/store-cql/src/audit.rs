@@ -45,6 +45,9 @@ const TAKEDOWN: &str = "takedown";
 const CREATES: &str = "creates";
 const HIDE: &str = "hide";
 const SHOW: &str = "show";
+const EXPORT: &str = "export";
+const INSPECT: &str = "inspect";
+const SCAN: &str = "scan";
 
 #[derive(DeserializeRow)]
 struct EntryRow {
@@ -105,6 +108,9 @@ impl EntryRow {
             }
             HIDE => AuditAction::Hide { slug: Slug::parse(&self.slug?).ok()?, reason: self.reason?.parse().ok()? },
             SHOW => AuditAction::Show { slug: Slug::parse(&self.slug?).ok()? },
+            EXPORT => AuditAction::Export,
+            INSPECT => AuditAction::Inspect { slug: Slug::parse(&self.slug?).ok()? },
+            SCAN => AuditAction::Scan,
             CREATES => AuditAction::Creates {
                 paused: self.paused?,
                 hourly_budget: self.hourly_budget.map(u32::try_from).transpose().ok()?,
@@ -313,6 +319,9 @@ fn values_of<'a>(number: u64, datacenter: &'a str, begun: &'a Begun) -> EntryVal
         AuditAction::Takedown { slug, reason } => (TAKEDOWN, Some(slug.as_str()), Some(reason.code()), None, None),
         AuditAction::Hide { slug, reason } => (HIDE, Some(slug.as_str()), Some(reason.code()), None, None),
         AuditAction::Show { slug } => (SHOW, Some(slug.as_str()), None, None, None),
+        AuditAction::Export => (EXPORT, None, None, None, None),
+        AuditAction::Inspect { slug } => (INSPECT, Some(slug.as_str()), None, None, None),
+        AuditAction::Scan => (SCAN, None, None, None, None),
         AuditAction::Creates { paused, hourly_budget } => {
             (CREATES, None, None, Some(*paused), hourly_budget.map(u32::cast_signed))
         }
@@ -370,7 +379,10 @@ mod tests {
         let creates = |hourly_budget| AuditAction::Creates { paused: true, hourly_budget };
         let slug = || Slug::parse("a-page-22222222").unwrap();
         let hide = AuditAction::Hide { slug: slug(), reason: TakedownReason::Spam };
-        for action in [takedown, creates(None), creates(Some(7)), hide, AuditAction::Show { slug: slug() }] {
+        let inspect = AuditAction::Inspect { slug: slug() };
+        let reads = [AuditAction::Export, inspect, AuditAction::Scan];
+        let acts = [takedown, creates(None), creates(Some(7)), hide, AuditAction::Show { slug: slug() }];
+        for action in acts.into_iter().chain(reads) {
             let entry = AuditEntry { at: UnixMillis::new(5), by: "desk".to_owned(), action };
             let begun = Begun { id: [1; 16], entry: entry.clone(), after: 0 };
             let (bucket, number, datacenter, id, at, by, action, slug, reason, paused, hourly_budget) =

@@ -5,11 +5,67 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
 
 use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
-use super::types::AuditLine;
+use handbill_core::domain::audit::{AuditAction, NumberedEntry};
+use handbill_core::domain::takedown::TakedownReason;
 use handbill_core::ports::audit_log::MAX_ENTRIES;
+
+/// One line of `GET /audit`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AuditLine {
+    /// 1 for the first entry, one more with each.
+    pub number: u64,
+    /// The datacentre that wrote it, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datacenter: Option<String>,
+    pub at: String,
+    /// The operator's name.
+    pub by: String,
+    #[serde(flatten)]
+    pub action: AuditLineAction,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum AuditLineAction {
+    /// A page was taken down.
+    Takedown { slug: String, reason: TakedownReason },
+    /// A page was to be hidden.
+    Hide { slug: String, reason: TakedownReason },
+    /// A page was to be shown again.
+    Show { slug: String },
+    /// Creates were paused or resumed, or their budget was changed.
+    Creates {
+        /// Whether creates are paused from then on.
+        paused: bool,
+        /// How many pages may be created in an hour from then on, by all clients together.
+        hourly_budget: Option<u32>,
+    },
+    /// All records were to be copied.
+    Export,
+    /// The facts of one record were to be shown.
+    Inspect { slug: String },
+    /// All records were to be looked at for pages that meet criteria.
+    Scan,
+}
+
+impl From<NumberedEntry> for AuditLine {
+    fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
+        let action = match entry.action {
+            AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
+            AuditAction::Hide { slug, reason } => AuditLineAction::Hide { slug: slug.to_string(), reason },
+            AuditAction::Show { slug } => AuditLineAction::Show { slug: slug.to_string() },
+            AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
+            AuditAction::Export => AuditLineAction::Export,
+            AuditAction::Inspect { slug } => AuditLineAction::Inspect { slug: slug.to_string() },
+            AuditAction::Scan => AuditLineAction::Scan,
+        };
+        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action }
+    }
+}
 
 /// `GET /audit?after=NUMBER`: the entries after that number as lines of JSON, oldest first. An empty answer means the
 /// end.

@@ -5,7 +5,7 @@
 //! `--admin-token-file` (see [`Guard`]). The operators' commands are clients of these routes, or run them in their own
 //! process over a cluster.
 
-mod audit;
+pub mod audit;
 mod creates;
 mod guard;
 mod host_check;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
@@ -16,6 +16,7 @@ use super::types::{
     hidden_until,
 };
 use crate::api::error::ApiError;
+use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::takedown::Takedown;
@@ -191,8 +192,11 @@ fn log_takedown(slug: &Slug, takedown: &Takedown) {
 pub(super) async fn inspect(
     State(api): State<Arc<OperatorsApi>>,
     Path(text): Path<String>,
+    RawQuery(query): RawQuery,
 ) -> Result<Json<Inspection>, OperatorsRefusal> {
     let slug = slug_in(&text).ok_or_else(|| OperatorsRefusal::invalid("Give a slug, or the address of a page."))?;
+    let by = refusal::query(query.as_deref(), |_, _| false)?;
+    api.note(&by, AuditAction::Inspect { slug: slug.clone() }).await;
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
     Ok(Json(match found.map_err(|error| OperatorsRefusal::from(&error))? {

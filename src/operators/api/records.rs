@@ -7,9 +7,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
-use super::refusal::OperatorsRefusal;
+use super::refusal::{self, OperatorsRefusal};
 use super::state::OperatorsApi;
 use handbill_core::domain::archive::{Entry, entry_line};
+use handbill_core::domain::audit::AuditAction;
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_core::ports::page_store::{Record, StoreError};
 use handbill_core::service::ServiceError;
@@ -27,19 +28,18 @@ pub struct BatchEnd {
     pub expected_records: Option<u64>,
 }
 
-/// `GET /records`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
+/// `GET /records?by=NAME&after=CURSOR`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
 pub(super) async fn list(
     State(api): State<Arc<OperatorsApi>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, OperatorsRefusal> {
-    let misused =
-        || OperatorsRefusal::invalid("The query is `after=CURSOR` with the `next` of another answer, or nothing.");
-    let after = match query.as_deref().unwrap_or_default() {
-        "" => None,
-        query => Some(query.strip_prefix("after=").and_then(ScanCursor::from_hex).ok_or_else(misused)?),
-    };
+    let mut after = None;
+    let by = refusal::query(query.as_deref(), |name, value| {
+        after = ScanCursor::from_hex(&value).filter(|_| name == "after");
+        after.is_some()
+    })?;
     if after.is_none() {
-        tracing::info!("an operator reads all records");
+        api.note(&by, AuditAction::Export).await;
     }
     let refused = |error: StoreError| OperatorsRefusal::from(&ServiceError::Store(error));
     let ScanBatch { records, visibilities, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;

@@ -7,10 +7,11 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::refusal::{OperatorsRefusal, parse};
+use super::refusal::{OperatorsRefusal, operator, parse};
 use super::state::OperatorsApi;
 use super::types::{FoundPage, ScanAnswer, ScanRequest};
 use crate::operators::criteria::Criteria;
+use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::ScanCursor;
 use handbill_core::service::PublishingPolicy;
@@ -22,7 +23,10 @@ pub(super) async fn scan(
 ) -> Result<Json<ScanAnswer>, OperatorsRefusal> {
     let request: ScanRequest = parse(&body)?;
     let after = request.cursor.as_deref().map(cursor).transpose()?;
-    let criteria = criteria(&request, &api.policy)?;
+    let (by, criteria) = (operator(&request.by)?, criteria(&request, &api.policy)?);
+    if after.is_none() {
+        api.note(&by, AuditAction::Scan).await;
+    }
     let scanned = api.operators.scan(move |page| criteria.are_met_by(page), after).await;
     api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
     let scanned = scanned.map_err(|error| OperatorsRefusal::from(&error))?;

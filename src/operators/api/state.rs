@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::LogFilter;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::audit::AuditAction;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::service::{Operators, PublishingPolicy};
@@ -20,6 +21,14 @@ pub struct OperatorsApi {
 }
 
 impl OperatorsApi {
+    /// Notes in the audit that `by` is about to read what `action` names. If the audit cannot be written, the log says so in its
+    /// place: an export from a store that can no longer be written is the last way to its pages.
+    pub(super) async fn note(&self, by: &str, action: AuditAction) {
+        if let Err(error) = self.operators.record(by.to_owned(), action.clone()).await {
+            tracing::error!(by, ?action, %error, "a read by an operator is not in the audit");
+        }
+    }
+
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
         self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
     }

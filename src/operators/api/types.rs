@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use handbill_core::domain::audit::{AuditAction, NumberedEntry};
 use handbill_core::domain::fingerprint::Fingerprint;
 use handbill_core::domain::link_hosts::link_hosts;
 use handbill_core::domain::page::{Page, PageHead, Tombstone};
@@ -190,6 +189,8 @@ pub struct InspectedPage {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanRequest {
+    /// The operator's name.
+    pub by: String,
     /// A host that links or images lead to, or a domain above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linking_to: Option<String>,
@@ -260,51 +261,6 @@ impl FoundPage {
             hidden_until: hidden_until(page),
             hosts: link_hosts(&page.text.html).into_iter().collect(),
         }
-    }
-}
-
-/// One line of `GET /audit`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct AuditLine {
-    /// 1 for the first entry, one more with each.
-    pub number: u64,
-    /// The datacentre that wrote it, in a cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub datacenter: Option<String>,
-    pub at: String,
-    /// The operator's name.
-    pub by: String,
-    #[serde(flatten)]
-    pub action: AuditLineAction,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "snake_case")]
-pub enum AuditLineAction {
-    /// A page was taken down.
-    Takedown { slug: String, reason: TakedownReason },
-    /// A page was to be hidden.
-    Hide { slug: String, reason: TakedownReason },
-    /// A page was to be shown again.
-    Show { slug: String },
-    /// Creates were paused or resumed, or their budget was changed.
-    Creates {
-        /// Whether creates are paused from then on.
-        paused: bool,
-        /// How many pages may be created in an hour from then on, by all clients together.
-        hourly_budget: Option<u32>,
-    },
-}
-
-impl From<NumberedEntry> for AuditLine {
-    fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
-        let action = match entry.action {
-            AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
-            AuditAction::Hide { slug, reason } => AuditLineAction::Hide { slug: slug.to_string(), reason },
-            AuditAction::Show { slug } => AuditLineAction::Show { slug: slug.to_string() },
-            AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
-        };
-        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action }
     }
 }
 

@@ -11,6 +11,7 @@ use clap::Args;
 
 use super::client::Client;
 use super::lines::{print_line, progress, shown, shown_on};
+use super::reader::Reader;
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
 use crate::config::{EmbeddedSettings, Moved, MovingSettings};
@@ -32,6 +33,8 @@ pub struct Export {
     #[arg(long)]
     deletions: bool,
     #[command(flatten)]
+    reader: Reader,
+    #[command(flatten)]
     settings: MovingSettings,
 }
 
@@ -47,6 +50,8 @@ pub struct Backup {
     /// Number of the newest files that stay: older ones of this kind are removed [default: all]
     #[arg(long, value_name = "NUMBER")]
     keep: Option<NonZeroUsize>,
+    #[command(flatten)]
+    reader: Reader,
     #[command(flatten)]
     settings: MovingSettings,
 }
@@ -85,7 +90,7 @@ impl Export {
             Some("-") => Destination::Stdout,
             _ => Destination::File(self.file.clone()),
         };
-        let summary = export(&self.settings, &to, selection, stores).await?;
+        let summary = export(&self.settings, &self.reader, &to, selection, stores).await?;
         if let Destination::File(path) = &to {
             print_line(&format!("{}: {} records", path.display(), summary.records))?;
         }
@@ -105,7 +110,8 @@ impl Backup {
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
         let path = new_backup_in(&self.to, selection, SystemClock::new().now());
-        let summary = export(&self.settings, &Destination::File(path.clone()), selection, stores).await?;
+        let to = Destination::File(path.clone());
+        let summary = export(&self.settings, &self.reader, &to, selection, stores).await?;
         print_line(&format!("{}: {} records", path.display(), summary.records))?;
         // A backup that lacks records removes none that may have them.
         if let (Some(keep), 0) = (self.keep, summary.unreadable) {
@@ -118,15 +124,16 @@ impl Backup {
 /// Writes the records of the store: directly, or through the running process if an embedded store has one.
 async fn export(
     settings: &MovingSettings,
+    reader: &Reader,
     to: &Destination,
     selection: Selection,
     stores: &Stores<'_>,
 ) -> Result<Summary, String> {
     let bar = progress(None);
-    let written = match stores.export(settings, to, selection, &shown_on(&bar)).await {
+    let written = match stores.export(settings, &reader.name(), to, selection, &shown_on(&bar)).await {
         Err(MoveError::InUse(error)) => {
             let client = Client::of_process(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
-            let records = Arc::new(RemoteRecords::new(client));
+            let records = Arc::new(RemoteRecords::new(client, reader.name()));
             write(records, to, selection, SystemClock::new().now(), &shown_on(&bar)).await
         }
         written => written,

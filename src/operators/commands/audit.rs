@@ -8,7 +8,7 @@ use super::client::{Client, parse};
 use super::lines::print;
 use super::stores::Stores;
 use crate::config::OperatedSettings;
-use crate::operators::api::types::AuditLine;
+use crate::operators::api::audit::AuditLine;
 
 /// The arguments of `handbill audit`.
 #[derive(Args, Debug)]

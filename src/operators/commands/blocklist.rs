@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::client::Client;
 use super::criteria::find;
+use super::reader::Reader;
 use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
 use crate::operators::api::types::ScanRequest;
@@ -34,6 +35,8 @@ pub struct Blocklist {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reader: Reader,
     #[command(flatten, next_help_heading = "Moderation")]
     list: BlocklistSettings,
     #[command(flatten)]
@@ -42,7 +45,7 @@ pub struct Blocklist {
 
 impl Blocklist {
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
-        let Self { act: Act::Recheck, since, json, list, settings } = self;
+        let Self { act: Act::Recheck, since, json, reader, list, settings } = self;
         let policy = PublishingPolicy::default();
         if let Some(path) = &list.blocklist_file {
             policy.set_blocklist(check_blocklist(path).map_err(|error| error.to_string())?);
@@ -51,7 +54,7 @@ impl Blocklist {
         let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         let changed_after = UnixMillis::new(SystemClock::new().now().get().saturating_sub(since));
         let changed_after = Some(changed_after.to_string());
-        let request = ScanRequest { changed_after, refused: true, ..ScanRequest::default() };
+        let request = ScanRequest { by: reader.name(), changed_after, refused: true, ..ScanRequest::default() };
         find(&client, request, *json, |is_hidden| !is_hidden).await?;
         Ok(ExitCode::SUCCESS)
     }

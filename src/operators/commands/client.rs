@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt;
@@ -73,6 +74,12 @@ impl Client {
 
     pub(super) async fn get(&self, path: &str) -> Result<Bytes, String> {
         self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    /// The answer to `GET path`, which the audit keeps under the name `by`, from the place `after`.
+    pub(super) async fn read(&self, path: &str, by: &str, after: Option<&str>) -> Result<Bytes, String> {
+        let (by, after) = (utf8_percent_encode(by, NON_ALPHANUMERIC), after.map(|after| format!("&after={after}")));
+        self.get(&format!("{path}?by={by}{}", after.unwrap_or_default())).await
     }
 
     /// The answer to `method path` with `body`.

@@ -40,10 +40,12 @@ impl CriteriaArgs {
     pub(super) async fn find(
         &self,
         client: &Client,
+        by: String,
         as_json: bool,
         wants: impl Fn(bool) -> bool,
     ) -> Result<Vec<String>, String> {
         let request = ScanRequest {
+            by,
             linking_to: self.linking_to.clone(),
             matching: self.matching.clone(),
             created_after: self.created_after.clone(),

@@ -8,6 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::client::{Client, parse};
 use super::lines::{given_or_read, print, print_json, shown};
+use super::reader::Reader;
 use super::stores::Stores;
 use crate::config::OperatedSettings;
 use crate::operators::api::types::Inspection;
@@ -21,6 +22,8 @@ pub struct Inspect {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    reader: Reader,
+    #[command(flatten)]
     settings: OperatedSettings,
 }
 
@@ -32,7 +35,7 @@ impl Inspect {
         let mut all_found = true;
         for slug in slugs {
             let path = format!("/inspect/{}", utf8_percent_encode(&slug, NON_ALPHANUMERIC));
-            let found: Inspection = parse(&client.get(&path).await?)?;
+            let found: Inspection = parse(&client.read(&path, &self.reader.name(), None).await?)?;
             all_found &= found.state != "absent";
             if self.json { print_json(&found)? } else { print(&as_text(&found))? }
         }

@@ -12,6 +12,7 @@ mod fingerprint;
 mod healthcheck;
 mod inspect;
 mod lines;
+mod reader;
 mod remote_records;
 mod stores;
 mod takedown;

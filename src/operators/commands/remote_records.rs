@@ -19,6 +19,8 @@ use handbill_core::ports::page_store::{Record, StoreError};
 /// a batch is.
 pub(super) struct RemoteRecords {
     client: Client,
+    /// The name of who reads, for the audit.
+    by: String,
     /// The first batch, which also says how many records there are.
     first: Mutex<Option<Bytes>>,
 }
@@ -41,13 +43,13 @@ enum RemoteError {
 }
 
 impl RemoteRecords {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, first: Mutex::new(None) }
+    pub(super) fn new(client: Client, by: String) -> Self {
+        Self { client, by, first: Mutex::new(None) }
     }
 
     async fn get(&self, after: Option<&ScanCursor>) -> Result<Bytes, StoreError> {
-        let path = after.map_or("/records".to_owned(), |cursor| format!("/records?after={}", cursor.to_hex()));
-        let answer = self.client.get(&path).await;
+        let after = after.map(ScanCursor::to_hex);
+        let answer = self.client.read("/records", &self.by, after.as_deref()).await;
         answer.map_err(|reason| StoreError::Unavailable(Box::new(RemoteError::Refused(reason))))
     }
 }

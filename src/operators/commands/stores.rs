@@ -20,6 +20,9 @@ use crate::operators::archive::moving::{Destination, MoveError, Progress, store_
 use crate::telemetry::logs::{self, LogQueue};
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::archive::Summary;
+use handbill_core::domain::audit::{AuditAction, AuditEntry};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
@@ -133,10 +136,12 @@ impl Stores<'_> {
         reconciled.map_err(|error| error.to_string())
     }
 
-    /// Writes the records of a cluster, or of an embedded store that no process uses.
+    /// Writes the records of a cluster, or of an embedded store that no process uses. A copy of everything is in the audit, by the
+    /// name `by`.
     pub(super) async fn export(
         &self,
         settings: &MovingSettings,
+        by: &str,
         to: &Destination,
         selection: Selection,
         progress: Progress<'_>,
@@ -144,17 +149,24 @@ impl Stores<'_> {
         let now = SystemClock::new().now();
         match settings.place() {
             Moved::Files(embedded) => {
-                let opened = match RedbStore::open_existing(&embedded.data_dir) {
-                    Err(error) if error.is_read_only() => RedbStore::open_unchanged(&embedded.data_dir),
-                    opened => opened,
+                let store = match RedbStore::open_existing(&embedded.data_dir) {
+                    Err(error) if error.is_read_only() => {
+                        eprintln!("handbill: the store cannot be written, so the audit does not have this export");
+                        Arc::new(RedbStore::open_unchanged(&embedded.data_dir)?)
+                    }
+                    opened => {
+                        let store = Arc::new(opened?);
+                        note(&*store, by, selection, now).await;
+                        store
+                    }
                 };
-                let store = Arc::new(opened?);
                 let written = write(Arc::clone(&store) as _, to, selection, now, progress).await;
                 store.close().await;
                 written
             }
             Moved::Cluster(cluster) => {
                 let store = Arc::new(CqlStore::reach(&cluster).await?);
+                note(&*store, by, selection, now).await;
                 let records: Arc<dyn PageScan> = match selection {
                     Selection::All => store,
                     Selection::Deletions => Arc::new(CqlLedger::of(store)),
@@ -202,6 +214,17 @@ impl Stores<'_> {
         let counts = import_into(&restoring.directory(), &files, skip_again.as_ref(), expected, progress).await?;
         restoring.finish()?;
         Ok(counts)
+    }
+}
+
+/// Notes in the audit that `by` is about to copy everything. A store that can no longer be written is exported all the same.
+async fn note(audit: &dyn AuditLog, by: &str, selection: Selection, now: UnixMillis) {
+    if selection == Selection::Deletions {
+        return;
+    }
+    let entry = AuditEntry { at: now, by: by.to_owned(), action: AuditAction::Export };
+    if let Err(error) = audit.append(entry).await {
+        eprintln!("handbill: the audit does not have this export ({})", error.causes());
     }
 }
 

@@ -12,6 +12,7 @@ use http::Method;
 use super::client::Client;
 use super::criteria::CriteriaArgs;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
+use super::reader::user;
 use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
 use crate::operators::api::types::{ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
@@ -89,6 +90,11 @@ fn hidden_for(text: &str) -> Result<Duration, String> {
 }
 
 impl Chosen {
+    /// The name of who does it. Only a dry run needs none.
+    fn by(&self) -> String {
+        self.by.clone().unwrap_or_else(user)
+    }
+
     /// The pages, if there are any to work on. Criteria find hidden pages only if `wants` says so, and ask `question`.
     async fn pages(
         &self,
@@ -102,7 +108,7 @@ impl Chosen {
         if !self.slugs.is_empty() {
             return Err("give slugs or criteria, not both".to_owned());
         }
-        let found = self.criteria.find(client, self.json, wants).await?;
+        let found = self.criteria.find(client, self.by(), self.json, wants).await?;
         let count = found.len();
         if self.dry_run || found.is_empty() {
             return Ok(Vec::new());
@@ -128,9 +134,7 @@ impl Chosen {
         let bar = progress(Some(slugs.len() as u64));
         let mut all_fine = true;
         for chunk in slugs.chunks(CHUNK) {
-            // A dry run keeps no name.
-            let by = self.by.clone().unwrap_or_else(|| "dry run".to_owned());
-            let TakedownAnswer { results } = ask(chunk.to_vec(), by).await?;
+            let TakedownAnswer { results } = ask(chunk.to_vec(), self.by()).await?;
             if results.len() != chunk.len() {
                 return Err(
                     "the answer has not one result for each page: is --admin-listen a Handbill of this version?"

@@ -74,10 +74,11 @@ async fn a_mail_link_to_a_listed_host_is_refused_and_found_in_each_spelling() {
     for link in MAIL_LINKS {
         slugs.push(operated.app.publish("Mail", link).await.slug);
     }
-    let answer = operated.ask("POST", "/scan", json!({"linking_to": "spam.example"})).await.expect(200).json();
+    let answer =
+        operated.ask("POST", "/scan", json!({"by": "desk", "linking_to": "spam.example"})).await.expect(200).json();
     assert_eq!(answer["pages"].as_array().unwrap().len(), MAIL_LINKS.len(), "{answer}");
     for slug in slugs {
-        let found = operated.ask("GET", &format!("/inspect/{slug}"), "").await.expect(200).json();
+        let found = operated.ask("GET", &format!("/inspect/{slug}?by=desk"), "").await.expect(200).json();
         assert!(found["hosts"].as_array().unwrap().contains(&json!("spam.example")), "{found}");
     }
 

@@ -18,7 +18,7 @@ use super::{Operated, TOKEN, request};
 /// Every route of the operators' API.
 const ROUTES: [(&str, &str); 8] = [
     ("POST", "/takedown"),
-    ("GET", "/inspect/a-page-22222222"),
+    ("GET", "/inspect/a-page-22222222?by=desk"),
     ("POST", "/scan"),
     ("GET", "/audit"),
     ("GET", "/creates"),

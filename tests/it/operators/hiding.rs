@@ -94,7 +94,7 @@ async fn the_audit_and_an_inspection_say_who_hid_and_showed_a_page_and_until_whe
     let page = operated.app.published().await;
     let until = operated.hide(&[&page.slug]).await[0]["hidden_until"].clone();
     assert_eq!(until, operated.app.clock.now().after(Duration::from_secs(DAY)).to_string());
-    let inspected = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200).json();
+    let inspected = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200).json();
     assert_eq!((&inspected["state"], &inspected["hidden_until"]), (&json!("hidden"), &until));
     assert_eq!(inspected["takedown"], json!({"reason": "phishing", "by": "desk"}));
     assert_eq!(inspected["title"], json!("Hello, world"), "there is the page");
@@ -102,9 +102,10 @@ async fn the_audit_and_an_inspection_say_who_hid_and_showed_a_page_and_until_whe
     let audit = operated.audit().await;
     let entry = |line: &Value| ["number", "action", "slug", "by", "reason"].map(|field| line[field].clone());
     let hidden = [json!(1), json!("hide"), json!(page.slug), json!("desk"), json!("phishing")];
-    let shown = [json!(2), json!("show"), json!(page.slug), json!("chief"), json!(null)];
-    assert_eq!(audit.iter().map(entry).collect::<Vec<_>>(), [hidden, shown]);
-    assert_eq!(operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.json()["state"], "active");
+    let inspected = [json!(2), json!("inspect"), json!(page.slug), json!("desk"), json!(null)];
+    let shown = [json!(3), json!("show"), json!(page.slug), json!("chief"), json!(null)];
+    assert_eq!(audit.iter().map(entry).collect::<Vec<_>>(), [hidden, inspected, shown]);
+    assert_eq!(operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.json()["state"], "active");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod guard;
 mod hiding;
 mod hosts;
 mod log;
+mod reads;
 mod scan;
 mod subjects;
 mod takedown;

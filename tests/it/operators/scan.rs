@@ -8,9 +8,10 @@ use super::Operated;
 
 impl Operated {
     /// The slugs of all pages that meet `criteria`, and the number of records that were looked at.
-    async fn scan(&self, criteria: Value) -> (BTreeSet<String>, u64) {
+    pub(super) async fn scan(&self, criteria: Value) -> (BTreeSet<String>, u64) {
         let (mut found, mut examined) = (BTreeSet::new(), 0);
         let mut request = criteria;
+        request["by"] = json!("desk");
         loop {
             let answer = self.ask("POST", "/scan", &request).await.expect(200).json();
             examined += answer["examined"].as_u64().unwrap();
@@ -50,7 +51,7 @@ async fn a_scan_finds_each_page_that_meets_all_criteria_over_any_number_of_batch
 async fn a_scan_shows_what_is_needed_to_decide_and_changes_nothing() {
     let operated = Operated::start();
     let page = operated.app.publish("A title", "See https://a.example/ and more.").await;
-    let answer = operated.ask("POST", "/scan", json!({"linking_to": "a.example"})).await.expect(200);
+    let answer = operated.ask("POST", "/scan", json!({"by": "desk", "linking_to": "a.example"})).await.expect(200);
     let found = &answer.json()["pages"][0];
     assert_eq!((&found["slug"], &found["title"]), (&json!(page.slug), &json!("A title")));
     assert_eq!(
@@ -59,7 +60,7 @@ async fn a_scan_shows_what_is_needed_to_decide_and_changes_nothing() {
     );
     assert!(!answer.text.contains(&page.key));
     operated.app.read(&page.slug).await.expect_status(200);
-    assert_eq!(operated.audit().await.len(), 0);
+    assert_eq!(operated.audit().await.len(), 1, "the scan alone");
 }
 
 #[tokio::test]
@@ -74,6 +75,8 @@ async fn a_scan_without_a_criterion_or_with_one_that_makes_no_sense_is_refused()
         json!({"linking_to": "a.example", "cursor": "zz"}),
         json!({"linked_to": "a.example"}),
     ] {
+        let mut wrong = wrong;
+        wrong["by"] = json!("desk");
         let answer = operated.ask("POST", "/scan", &wrong).await.expect(400);
         assert!(!answer.json()["message"].as_str().unwrap().is_empty(), "{wrong}");
     }

@@ -241,6 +241,29 @@ fn an_export_holds_no_key_and_goes_to_standard_output_from_a_stopped_store_too()
 }
 
 #[test]
+fn a_copy_of_everything_is_in_the_audit_with_its_author_also_from_a_stopped_store() {
+    let service = Service::start();
+    let [first, second, ledger, backups] =
+        ["first.ndjson", "second.ndjson", "ledger.ndjson", "backups"].map(|name| service.path(name));
+    let export = |file: &Path| vec!["export".into(), file.to_owned().into_os_string()];
+    let by = |by: &str| ["--by".into(), by.into()];
+    succeeded(&service.command([export(&first), by("Ada").to_vec()].concat()));
+    let Service { server, folder, .. } = service;
+    assert!(server.stop().0.success());
+    let data = folder.path().join("data");
+    succeeded(&on(&data, [export(&second), by("Bob").to_vec()].concat()));
+    succeeded(&on(&data, [export(&ledger), vec!["--deletions".into()]].concat()));
+    succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    let service = Service { server: start(&data, folder.path()), folder, known: Known::default() };
+    let audit = run(service.asking(["audit"]), b"");
+    let lines: Vec<Value> = succeeded(&audit).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let authors: Vec<_> =
+        lines.iter().map(|line| (line["action"].as_str().unwrap(), line["by"].as_str().unwrap())).collect();
+    let user = format!("user {}", rustix::process::getuid().as_raw());
+    assert_eq!(authors, [("export", "Ada"), ("export", "Bob"), ("export", user.as_str())], "deletions have no text");
+}
+
+#[test]
 fn without_the_token_a_running_process_gives_nothing_away() {
     let service = Service::start();
     let admin = service.server.admin.to_string();

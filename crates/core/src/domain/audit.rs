@@ -38,6 +38,14 @@ pub enum AuditAction {
     Show {
         slug: Slug,
     },
+    /// All records were to be copied, by an export or a backup.
+    Export,
+    /// The facts of one record were to be shown.
+    Inspect {
+        slug: Slug,
+    },
+    /// All records were to be looked at for pages that meet criteria.
+    Scan,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
