@@ -4,12 +4,17 @@
 //! number, so an entry under another number does not match. The entry of a takedown is written in the transaction that
 //! replaces the page by its tombstone, so neither exists without the other.
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use std::collections::HashSet;
+use std::collections::btree_map::{BTreeMap, Entry as Slot};
+use std::ops::RangeBounds;
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::Tombstone;
+use crate::domain::slug::Slug;
 use crate::ports::page_store::StoreError;
 
 /// The entries, by their numbers.
@@ -47,19 +52,68 @@ pub(super) fn entry_of(tombstone: &Tombstone) -> Option<AuditEntry> {
     })
 }
 
+/// Appends `entry`, and returns it with its number.
 pub(super) fn append(
     transaction: &WriteTransaction,
     entry: &AuditEntry,
-) -> Result<Result<(), StoreError>, redb::Error> {
+) -> Result<Result<NumberedEntry, StoreError>, redb::Error> {
     let mut table = transaction.open_table(AUDIT)?;
     let number = table.last()?.map_or(0, |(number, _)| number.value()) + 1;
     Ok(match encode(number, entry) {
         Ok(bytes) => {
             table.insert(number, bytes.as_slice())?;
-            Ok(())
+            Ok(NumberedEntry { number, datacenter: None, entry: entry.clone() })
         }
         Err(error) => Err(StoreError::Unavailable(error.into())),
     })
+}
+
+/// The entries with numbers in `range`. Those that cannot be read are left out: whoever lists them learns of it.
+pub(super) fn in_range(
+    transaction: &ReadTransaction,
+    range: impl RangeBounds<u64>,
+) -> Result<Vec<NumberedEntry>, redb::Error> {
+    let table = transaction.open_table(AUDIT)?;
+    let mut entries = Vec::new();
+    for found in table.range(range)? {
+        let (number, bytes) = found?;
+        let number = number.value();
+        let entry = decode(number, bytes.value());
+        entries.extend(entry.ok().map(|entry| NumberedEntry { number, datacenter: None, entry }));
+    }
+    Ok(entries)
+}
+
+/// Makes the audit that of `ledgers`, with its numbers. Whatever has no number there follows it in the order of its time: an entry
+/// whose number another one has, and takedowns that are in no ledger's audit.
+pub(super) fn restore(transaction: &WriteTransaction, ledgers: Vec<NumberedEntry>) -> Result<(), redb::Error> {
+    let mut audit = BTreeMap::<u64, AuditEntry>::new();
+    let mut further = Vec::new();
+    for NumberedEntry { number, entry, .. } in ledgers {
+        match audit.entry(number) {
+            Slot::Vacant(free) => drop(free.insert(entry)),
+            Slot::Occupied(taken) if *taken.get() == entry => {}
+            Slot::Occupied(_) => further.push(entry),
+        }
+    }
+    let known: HashSet<_> = audit.values().chain(&further).filter_map(taken_down).cloned().collect();
+    let mut table = transaction.open_table(AUDIT)?;
+    let mut imported = Vec::new();
+    for found in table.iter()? {
+        let (number, bytes) = found?;
+        imported.extend(decode(number.value(), bytes.value()).ok());
+    }
+    further.extend(imported.into_iter().filter(|entry| taken_down(entry).is_none_or(|slug| !known.contains(slug))));
+    further.sort_by_key(|entry| entry.at);
+    let last = audit.last_key_value().map_or(0, |(&number, _)| number);
+    audit.extend((last + 1..).zip(further));
+    table.retain(|_, _| false)?;
+    for (number, entry) in audit {
+        if let Ok(bytes) = encode(number, &entry) {
+            table.insert(number, bytes.as_slice())?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn list(
@@ -77,6 +131,14 @@ pub(super) fn list(
         }
     }
     Ok(Ok(entries))
+}
+
+/// The page that was taken down, if it is that.
+fn taken_down(entry: &AuditEntry) -> Option<&Slug> {
+    match &entry.action {
+        AuditAction::Takedown { slug, .. } => Some(slug),
+        _ => None,
+    }
 }
 
 fn encode(number: u64, entry: &AuditEntry) -> Result<Vec<u8>, EntryError> {
@@ -111,7 +173,6 @@ fn checksum(number: u64, body: &[u8]) -> [u8; HEAD_BYTES - 1] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::slug::Slug;
     use crate::domain::takedown::TakedownReason;
     use crate::domain::timestamp::UnixMillis;
 
@@ -126,6 +187,43 @@ mod tests {
         let bytes = encode(7, &entry()).unwrap();
         assert_eq!(decode(7, &bytes).unwrap(), entry());
         assert!(matches!(decode(8, &bytes), Err(EntryError::Damaged(8))));
+    }
+
+    #[test]
+    fn a_restore_takes_the_numbers_of_the_ledgers_and_loses_no_entry() {
+        let taken_down = |slug: &str, at| AuditEntry {
+            at: UnixMillis::new(at),
+            action: AuditAction::Takedown { slug: Slug::parse(slug).unwrap(), reason: TakedownReason::Malware },
+            ..entry()
+        };
+        let paused = |at| AuditEntry {
+            at: UnixMillis::new(at),
+            action: AuditAction::Creates { paused: true, hourly_budget: None },
+            ..entry()
+        };
+        let numbered = |number, entry| NumberedEntry { number, datacenter: None, entry };
+        let database = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        // As an import of the tombstones leaves it.
+        for imported in [taken_down("late-22222222", 30), taken_down("first-22222222", 10)] {
+            append(&transaction, &imported).unwrap().unwrap();
+        }
+        let ledgers = vec![
+            numbered(1, paused(5)),
+            numbered(3, taken_down("first-22222222", 10)),
+            numbered(3, taken_down("first-22222222", 10)),
+            numbered(3, paused(20)),
+        ];
+        restore(&transaction, ledgers).unwrap();
+        transaction.commit().unwrap();
+        let found = list(&database, 0, 10).unwrap().unwrap();
+        let expected = [
+            numbered(1, paused(5)),
+            numbered(3, taken_down("first-22222222", 10)),
+            numbered(4, paused(20)),
+            numbered(5, taken_down("late-22222222", 30)),
+        ];
+        assert_eq!(found, expected, "number 2 is missing, and stays so");
     }
 
     #[test]

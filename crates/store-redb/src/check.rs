@@ -5,9 +5,10 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
+use super::audit::{self, AUDIT};
 use super::data_dir::DATABASE_FILE;
 use super::error::OpenError;
-use super::ledger_file::read_ledger;
+use super::ledger_file::{LEDGER_FILE, read_ledger};
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::record;
@@ -144,6 +145,12 @@ fn records(
     if unnamed > 0 {
         checked.fault(format!("{unnamed} records are missing in the second table"));
     }
+    let entries = audit::in_range(&read, ..)?;
+    known.audit = entries.into_iter().map(|entry| entry.number).collect();
+    let unreadable = redb::ReadableTableMetadata::len(&read.open_table(AUDIT)?)? - known.audit.len() as u64;
+    if unreadable > 0 {
+        checked.fault(format!("{unreadable} entries of the audit cannot be read"));
+    }
     match read.open_table(UNLOGGED) {
         Ok(unlogged) => {
             for entry in unlogged.iter()? {
@@ -163,14 +170,20 @@ struct Known {
     tombstones: HashSet<String>,
     /// The last acts of operators, by slug.
     visibility: HashMap<String, Visibility>,
-    /// The slugs whose entries get into the ledger when the store is opened.
+    /// The numbers of the audit's entries.
+    audit: HashSet<u64>,
+    /// The keys of lines that get into the ledger when the store is opened.
     unlogged: HashSet<String>,
 }
 
 /// Checks the ledger in `data_dir`, which must have what is `known` and nothing else. A ledger that is missing is no fault: the
 /// next start writes it.
 fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
+    if !data_dir.join(LEDGER_FILE).exists() {
+        return;
+    }
     let (mut named, mut noted) = (HashSet::new(), HashMap::<String, Visibility>::new());
+    let mut audit = HashSet::new();
     let read = read_ledger(data_dir, |line| match line {
         Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
             checked.ledger += 1;
@@ -182,6 +195,7 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
                 noted.insert(slug, visibility);
             }
         }
+        Ok(Decoded::Audit(entry)) => drop(audit.insert(entry.number)),
         Ok(_) => {}
         Err(error) => checked.fault(format!("the ledger of deletions: {error}")),
     });
@@ -199,8 +213,15 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
     if missing > 0 {
         checked.fault(format!("{missing} pages that were hidden or shown are missing in the ledger"));
     }
+    let is_missing = |number: &&u64| !known.unlogged.contains(&format!("#{number}"));
+    let missing = known.audit.difference(&audit).filter(is_missing).count();
+    if missing > 0 {
+        checked.fault(format!("{missing} entries of the audit are missing in the ledger"));
+    }
     let is_foreign = |slug: &&String| !known.visibility.contains_key(*slug) && !known.tombstones.contains(*slug);
-    let foreign = named.difference(&known.tombstones).count() + noted.keys().filter(is_foreign).count();
+    let foreign = named.difference(&known.tombstones).count()
+        + noted.keys().filter(is_foreign).count()
+        + audit.difference(&known.audit).count();
     if foreign > 0 {
         checked.fault(format!(
             "{foreign} entries of the ledger are unknown to the database: it is not the one of this ledger"

@@ -1,12 +1,13 @@
-//! The ledger: every tombstone once more, and which pages operators have hidden and shown, in a file of its own beside the
-//! database.
+//! The ledger: every tombstone once more, which pages operators have hidden and shown, and their audit, in a file of its own beside
+//! the database.
 //!
 //! A backup of the database is older than what was deleted or hidden after it. Whoever restores a backup replays the ledger, and
 //! so no such page returns. The ledger is therefore not part of a backup, and never goes back in time.
 //!
 //! # Why nothing is missing
 //!
-//! The transaction that deletes, hides or shows a page also puts its slug into the table [`UNLOGGED`]. After the commit the writer
+//! The transaction that deletes, hides or shows a page also puts its slug into the table [`UNLOGGED`], and so does one that adds to
+//! the audit, with the entry's number. After the commit the writer
 //! adds the entry to the ledger, syncs it, and only then answers the caller. A later transaction removes the slug from the
 //! table. After a crash in between, the next start finds the slug in the table and adds its entry, perhaps for the second time,
 //! which changes nothing. If the ledger cannot be written, what was done still counts, and each later commit tries again.
@@ -17,13 +18,15 @@ use std::io;
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use tracing::error;
 
+use super::audit;
 use super::ledger_file::LedgerFile;
+use super::ledger_line::LedgerLine;
 use super::record;
 use super::reserve;
 use super::tables::PAGES;
 use super::unlogged::UNLOGGED;
 use super::visibility;
-use crate::domain::archive::{Entry, entry_line};
+use crate::domain::archive::Entry;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
 
@@ -38,10 +41,10 @@ pub(super) struct Ledger {
     file: Option<LedgerFile>,
     /// How the last attempt to write failed, if it did, so that the log says it once.
     failure: Option<Failure>,
-    /// Entries that are committed and not in the file.
-    waiting: Vec<Entry>,
-    /// Slugs whose entries are in the file and that are still in [`UNLOGGED`].
-    logged: Vec<Slug>,
+    /// Lines of what is committed and not in the file.
+    waiting: Vec<LedgerLine>,
+    /// Keys of lines that are in the file and still in [`UNLOGGED`].
+    logged: Vec<String>,
 }
 
 impl Ledger {
@@ -70,9 +73,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Entries that were just committed, to be written.
-    pub(super) fn add(&mut self, entries: Vec<Entry>) {
-        self.waiting.extend(entries);
+    /// Lines of what was just committed, to be written.
+    pub(super) fn add(&mut self, lines: Vec<LedgerLine>) {
+        self.waiting.extend(lines);
     }
 
     /// Whether the file could not be opened.
@@ -89,8 +92,8 @@ impl Ledger {
         self.failure == Some(Failure::NoRoom)
     }
 
-    /// Slugs that the next transaction removes from [`UNLOGGED`].
-    pub(super) fn logged(&self) -> &[Slug] {
+    /// Keys that the next transaction removes from [`UNLOGGED`].
+    pub(super) fn logged(&self) -> &[String] {
         &self.logged
     }
 
@@ -107,13 +110,13 @@ impl Ledger {
     }
 
     fn append(&mut self) {
-        let lines: String = self.waiting.iter().map(entry_line).collect();
+        let lines: String = self.waiting.iter().map(LedgerLine::text).collect();
         // A store in memory has no ledger.
         let written = self.file.as_mut().map_or(Ok(()), |file| file.append(lines.as_bytes()));
         match written {
             Ok(()) => {
                 self.failure = None;
-                self.logged.extend(self.waiting.drain(..).map(|entry| entry.slug().clone()));
+                self.logged.extend(self.waiting.drain(..).map(|line| line.key()));
             }
             Err(reason) => self.failed(&reason),
         }
@@ -127,7 +130,7 @@ impl Ledger {
     }
 }
 
-fn unlogged(database: &Database) -> Result<Vec<Entry>, redb::Error> {
+fn unlogged(database: &Database) -> Result<Vec<LedgerLine>, redb::Error> {
     let transaction = database.begin_read()?;
     let unlogged = match transaction.open_table(UNLOGGED) {
         Ok(unlogged) => unlogged,
@@ -135,31 +138,36 @@ fn unlogged(database: &Database) -> Result<Vec<Entry>, redb::Error> {
         Err(error) => return Err(error.into()),
     };
     let pages = transaction.open_table(PAGES)?;
-    let mut entries = Vec::new();
-    for entry in unlogged.iter()? {
-        let (slug, ()) = entry.map(|(slug, _)| (slug, ()))?;
-        let tombstone = pages.get(slug.value())?.and_then(|value| tombstone(slug.value(), value.value()));
-        let entry = match tombstone {
+    let mut lines = Vec::new();
+    for noted in unlogged.iter()? {
+        let (key, _) = noted?;
+        let key = key.value();
+        if let Some(number) = LedgerLine::number_in(key) {
+            lines.extend(audit::in_range(&transaction, number..=number)?.into_iter().map(LedgerLine::Audit));
+            continue;
+        }
+        let entry = match pages.get(key)?.and_then(|value| tombstone(key, value.value())) {
             Some(tombstone) => Some(tombstone),
-            None => visibility::of(&transaction, slug.value())?.map(Entry::Visibility),
+            None => visibility::of(&transaction, key)?.map(Entry::Visibility),
         };
-        entries.extend(entry);
+        lines.extend(entry.map(LedgerLine::Of));
     }
-    Ok(entries)
+    Ok(lines)
 }
 
 /// Everything that belongs into the ledger of `database`.
-fn all(database: &Database) -> Result<Vec<Entry>, redb::Error> {
+fn all(database: &Database) -> Result<Vec<LedgerLine>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
-    let mut entries = Vec::new();
+    let mut lines = Vec::new();
     for entry in pages.iter()? {
         let (slug, value) = entry?;
-        entries.extend(tombstone(slug.value(), value.value()));
+        lines.extend(tombstone(slug.value(), value.value()).map(LedgerLine::Of));
     }
     let noted = visibility::in_range(&transaction, visibility::ALL)?;
-    entries.extend(noted.into_iter().flatten().map(Entry::Visibility));
-    Ok(entries)
+    lines.extend(noted.into_iter().flatten().map(Entry::Visibility).map(LedgerLine::Of));
+    lines.extend(audit::in_range(&transaction, ..)?.into_iter().map(LedgerLine::Audit));
+    Ok(lines)
 }
 
 /// The tombstone of these bytes. A record that cannot be read is no tombstone: `handbill check` finds it.

@@ -77,6 +77,7 @@ mod jobs;
 mod known_states;
 mod ledger;
 mod ledger_file;
+mod ledger_line;
 mod no_wait;
 mod opening;
 mod overlay;

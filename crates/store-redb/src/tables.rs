@@ -18,6 +18,7 @@ use crate::ports::page_store::{Lookup, Record, StoreError};
 use super::audit;
 use super::error::OpenError;
 use super::expected::Expected;
+use super::ledger_line::LedgerLine;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
@@ -89,7 +90,7 @@ pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
 pub(super) enum Applied {
     /// The answers, and what the ledger must have before they are given.
-    Committed(Outcomes, Vec<Entry>),
+    Committed(Outcomes, Vec<LedgerLine>),
     /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),
     /// The batch failed before its commit; nothing was changed.
@@ -225,18 +226,18 @@ fn read<T>(
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
-/// before it. The entries of `logged` are in the ledger.
+/// before it. The lines of `logged` are in the ledger.
 pub(super) fn apply<'a>(
     database: &Database,
     batch: u64,
     operations: impl Iterator<Item = &'a Operation>,
-    logged: &[Slug],
+    logged: &[String],
 ) -> Applied {
     let transaction = match begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return Applied::Failed(error),
     };
-    let (outcomes, entries) = match stage(&transaction, batch, operations, logged) {
+    let (outcomes, lines) = match stage(&transaction, batch, operations, logged) {
         Ok(staged) => staged,
         Err(error) => return Applied::Failed(error),
     };
@@ -247,7 +248,7 @@ pub(super) fn apply<'a>(
         };
     }
     match transaction.commit() {
-        Ok(()) => Applied::Committed(outcomes, entries),
+        Ok(()) => Applied::Committed(outcomes, lines),
         Err(error) => Applied::Unknown(error.into(), outcomes),
     }
 }
@@ -256,28 +257,28 @@ fn stage<'a>(
     transaction: &redb::WriteTransaction,
     batch: u64,
     operations: impl Iterator<Item = &'a Operation>,
-    logged: &[Slug],
-) -> Result<(Outcomes, Vec<Entry>), redb::Error> {
+    logged: &[String],
+) -> Result<(Outcomes, Vec<LedgerLine>), redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
-    let mut entries = Vec::new();
+    let mut lines = Vec::new();
     let outcomes: Outcomes = operations
-        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation, &mut entries))
+        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation, &mut lines))
         .collect::<Result<_, _>>()?;
     let mut meta = transaction.open_table(META)?;
-    let tombstones = entries.iter().filter(|entry| matches!(entry, Entry::Tombstone(_))).count();
+    let tombstones = lines.iter().filter(|line| matches!(line, LedgerLine::Of(Entry::Tombstone(_)))).count();
     tombstone_count::add(&mut meta, &pages, tombstones as u64)?;
     meta.insert(BATCH_KEY, batch)?;
-    unlogged::stage(transaction, logged, &entries)?;
-    Ok((outcomes, entries))
+    unlogged::stage(transaction, logged, &lines)?;
+    Ok((outcomes, lines))
 }
 
-/// Does `operation`, and adds to `entries` what the ledger must have of it.
+/// Does `operation`, and adds to `lines` what the ledger must have of it.
 fn stage_one(
     transaction: &redb::WriteTransaction,
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
-    entries: &mut Vec<Entry>,
+    lines: &mut Vec<LedgerLine>,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
     let mut was_hidden = false;
     let (applies, next) = match operation {
@@ -307,10 +308,16 @@ fn stage_one(
             if is_deleted || !visibility::keep(transaction, visibility)? {
                 return Ok(Ok(Outcome::Refused));
             }
-            entries.push(Entry::Visibility(visibility.clone()));
+            lines.push(LedgerLine::Of(Entry::Visibility(visibility.clone())));
             return Ok(Ok(Outcome::Done));
         }
-        Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
+        Operation::Audit(entry) => {
+            let appended = audit::append(transaction, entry)?.map(LedgerLine::Audit);
+            return Ok(appended.map(|line| {
+                lines.push(line);
+                Outcome::Done
+            }));
+        }
     };
     match applies {
         Ok(true) => {}
@@ -323,15 +330,17 @@ fn stage_one(
     };
     if let Record::Deleted(tombstone) = &next
         && let Some(entry) = audit::entry_of(tombstone)
-        && let Err(error) = audit::append(transaction, &entry)?
     {
-        return Ok(Err(error));
+        match audit::append(transaction, &entry)? {
+            Ok(entry) => lines.push(LedgerLine::Audit(entry)),
+            Err(error) => return Ok(Err(error)),
+        }
     }
     match &next {
         Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
             let visibility = page.head.visibility();
             if visibility::keep(transaction, &visibility)? {
-                entries.push(Entry::Visibility(visibility));
+                lines.push(LedgerLine::Of(Entry::Visibility(visibility)));
             }
         }
         Record::Active(_) => {}
@@ -339,7 +348,7 @@ fn stage_one(
             if was_hidden {
                 visibility::forget(transaction, next.slug())?;
             }
-            entries.push(Entry::Tombstone(tombstone.clone()));
+            lines.push(LedgerLine::Of(Entry::Tombstone(tombstone.clone())));
         }
     }
     pages.insert(next.slug().as_str(), bytes.as_slice())?;

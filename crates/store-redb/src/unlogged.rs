@@ -1,24 +1,27 @@
-//! The entries that the ledger may lack, in a table of the database.
+//! The lines that the ledger may lack, in a table of the database.
 
 use redb::{TableDefinition, WriteTransaction};
 
-use crate::domain::archive::Entry;
-use crate::domain::slug::Slug;
+use super::ledger_line::LedgerLine;
 
-/// The slugs of pages that were deleted, hidden or shown, and that the ledger may not say so of yet.
+/// The keys of lines that the ledger may lack: slugs of pages that were deleted, hidden or shown, and numbers of entries of the audit.
 pub(super) const UNLOGGED: TableDefinition<&str, ()> = TableDefinition::new("unlogged");
 
-/// Removes `logged` from [`UNLOGGED`] and adds those of `entries`.
-pub(super) fn stage(transaction: &WriteTransaction, logged: &[Slug], entries: &[Entry]) -> Result<(), redb::Error> {
-    if logged.is_empty() && entries.is_empty() {
+/// Removes `logged` from [`UNLOGGED`] and adds those of `lines`.
+pub(super) fn stage(
+    transaction: &WriteTransaction,
+    logged: &[String],
+    lines: &[LedgerLine],
+) -> Result<(), redb::Error> {
+    if logged.is_empty() && lines.is_empty() {
         return Ok(());
     }
     let mut unlogged = transaction.open_table(UNLOGGED)?;
-    for slug in logged {
-        unlogged.remove(slug.as_str())?;
+    for key in logged {
+        unlogged.remove(key.as_str())?;
     }
-    for entry in entries {
-        unlogged.insert(entry.slug().as_str(), ())?;
+    for line in lines {
+        unlogged.insert(line.key().as_str(), ())?;
     }
     Ok(())
 }

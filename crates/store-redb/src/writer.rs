@@ -202,11 +202,11 @@ impl Writer {
             }
         };
         match applied {
-            Ok(Applied::Committed(outcomes, entries)) => {
+            Ok(Applied::Committed(outcomes, lines)) => {
                 self.last_batch = number;
                 drop(changing);
                 self.ledger.forget_logged();
-                self.ledger.add(entries);
+                self.ledger.add(lines);
                 self.complete_ledger();
                 let operations = batch.len();
                 answer(batch, outcomes);

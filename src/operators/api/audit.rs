@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
-use handbill_core::domain::audit::{AuditAction, NumberedEntry};
-use handbill_core::domain::takedown::TakedownReason;
+use handbill_core::domain::audit::{ActionJson, NumberedEntry};
 use handbill_core::ports::audit_log::MAX_ENTRIES;
 
 /// One line of `GET /audit`.
@@ -25,44 +24,12 @@ pub struct AuditLine {
     /// The operator's name.
     pub by: String,
     #[serde(flatten)]
-    pub action: AuditLineAction,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "snake_case")]
-pub enum AuditLineAction {
-    /// A page was taken down.
-    Takedown { slug: String, reason: TakedownReason },
-    /// A page was to be hidden.
-    Hide { slug: String, reason: TakedownReason },
-    /// A page was to be shown again.
-    Show { slug: String },
-    /// Creates were paused or resumed, or their budget was changed.
-    Creates {
-        /// Whether creates are paused from then on.
-        paused: bool,
-        /// How many pages may be created in an hour from then on, by all clients together.
-        hourly_budget: Option<u32>,
-    },
-    /// All records were to be copied.
-    Export,
-    /// The facts of one record were to be shown.
-    Inspect { slug: String },
-    /// All records were to be looked at for pages that meet criteria.
-    Scan,
+    pub action: ActionJson,
 }
 
 impl From<NumberedEntry> for AuditLine {
     fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
-        let action = match entry.action {
-            AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
-            AuditAction::Hide { slug, reason } => AuditLineAction::Hide { slug: slug.to_string(), reason },
-            AuditAction::Show { slug } => AuditLineAction::Show { slug: slug.to_string() },
-            AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
-            AuditAction::Export => AuditLineAction::Export,
-            AuditAction::Inspect { slug } => AuditLineAction::Inspect { slug: slug.to_string() },
-            AuditAction::Scan => AuditLineAction::Scan,
-        };
+        let action = ActionJson::from(&entry.action);
         Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
+use handbill_core::domain::audit::NumberedEntry;
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
 const FILE_MODE: u32 = 0o600;
@@ -181,7 +182,19 @@ impl Records {
         }
     }
 
-    fn read(&mut self) -> Result<Option<Entry>, FileError> {
+    /// The entries of the audit in the rest of a ledger.
+    fn audit(mut self) -> Result<Vec<NumberedEntry>, FileError> {
+        let mut entries = Vec::new();
+        while let Some(line) = self.read()? {
+            if let Decoded::Audit(entry) = line {
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The next line.
+    fn read(&mut self) -> Result<Option<Decoded>, FileError> {
         let refused = |path: &Path, reason| FileError::Refused { path: path.to_owned(), reason };
         while let Some(mut decoder) = self.decoder.take() {
             let line = match self.lines.next() {
@@ -202,8 +215,8 @@ impl Records {
                 (Err(reason), None) => return Err(refused(&self.path, reason)),
             };
             self.decoder = Some(decoder);
-            if let Some(Decoded::Entry(entry)) = decoded {
-                return Ok(Some(entry));
+            if decoded.is_some() {
+                return Ok(decoded);
             }
         }
         Ok(None)
@@ -214,7 +227,13 @@ impl Iterator for Records {
     type Item = Result<Entry, FileError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.read().transpose()
+        loop {
+            match self.read().transpose()? {
+                Ok(Decoded::Entry(entry)) => return Some(Ok(entry)),
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
 }
 
@@ -232,6 +251,12 @@ impl Lines {
         let read = self.input.by_ref().take(bound).read_until(b'\n', &mut self.line)?;
         Ok((read > 0).then_some(self.line.as_slice()))
     }
+}
+
+/// The entries of the audit that the file has; none unless it is a ledger.
+pub fn audit_in(path: &Path, skip: Option<&Skip>) -> Result<Vec<NumberedEntry>, FileError> {
+    let records = Records::open(path, skip)?;
+    if records.header.format == Format::Ledger { records.audit() } else { Ok(Vec::new()) }
 }
 
 /// Reads the whole file. Returns what it holds, if all of it is whole.

@@ -14,7 +14,7 @@ use crate::config::{
 };
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::Skip;
+use crate::operators::archive::file::{Skip, audit_in};
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
 use crate::telemetry::logs::{self, LogQueue};
@@ -212,6 +212,11 @@ impl Stores<'_> {
         let expected = verify_all(&files, skip, progress)?;
         let skip_again: Option<Skip> = skip.map(|_| Arc::new(|_: &str| {}) as _);
         let counts = import_into(&restoring.directory(), &files, skip_again.as_ref(), expected, progress).await?;
+        let audit =
+            files.iter().map(|file| audit_in(file, skip_again.as_ref())).collect::<Result<Vec<_>, _>>()?.concat();
+        if !audit.is_empty() {
+            restoring.restore_audit(audit)?;
+        }
         restoring.finish()?;
         Ok(counts)
     }

@@ -38,7 +38,7 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
     assert_eq!((checked.pages, checked.tombstones, checked.ledger, checked.faults), (3, 2, 2, Vec::new()));
 
     let store = RedbStore::open(directory.path()).unwrap();
-    let Lookup::Active(page) = found(&store, "a-page-with-everything-ctczqzr4").await else { panic!("it is there") };
+    let Lookup::Active(page) = found(&store, "a-page-with-everything-hdrrc3xz").await else { panic!("it is there") };
     assert_eq!(page.head.title.as_ref().unwrap().as_str(), "A page with everything");
     assert_eq!(
         (page.head.version.get(), page.head.link_origins.as_slice()),
@@ -51,15 +51,15 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
     );
     assert_eq!((page.text.code_blocks.len(), page.text.language), (1, Language::from_code("de")));
 
-    let Lookup::Active(page) = found(&store, "edited-jt6twjf3").await else { panic!("it is there") };
+    let Lookup::Active(page) = found(&store, "edited-cvjcv9pc").await else { panic!("it is there") };
     assert_eq!((page.head.version.get(), &page.head.title), (2, &None));
     assert!(page.head.updated_at > page.head.created_at);
-    let Lookup::Hidden(head) = found(&store, "hidden-jfxgrnjd").await else { panic!("it is hidden") };
+    let Lookup::Hidden(head) = found(&store, "hidden-q5p6qt8f").await else { panic!("it is hidden") };
     let by_desk = |reason| Takedown::new(reason, "desk").unwrap();
     assert_eq!(head.hidden.as_ref().unwrap().takedown, by_desk(TakedownReason::Spam));
     assert_eq!(store.page(&head).await.unwrap().unwrap().text.content.as_str(), "A hidden text.");
     for (slug, takedown) in
-        [("deleted-r8nnbrmc", None), ("taken-down-r3r8hbmw", Some(by_desk(TakedownReason::Phishing)))]
+        [("deleted-fw4mtzm6", None), ("taken-down-scvygbfc", Some(by_desk(TakedownReason::Phishing)))]
     {
         let Lookup::Deleted(tombstone) = found(&store, slug).await else { panic!("{slug} is deleted") };
         let Tombstone { takedown: found, version, created_at, deleted_at, .. } = tombstone;
@@ -70,13 +70,14 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
 
     let audit = store.list(0, 10).await.unwrap();
     let numbers: Vec<_> = audit.iter().map(|entry| entry.number).collect();
-    assert_eq!(numbers, [1, 2, 3, 4]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
     assert!(audit.iter().all(|entry| entry.entry.by == "desk"));
     let actions: Vec<_> = audit.into_iter().map(|entry| entry.entry.action).collect();
     let creates = |paused| AuditAction::Creates { paused, hourly_budget: None };
     assert!(matches!(&actions[0], AuditAction::Hide { reason: TakedownReason::Spam, .. }), "{actions:?}");
     assert!(matches!(&actions[1], AuditAction::Takedown { reason: TakedownReason::Phishing, .. }), "{actions:?}");
-    assert_eq!(actions[2..], [creates(true), creates(false)]);
+    let inspected = AuditAction::Inspect { slug: Slug::parse("taken-down-scvygbfc").unwrap() };
+    assert_eq!(actions[2..], [creates(true), creates(false), inspected, AuditAction::Export, AuditAction::Scan]);
     store.slug_secret().await.unwrap();
 }
 

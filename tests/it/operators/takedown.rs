@@ -9,7 +9,7 @@ use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
-use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore};
+use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, check};
 use serde_json::json;
 
 use super::{Operated, TOKEN};
@@ -86,7 +86,8 @@ async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else
     let of_takedowns = |line: &serde_json::Value| line["action"] == "takedown";
     assert_eq!(operated.audit().await.into_iter().filter(of_takedowns).count(), 1);
     let ledger = fs::read_to_string(directory.path().join(LEDGER_FILE)).unwrap();
-    assert_eq!(ledger.matches(slug).count(), 1, "{ledger}");
+    let tombstones = ledger.lines().filter(|line| line.contains("\"tombstone\":") && line.contains(slug));
+    assert_eq!(tombstones.count(), 1, "{ledger}");
 }
 
 #[tokio::test]
@@ -322,4 +323,28 @@ async fn a_takedown_that_is_not_in_the_ledger_says_so_until_the_ledger_has_every
         assert!(ledger.contains(slug.as_str()), "{slug}: {ledger}");
     }
     assert_eq!(operated.audit().await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_ledger_lacks_of_an_act_and_of_the_audit_it_has_after_the_next_start() {
+    let data = tempfile::tempdir().unwrap();
+    let before = Operated::on(data.path());
+    let (_, page) = (before.app.deleted().await, before.app.published().await);
+    drop(before);
+    let (ledger, aside) = (data.path().join(LEDGER_FILE), data.path().join("aside"));
+    fs::rename(&ledger, &aside).unwrap();
+    fs::create_dir(&ledger).unwrap();
+    let operated = Operated::on(data.path());
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["not_in_ledger"]);
+    operated.ask("PATCH", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
+    drop(operated);
+    fs::remove_dir(&ledger).unwrap();
+    fs::rename(&aside, &ledger).unwrap();
+
+    drop(Operated::on(data.path()));
+    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
+    let lines = fs::read_to_string(&ledger).unwrap();
+    for part in ["\"audit\":{\"number\":1,", "\"audit\":{\"number\":2,", "\"takedown\":{\"reason\""] {
+        assert_eq!(lines.matches(part).count(), 1, "{part}: {lines}");
+    }
 }

@@ -481,6 +481,40 @@ fn a_backup_restored_with_the_ledger_hides_what_was_hidden_since_and_shows_what_
 }
 
 #[test]
+fn the_audit_keeps_its_numbers_through_a_restore_with_the_ledger() {
+    let mut service = Service::start();
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let slugs = ["one", "two", "three"].map(|name| service.known.create(&mut connection, name, "A text."));
+    let [one, two, three] = slugs.each_ref().map(String::as_str);
+    drop(connection);
+    let by = |who: &'static str| ["--by", who];
+    let reason = ["--reason", "spam"];
+    act(&service, &[&["pause"][..], &by("Ada")].concat(), &[]);
+    act(&service, &[&["takedown"][..], &reason, &by("Ada")].concat(), &[one]);
+    let backups = service.path("backups");
+    succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    act(&service, &[&["hide"][..], &reason, &by("Bob")].concat(), &[two, three]);
+    act(&service, &[&["takedown"][..], &reason, &by("Bob")].concat(), &[two]);
+    act(&service, &[&["resume"][..], &by("Bob")].concat(), &[]);
+    let before = act(&service, &["audit"], &[]);
+    assert_eq!(before.lines().count(), 7, "{before}");
+    let Service { server, folder, .. } = service;
+    server.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let data = folder.path().join("data");
+    fs::rename(data.join(handbill_store_redb::DATABASE_FILE), folder.path().join("lost")).unwrap();
+
+    succeeded(&on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]));
+    assert!(succeeded(&on(&data, ["check"])).contains(": whole; "));
+    let service = Service { server: start(&data, folder.path()), folder, known: Known::default() };
+    assert_eq!(act(&service, &["audit"], &[]), before);
+    act(&service, &[&["show"][..], &by("Cy")].concat(), &[three]);
+    let after = act(&service, &["audit"], &[]);
+    let last: Value = serde_json::from_str(after.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["number"], &last["by"]), (&8.into(), &"Cy".into()));
+}
+
+#[test]
 fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
     let folder = tempdir().unwrap();
     let (data, backups) = (folder.path().join("data"), folder.path().join("backups"));

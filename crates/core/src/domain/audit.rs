@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::slug::Slug;
+use super::slug::{NotASlug, Slug};
 use super::takedown::TakedownReason;
 use super::timestamp::UnixMillis;
 
@@ -55,4 +55,47 @@ pub struct NumberedEntry {
     /// The datacentre that wrote it, in a cluster. After a forced move two of them may have entries of one number.
     pub datacenter: Option<String>,
     pub entry: AuditEntry,
+}
+
+/// An action as JSON has it: in the operators' API and in a ledger.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum ActionJson {
+    Takedown { slug: String, reason: TakedownReason },
+    Hide { slug: String, reason: TakedownReason },
+    Show { slug: String },
+    Creates { paused: bool, hourly_budget: Option<u32> },
+    Export,
+    Inspect { slug: String },
+    Scan,
+}
+
+impl From<&AuditAction> for ActionJson {
+    fn from(action: &AuditAction) -> Self {
+        match action {
+            AuditAction::Takedown { slug, reason } => Self::Takedown { slug: slug.to_string(), reason: *reason },
+            AuditAction::Hide { slug, reason } => Self::Hide { slug: slug.to_string(), reason: *reason },
+            AuditAction::Show { slug } => Self::Show { slug: slug.to_string() },
+            &AuditAction::Creates { paused, hourly_budget } => Self::Creates { paused, hourly_budget },
+            AuditAction::Export => Self::Export,
+            AuditAction::Inspect { slug } => Self::Inspect { slug: slug.to_string() },
+            AuditAction::Scan => Self::Scan,
+        }
+    }
+}
+
+impl TryFrom<ActionJson> for AuditAction {
+    type Error = NotASlug;
+
+    fn try_from(json: ActionJson) -> Result<Self, NotASlug> {
+        Ok(match json {
+            ActionJson::Takedown { slug, reason } => Self::Takedown { slug: Slug::parse(&slug)?, reason },
+            ActionJson::Hide { slug, reason } => Self::Hide { slug: Slug::parse(&slug)?, reason },
+            ActionJson::Show { slug } => Self::Show { slug: Slug::parse(&slug)? },
+            ActionJson::Creates { paused, hourly_budget } => Self::Creates { paused, hourly_budget },
+            ActionJson::Export => Self::Export,
+            ActionJson::Inspect { slug } => Self::Inspect { slug: Slug::parse(&slug)? },
+            ActionJson::Scan => Self::Scan,
+        })
+    }
 }

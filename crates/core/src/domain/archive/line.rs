@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Entry, EntryError, Format, Header, VERSION};
+use crate::domain::audit::{ActionJson, AuditEntry, NumberedEntry};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Hiding, Takedown, Visibility};
+use crate::domain::takedown::{Hiding, Takedown, Visibility, operator_name};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -34,6 +35,7 @@ pub(super) enum Body<'a> {
     Tombstone(TombstoneJson<'a>),
     #[serde(borrow)]
     Visibility(VisibilityJson<'a>),
+    Audit(AuditJson),
     Trailer(TrailerJson),
 }
 
@@ -92,6 +94,15 @@ pub(super) struct VisibilityJson<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+pub(super) struct AuditJson {
+    number: u64,
+    at_ms: i64,
+    by: String,
+    #[serde(flatten)]
+    action: ActionJson,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TakedownJson<'a> {
     reason: Cow<'a, str>,
@@ -132,6 +143,7 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
     Ok(match body {
         Body::Header(header) => Body::Header(header),
         Body::Trailer(trailer) => Body::Trailer(trailer),
+        Body::Audit(entry) => Body::Audit(entry),
         Body::Page(page) => Body::Page(PageLine {
             slug: owned(page.slug),
             key_sha256: owned(page.key_sha256),
@@ -263,6 +275,18 @@ impl<'a> TakedownJson<'a> {
 
     fn into_takedown(self) -> Result<Takedown, EntryError> {
         Ok(Takedown::new(self.reason.parse()?, &self.by)?)
+    }
+}
+
+impl AuditJson {
+    pub(super) fn of(NumberedEntry { number, entry, .. }: &NumberedEntry) -> Self {
+        let AuditEntry { at, by, action } = entry;
+        Self { number: *number, at_ms: at.get(), by: by.clone(), action: action.into() }
+    }
+
+    pub(super) fn into_entry(self) -> Result<NumberedEntry, EntryError> {
+        let entry = AuditEntry { at: time(self.at_ms)?, by: operator_name(&self.by)?, action: self.action.try_into()? };
+        Ok(NumberedEntry { number: self.number, datacenter: None, entry })
     }
 }
 
