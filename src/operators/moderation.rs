@@ -138,10 +138,15 @@ impl Moderation {
         self.tiers.clone()
     }
 
-    /// Reads `switch`. One that cannot be read yet does not stop the start: no page is created until it can.
+    /// Reads `switch`. One that makes no sense does not stop the start: what it said last is in force, and without that, or as long
+    /// as it cannot be read, no page is created.
     pub async fn read_switch(&mut self, switch: &dyn CreatesSwitch) {
         let read = self.reload_switch(switch).await;
         if let Err(error @ StoreError::Unreadable(_)) = read {
+            if let Some(creates) = switch.last().await {
+                self.policy.set_creates(creates);
+                self.metrics.creates_paused.set(i64::from(creates.paused));
+            }
             self.switch.report(Some(chain(&error)));
         }
     }

@@ -58,6 +58,10 @@ impl CreatesSwitch for CqlStore {
         self.read_switch(&permit, &self.operated.read_switch).await?.creates()
     }
 
+    async fn last(&self) -> Option<Creates> {
+        None
+    }
+
     async fn save(&self, creates: Creates) -> Result<(), StoreError> {
         let permit = self.background_permit().await?;
         let (mut failures, mut pauses) = (Failures::default(), Pauses::new());

@@ -108,6 +108,10 @@ impl CreatesSwitch for PendingStore {
         self.store()?.load().await
     }
 
+    async fn last(&self) -> Option<Creates> {
+        None
+    }
+
     async fn save(&self, creates: Creates) -> Result<(), StoreError> {
         self.store()?.save(creates).await
     }

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use thiserror::Error;
@@ -15,7 +16,11 @@ use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
 
-pub struct CreatesFile(PathBuf);
+pub struct CreatesFile {
+    path: PathBuf,
+    /// The limits that were kept last, in the file of [`last_path`].
+    kept: Arc<Mutex<Option<Creates>>>,
+}
 
 #[derive(Debug, Error)]
 #[error("{} is not as expected ({reason}): write {{\"paused\": false, \"hourly_budget\": null}}, or remove the file", path.display())]
@@ -27,24 +32,44 @@ struct SenselessFile {
 impl CreatesFile {
     /// The switch in the file `path`, which need not exist.
     pub fn new(path: PathBuf) -> Self {
-        Self(path)
+        Self { path, kept: Arc::default() }
     }
 }
 
 #[async_trait]
 impl CreatesSwitch for CreatesFile {
     async fn load(&self) -> Result<Creates, StoreError> {
-        let path = self.0.clone();
-        let loading = spawn_blocking(move || load(&path));
+        let (path, kept) = (self.path.clone(), Arc::clone(&self.kept));
+        let loading = spawn_blocking(move || {
+            let creates = load(&path)?;
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            // Next time is early enough if it cannot be written now.
+            if *kept != Some(creates) && save(&last_path(&path), creates).is_ok() {
+                *kept = Some(creates);
+            }
+            Ok(creates)
+        });
         loading.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
     }
 
+    async fn last(&self) -> Option<Creates> {
+        let path = last_path(&self.path);
+        let is_there = path.exists();
+        let loaded = spawn_blocking(move || load(&path)).await.ok()?.ok();
+        loaded.filter(|_| is_there)
+    }
+
     async fn save(&self, creates: Creates) -> Result<(), StoreError> {
-        let path = self.0.clone();
+        let path = self.path.clone();
         let saving =
             spawn_blocking(move || save(&path, creates).map_err(|error| StoreError::Unavailable(error.into())));
         saving.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
     }
+}
+
+/// The file that keeps the last limits that made sense, beside the one that somebody may write by hand.
+fn last_path(path: &Path) -> PathBuf {
+    path.with_extension("last")
 }
 
 fn load(path: &Path) -> Result<Creates, StoreError> {
@@ -92,7 +117,7 @@ mod tests {
             assert_eq!(CreatesFile::new(path.clone()).load().await.unwrap(), creates);
         }
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "as all files of the directory");
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside the file");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "the file, and what it said last");
     }
 
     #[tokio::test]
@@ -100,12 +125,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("creates.json");
         let switch = CreatesFile::new(path.clone());
+        assert_eq!(switch.last().await, None);
         fs::write(&path, "{\"paused\": true}\n").unwrap();
         assert_eq!(switch.load().await.unwrap(), Creates { paused: true, hourly_budget: None });
         for senseless in ["", "paused", "{\"pause\": true}", "{\"hourly_budget\": 0}", "{\"hourly_budget\": 1000001}"] {
             fs::write(&path, senseless).unwrap();
             let Err(StoreError::Unreadable(reason)) = switch.load().await else { panic!("{senseless:?} was taken") };
             assert!(reason.to_string().contains("{\"paused\": false, \"hourly_budget\": null}"), "{reason}");
+            let last = Some(Creates { paused: true, hourly_budget: None });
+            assert_eq!(CreatesFile::new(path.clone()).last().await, last, "in the next process");
         }
     }
 }

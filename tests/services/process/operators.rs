@@ -373,11 +373,20 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     server.stop();
     let server = Server::start(&data, &[]);
     server.wait_for_log("the switch of creates cannot be read");
-    assert_eq!(create(server.address, "Text.").status, 503, "nobody knows whether it was a pause");
+    assert_eq!(create(server.address, "Text.").status, 503, "it was a pause");
     fs::remove_file(data.join("creates.json")).unwrap();
     server.wait_for_log("the switch of creates can be read again");
     assert_eq!(create(server.address, "Text.").status, 201);
-    drop(directory);
+    replace(&data.join("creates.json"), "open");
+    server.stop();
+    let server = Server::start(&data, &[]);
+    server.wait_for_log("the switch of creates cannot be read");
+    assert_eq!(create(server.address, "Text.").status, 201, "creates were open");
+    server.stop();
+    fs::remove_file(data.join("creates.last")).unwrap();
+    let server = Server::start(&data, &[]);
+    assert_eq!(create(server.address, "Text.").status, 503, "nobody knows whether it was a pause");
+    drop((server, directory));
 }
 
 #[test]

@@ -12,6 +12,10 @@ pub trait CreatesSwitch: Send + Sync {
     /// makes no sense.
     async fn load(&self) -> Result<Creates, StoreError>;
 
+    /// The limits that [`CreatesSwitch::load`] returned last, in this process or in one before it, for when what is kept makes no
+    /// sense. A store that nobody writes by hand keeps none.
+    async fn last(&self) -> Option<Creates>;
+
     /// Allows `creates` from now on, at every replica within seconds. An `Ok` means that it is durable.
     async fn save(&self, creates: Creates) -> Result<(), StoreError>;
 }
