@@ -210,14 +210,16 @@ pub fn backups_in(directory: &Path, selection: Selection) -> Result<Vec<BackupNa
     Ok(backups)
 }
 
-/// The newest backup in the folder `directory`, or `directory` itself if it is a file.
-pub fn newest_backup(directory: &Path) -> Result<PathBuf, MoveError> {
+/// The newest backup in the folder `directory` and the one before it, or `directory` itself if it is a file.
+pub fn newest_backups(directory: &Path) -> Result<(PathBuf, Option<PathBuf>), MoveError> {
     if directory.is_file() {
-        return Ok(directory.to_owned());
+        return Ok((directory.to_owned(), None));
     }
     let none = io::Error::new(io::ErrorKind::NotFound, "there is no backup in it");
     let none = FileError::Io { path: directory.to_owned(), action: "read", reason: none };
-    Ok(backups_in(directory, Selection::All)?.pop().ok_or(none)?.path)
+    let mut backups = backups_in(directory, Selection::All)?;
+    let newest = backups.pop().ok_or(none)?.path;
+    Ok((newest, backups.pop().map(|before| before.path)))
 }
 
 /// Removes all but the `keep` newest backups of what `selection` names, and the ledgers beside them.

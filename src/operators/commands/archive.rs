@@ -18,7 +18,7 @@ use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::file::{FileError, Skip};
 use crate::operators::archive::import::Counts;
-use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backup, write};
+use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backups, write};
 use handbill_core::domain::archive::Summary;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_redb::LEDGER_FILE;
@@ -174,18 +174,19 @@ impl Restore {
             let _ = print_line(&format!("skipped: {}", shown(line)));
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
-        let counts = match newest_backup(&self.from) {
-            Ok(backup) => stores.restore(&self.embedded, &backup, &self.ledger, skip, &shown_on(&bar)).await,
-            Err(error) => Err(error),
-        };
+        let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
+        let counts = stores.restore(&self.embedded, &backup, &self.ledger, skip, &shown_on(&bar)).await;
         bar.finish_and_clear();
         let advice = |error: &MoveError| match error {
+            MoveError::File(FileError::Refused { path, .. } | FileError::Io { path, .. }) if *path == backup => older
+                .as_ref()
+                .map_or_else(String::new, |older| format!(": the backup before it is {}", older.display())),
             MoveError::File(FileError::Refused { path, .. })
                 if (self.ledger.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>
             {
-                ": --skip-damaged goes on without its damaged lines and prints them"
+                ": --skip-damaged goes on without its damaged lines and prints them".to_owned()
             }
-            _ => "",
+            _ => String::new(),
         };
         let printed = print_counts(&counts.map_err(|error| format!("{error}{}", advice(&error)))?)?;
         let skipped = skipped.load(Ordering::Relaxed);

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use handbill::operators::archive::export::Selection;
+use handbill::operators::archive::moving::backups_in;
 use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE};
 use tempfile::tempdir;
 
@@ -144,6 +146,30 @@ fn a_restore_refuses_a_damaged_line_of_the_ledger_or_skips_and_prints_it() {
     let other = folder.path().join("other");
     assert_eq!(restore(&other, &["--skip-damaged"]).status.code(), Some(2));
     assert!(!other.join(DATABASE_FILE).exists());
+}
+
+#[test]
+fn a_restore_from_a_folder_whose_newest_backup_is_damaged_names_the_one_before_it() {
+    let folder = tempdir().unwrap();
+    let [data, backups, new] = ["data", "backups", "new"].map(|name| folder.path().join(name));
+    stopped(&data);
+    for _ in 0..2 {
+        succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    }
+    let all = backups_in(&backups, Selection::All).unwrap();
+    let [before, newest] = [&all[0].path, &all[1].path];
+    let whole = fs::read(newest).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for bytes in [&whole[..whole.len() / 2], &flipped, b""] {
+        fs::write(newest, bytes).unwrap();
+        let refusal = on(&new, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
+        let line = refused(&refusal);
+        let names = |path: &Path| line.contains(path.to_str().unwrap());
+        assert!(names(newest) && names(before) && line.contains("the backup before it is"), "{line}");
+        assert!(!new.join(DATABASE_FILE).exists());
+    }
+    succeeded(&on(&new, [OsStr::new("restore"), OsStr::new("--from"), before.as_os_str()]));
 }
 
 #[test]
