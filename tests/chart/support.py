@@ -186,5 +186,5 @@ def scrape():
         # No cache is there, so every purge is put off.
         with handbill(*options, "--edge-max-age=1m", "--purge-url=http://127.0.0.1:1/{slug}", "--drain-timeout=0s") as (public, admin):
             use(public)
-            request("GET", f"{admin[0]}/inspect/nothing-22222222", Authorization=f"Bearer {token.read_text()}")
+            request("GET", f"{admin[0]}/inspect/nothing-22222222?by=tests", Authorization=f"Bearer {token.read_text()}")
             return request("GET", f"{admin[0]}/metrics")[1]
