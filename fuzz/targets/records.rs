@@ -8,6 +8,8 @@
 use handbill_core::domain;
 use handbill_core::ports;
 
+#[path = "../../crates/store-redb/src/packed_text.rs"]
+mod packed_text;
 #[path = "../../crates/store-redb/src/record.rs"]
 mod record;
 #[path = "../checks/records.rs"]

@@ -20,6 +20,12 @@ pub(crate) fn slug() -> Slug {
     Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
 }
 
+/// A text of about `len` bytes, of which compression cannot make much: numbers in hexadecimal.
+pub(crate) fn noise(len: usize) -> String {
+    let words = (0u64..).map(|number| format!("{:016x} ", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    words.take(len.div_ceil(17)).collect()
+}
+
 /// A new page under a slug of its own.
 pub(crate) fn page(content: &str) -> Page {
     page_at(slug(), content)

@@ -81,6 +81,7 @@ mod ledger_line;
 mod no_wait;
 mod opening;
 mod overlay;
+mod packed_text;
 mod page_file;
 mod panics;
 mod reading;

@@ -1,4 +1,5 @@
-//! The bytes of a page or tombstone in the file: a version byte, a checksum of 8 bytes, then `postcard`.
+//! The bytes of a page or tombstone in the file: a version byte, a checksum of 8 bytes, then `postcard`, in which a long text is
+//! compressed (see [`packed_text`](super::packed_text)).
 //!
 //! The checksum covers the slug, the version byte and the body. The slug is the record's key and not part of the
 //! record, so a record under a wrong key does not match either. `redb` has checksums of its own, but verifies them only
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::packed_text::{self, PackedText};
 use crate::domain::content::Content;
 use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, Tombstone};
@@ -47,6 +49,8 @@ pub(super) enum RecordError {
     Malformed(#[from] postcard::Error),
     #[error("the record has {0} bytes too many")]
     TooLong(usize),
+    #[error("the text of the record cannot be unpacked")]
+    Packed,
 }
 
 /// The head of a record, which a text follows if the page is active. Its bytes are those of the types that it names: the
@@ -90,7 +94,7 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
         }
         Record::Deleted(tombstone) => (HeadRecord::Deleted(Cow::Borrowed(tombstone)), None),
     };
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + SMALL_PARTS_BYTES + text.map_or(0, estimate));
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + SMALL_PARTS_BYTES);
     bytes.resize(HEAD_BYTES, VERSION);
     let mut bytes = postcard::to_extend(&head, bytes)?;
     if let Some(PageText { content, html, excerpt, code_blocks, language }) = text {
@@ -101,7 +105,7 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             code_blocks: Cow::Borrowed(code_blocks),
             language: language.map(|language| Cow::Borrowed(language.code())),
         };
-        bytes = postcard::to_extend(&text, bytes)?;
+        packed_text::append(&postcard::to_allocvec(&text)?, &mut bytes);
     }
     let checksum = checksum(record.slug(), &bytes[HEAD_BYTES..]);
     bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
@@ -111,16 +115,21 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
 /// Size of a head, in bytes, for most records.
 const SMALL_PARTS_BYTES: usize = 256;
 
-/// About the size of `text` in a record, in bytes. A buffer that grew from nothing would be copied ten times.
-fn estimate(text: &PageText) -> usize {
-    text.content.as_str().len() + text.html.len() + text.excerpt.len() + size_of_val(&text.code_blocks[..])
+pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
+    decode_up_to(usize::MAX, slug, bytes).map(|record| record.expect("no text is larger"))
 }
 
-pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
+/// Does the same unless the text takes more than `max_bytes` in memory: then `None`.
+pub(super) fn decode_up_to(max_bytes: usize, slug: &Slug, bytes: &[u8]) -> Result<Option<Record>, RecordError> {
     let (head, rest) = head(slug, bytes)?;
     let (record, rest) = match head {
         Head::Page(head) => {
-            let (text, rest) = postcard::take_from_bytes::<TextRecord<'_>>(rest)?;
+            let packed = PackedText::of(rest).ok_or(RecordError::Packed)?;
+            if packed.len() > max_bytes {
+                return Ok(None);
+            }
+            let text = packed.unpacked().ok_or(RecordError::Packed)?;
+            let (text, rest) = postcard::take_from_bytes::<TextRecord<'_>>(&text)?;
             let text = PageText {
                 content: Content::from_stored(text.content),
                 html: text.html.into_owned(),
@@ -128,11 +137,11 @@ pub(super) fn decode(slug: &Slug, bytes: &[u8]) -> Result<Record, RecordError> {
                 code_blocks: text.code_blocks.into_owned(),
                 language: text.language.as_deref().and_then(Language::from_code),
             };
-            (Record::Active(Arc::new(Page { head, text })), rest)
+            (Record::Active(Arc::new(Page { head, text })), rest.len())
         }
-        Head::Deleted(tombstone) => (Record::Deleted(tombstone), rest),
+        Head::Deleted(tombstone) => (Record::Deleted(tombstone), rest.len()),
     };
-    if rest.is_empty() { Ok(record) } else { Err(RecordError::TooLong(rest.len())) }
+    if rest == 0 { Ok(Some(record)) } else { Err(RecordError::TooLong(rest)) }
 }
 
 /// The head of the record with these `bytes` under `slug`. The text is not decoded.
@@ -213,6 +222,13 @@ mod tests {
         Record::Active(Arc::new(Page { head, text }))
     }
 
+    /// A page whose text is stored compressed.
+    fn long() -> Record {
+        let Record::Active(page) = page(Some("Long")) else { unreachable!() };
+        let content = Content::parse("Some text with words in it. ".repeat(50)).unwrap();
+        Record::Active(Arc::new(Page { head: page.head.clone(), text: PageText { content, ..page.text.clone() } }))
+    }
+
     fn tombstone() -> Record {
         Record::Deleted(Tombstone {
             slug: slug(),
@@ -239,14 +255,14 @@ mod tests {
 
     #[test]
     fn a_record_decodes_to_what_was_encoded() {
-        for record in [page(Some("Title")), page(None), tombstone(), taken_down(), hidden()] {
+        for record in [page(Some("Title")), page(None), long(), tombstone(), taken_down(), hidden()] {
             assert_eq!(decode(&slug(), &encode(&record).unwrap()), Ok(record));
         }
     }
 
     #[test]
     fn a_head_is_that_of_the_whole_record() {
-        for record in [page(Some("Title")), page(None), tombstone(), hidden()] {
+        for record in [page(Some("Title")), page(None), long(), tombstone(), hidden()] {
             let head = decode_head(&slug(), &encode(&record).unwrap());
             let expected = match record {
                 Record::Active(page) => page.head.clone().into(),
@@ -264,7 +280,7 @@ mod tests {
             b"\x00\x0fa-page-22222222\x01\x01T".as_slice(),
             &key_hash,
             b"\xac\x02\x02\x01\x01\x11https://a.example\x07",
-            b"\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x02de",
+            b"\x00\x00\x00\x00\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x02de",
         ];
         let bytes = encode(&Record::Active(written)).unwrap();
         assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, &*expected.concat()));
@@ -279,14 +295,14 @@ mod tests {
             b"\x02\x01\x04desk\x12\x0fa-page-22222222\x01\x01T".as_slice(),
             &key_hash,
             b"\xac\x02\x02\x01\x01\x11https://a.example\x07",
-            b"\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x02de",
+            b"\x00\x00\x00\x00\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x02de",
         ];
         assert_eq!(encode(&hidden()).unwrap()[HEAD_BYTES..], *expected.concat());
     }
 
     #[test]
     fn any_flipped_bit_is_an_error() {
-        for record in [page(Some("Title")), tombstone(), taken_down(), hidden()] {
+        for record in [page(Some("Title")), long(), tombstone(), taken_down(), hidden()] {
             let whole = encode(&record).unwrap();
             for bit in 0..whole.len() * 8 {
                 let mut flipped = whole.clone();
@@ -305,6 +321,14 @@ mod tests {
             assert_eq!(decode(&other, &whole), Err(RecordError::Damaged));
             assert_eq!(decode_head(&other, &whole), Err(RecordError::Damaged));
         }
+    }
+
+    #[test]
+    fn a_text_is_unpacked_only_up_to_the_bytes_that_it_takes_in_memory() {
+        let whole = encode(&long()).unwrap();
+        assert!(whole.len() < 400, "{} bytes", whole.len());
+        assert_eq!(decode_up_to(1000, &slug(), &whole), Ok(None));
+        assert_eq!(decode_up_to(2000, &slug(), &whole), Ok(Some(long())));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Visibility;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use crate::ports::page_store::{Cause, StoreError};
+use crate::ports::page_store::{Cause, Record, StoreError};
 
 use super::reading::on_database;
 use super::record;
@@ -60,12 +60,18 @@ pub(super) fn batch(
         };
         let (key, value) = entry?;
         let (key, value) = (key.value(), value.value());
-        bytes += key.len() + value.len();
         let unreadable = |cause: Cause| UnreadableRecord { name: key.to_owned(), cause };
-        records.push(match Slug::parse(key) {
+        let record = match Slug::parse(key) {
             Ok(slug) => record::decode(&slug, value).map_err(|error| unreadable(error.into())),
             Err(error) => Err(unreadable(error.into())),
-        });
+        };
+        // A text may take far more in memory than compressed in the file.
+        let text = match &record {
+            Ok(Record::Active(page)) => page.text.content.as_str().len() + page.text.html.len(),
+            _ => 0,
+        };
+        bytes += key.len() + value.len() + text;
+        records.push(record);
         last = Some(key.to_owned());
     }
     // If the limit allows no record, the scan stays where it is.

@@ -43,7 +43,7 @@ pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta")
 const FORMAT_KEY: &str = "format";
 
 /// The only format that this version of Handbill writes and reads.
-pub(super) const FORMAT: u64 = 5;
+pub(super) const FORMAT: u64 = 6;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
@@ -180,14 +180,14 @@ pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, 
     read(database, slug, Lookup::Absent, |bytes| decode(slug, bytes))
 }
 
-/// The page or tombstone under `slug`; `None` if its record has more than `max_bytes`.
+/// The page or tombstone under `slug`; `None` if its text takes more than `max_bytes`.
 pub(super) fn lookup_up_to(
     max_bytes: usize,
     database: &Database,
     slug: &Slug,
 ) -> Result<Result<Option<Lookup>, StoreError>, redb::Error> {
     read(database, slug, Some(Lookup::Absent), |bytes| {
-        (bytes.len() <= max_bytes).then(|| decode(slug, bytes)).transpose()
+        Ok(record::decode_up_to(max_bytes, slug, bytes)?.map(Lookup::from))
     })
 }
 

@@ -12,7 +12,7 @@ use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, Sto
 use handbill_store_redb::RedbStore;
 
 use super::disk::Disk;
-use crate::support::pages::{CREATED, edited, page};
+use crate::support::pages::{CREATED, edited, noise, page};
 
 /// A page of the database's file, in bytes.
 const BLOCK_BYTES: usize = 4096;
@@ -76,7 +76,7 @@ impl Seen {
 #[tokio::test]
 async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
     let (small, old, deleted) = (Arc::new(page("A *small* page.")), Arc::new(page("old")), Arc::new(page("deleted")));
-    let large = Arc::new(page(&"A large page. ".repeat(700)));
+    let large = Arc::new(page(&noise(10_000)));
     let tombstone = deleted.head.tombstone(UnixMillis::new(CREATED + 5));
     for (page, change) in [
         (&small, None),

@@ -1,4 +1,4 @@
-//! A data directory that was written once, by the program of the release: `format_5/` is that of the format 5. Whoever changes what
+//! A data directory that was written once, by the program of the release: `format_6/` is that of the format 6. Whoever changes what
 //! is stored sees here that files which exist no longer open. Before the first release such a change replaces the directory; after
 //! it, the older files are read or refused, and `CHANGELOG.md` says which.
 
@@ -16,8 +16,8 @@ use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, check};
 use tempfile::TempDir;
 
-const DATABASE: &[u8] = include_bytes!("format_5/handbill.redb.zst");
-const LEDGER: &[u8] = include_bytes!("format_5/handbill.ledger");
+const DATABASE: &[u8] = include_bytes!("format_6/handbill.redb.zst");
+const LEDGER: &[u8] = include_bytes!("format_6/handbill.ledger");
 
 /// A copy of the directory.
 pub(super) fn written_once() -> TempDir {
@@ -38,7 +38,7 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
     assert_eq!((checked.pages, checked.tombstones, checked.ledger, checked.faults), (3, 2, 2, Vec::new()));
 
     let store = RedbStore::open(directory.path()).unwrap();
-    let Lookup::Active(page) = found(&store, "a-page-with-everything-hdrrc3xz").await else { panic!("it is there") };
+    let Lookup::Active(page) = found(&store, "a-page-with-everything-6h8x6wpw").await else { panic!("it is there") };
     assert_eq!(page.head.title.as_ref().unwrap().as_str(), "A page with everything");
     assert_eq!(
         (page.head.version.get(), page.head.link_origins.as_slice()),
@@ -51,15 +51,15 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
     );
     assert_eq!((page.text.code_blocks.len(), page.text.language), (1, Language::from_code("de")));
 
-    let Lookup::Active(page) = found(&store, "edited-cvjcv9pc").await else { panic!("it is there") };
+    let Lookup::Active(page) = found(&store, "edited-2vvyv4vn").await else { panic!("it is there") };
     assert_eq!((page.head.version.get(), &page.head.title), (2, &None));
     assert!(page.head.updated_at > page.head.created_at);
-    let Lookup::Hidden(head) = found(&store, "hidden-q5p6qt8f").await else { panic!("it is hidden") };
+    let Lookup::Hidden(head) = found(&store, "hidden-z6cx4phh").await else { panic!("it is hidden") };
     let by_desk = |reason| Takedown::new(reason, "desk").unwrap();
     assert_eq!(head.hidden.as_ref().unwrap().takedown, by_desk(TakedownReason::Spam));
     assert_eq!(store.page(&head).await.unwrap().unwrap().text.content.as_str(), "A hidden text.");
     for (slug, takedown) in
-        [("deleted-fw4mtzm6", None), ("taken-down-scvygbfc", Some(by_desk(TakedownReason::Phishing)))]
+        [("deleted-g7sd3dkv", None), ("taken-down-qb9g4z65", Some(by_desk(TakedownReason::Phishing)))]
     {
         let Lookup::Deleted(tombstone) = found(&store, slug).await else { panic!("{slug} is deleted") };
         let Tombstone { takedown: found, version, created_at, deleted_at, .. } = tombstone;
@@ -76,7 +76,7 @@ async fn a_file_that_was_written_once_is_read_to_its_last_record() {
     let creates = |paused| AuditAction::Creates { paused, hourly_budget: None };
     assert!(matches!(&actions[0], AuditAction::Hide { reason: TakedownReason::Spam, .. }), "{actions:?}");
     assert!(matches!(&actions[1], AuditAction::Takedown { reason: TakedownReason::Phishing, .. }), "{actions:?}");
-    let inspected = AuditAction::Inspect { slug: Slug::parse("taken-down-scvygbfc").unwrap() };
+    let inspected = AuditAction::Inspect { slug: Slug::parse("taken-down-qb9g4z65").unwrap() };
     assert_eq!(actions[2..], [creates(true), creates(false), inspected, AuditAction::Export, AuditAction::Scan]);
     store.slug_secret().await.unwrap();
 }

@@ -144,13 +144,13 @@ fn set_format(directory: &Path, format: u64) {
 
 #[test]
 fn another_format_is_refused_and_left_as_it_is() {
-    for format in [4, 6] {
+    for format in [5, 7] {
         let directory = written_once();
         set_format(directory.path(), format);
         let before = files(directory.path());
         let is_refused = || {
             let error = refused(directory.path());
-            assert!(matches!(error, OpenError::UnknownFormat { found, known: 5, .. } if found == format), "{error}");
+            assert!(matches!(error, OpenError::UnknownFormat { found, known: 6, .. } if found == format), "{error}");
             assert!(error.to_string().contains("start the version that wrote it"), "{error}");
         };
         is_refused();

@@ -9,13 +9,13 @@ use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStor
 use handbill_store_redb::RedbStore;
 
 use super::disk::Disk;
-use crate::support::pages::{CREATED, edited, page};
+use crate::support::pages::{CREATED, edited, noise, page};
 
 /// A store on a disk with `pages` pages of some KB, which has become full.
 async fn full_with(pages: usize) -> (Disk, RedbStore, Vec<Arc<Page>>) {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
-    let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&"x".repeat(1000 + 37 * number)))).collect();
+    let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&noise(1000 + 37 * number)))).collect();
     for page in &pages {
         assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
     }
@@ -27,7 +27,7 @@ async fn full_with(pages: usize) -> (Disk, RedbStore, Vec<Arc<Page>>) {
 }
 
 fn large() -> Arc<Page> {
-    Arc::new(page(&"x".repeat(102_400)))
+    Arc::new(page(&noise(102_000)))
 }
 
 fn small() -> Arc<Page> {
@@ -66,7 +66,7 @@ async fn on_a_full_volume_every_deletion_is_done_and_survives_a_power_failure() 
 #[tokio::test]
 async fn a_create_or_update_never_uses_the_room_for_deletions_and_resumes_when_there_is_room() {
     let (disk, store, pages) = full_with(20).await;
-    let updated = Record::Active(edited(&pages[1], &"y".repeat(100_000)));
+    let updated = Record::Active(edited(&pages[1], &noise(100_000)));
     for _ in 0..3 {
         assert!(is_unavailable(&store.insert_if_absent(large(), None).await));
         assert!(is_unavailable(&store.compare_and_set(pages[1].head.version, updated.clone(), None).await));

@@ -23,6 +23,17 @@ async fn store_of(pages: usize) -> (RedbStore, Vec<Arc<Page>>) {
 }
 
 #[tokio::test]
+async fn a_batch_is_bounded_by_what_its_records_take_in_memory_and_not_compressed_in_the_file() {
+    let store = RedbStore::in_memory().unwrap();
+    for _ in 0..20 {
+        store.insert_if_absent(Arc::new(page(&"x".repeat(100_000))), None).await.unwrap();
+    }
+    let batch = store.scan(None, ScanLimit { records: 20, bytes: 1024 * 1024 }).await.unwrap();
+    // Source and HTML of each.
+    assert_eq!(batch.records.len(), 6);
+}
+
+#[tokio::test]
 async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
     let (store, pages) = store_of(5).await;
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 5, tombstones: 0 });

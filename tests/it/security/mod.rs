@@ -2,6 +2,8 @@
 
 mod html;
 // The format of records is private to its backend.
+#[path = "../../../crates/store-redb/src/packed_text.rs"]
+mod packed_text;
 #[path = "../../../crates/store-redb/src/record.rs"]
 mod record;
 // The unit tests of the renderer have the same pieces.

@@ -10,6 +10,7 @@ use tempfile::tempdir;
 
 use super::client::{get, post};
 use super::support::{Server, handbill, handbill_after, run, text};
+use crate::support::pages::noise;
 
 const DATABASE: &str = "handbill.redb";
 
@@ -167,7 +168,7 @@ fn a_store_that_cannot_be_opened_again_ends_the_process_with_a_line_that_says_wh
     let mut server =
         Server::start_as(handbill_after("trap '' XFSZ && ulimit -f 16384"), directory.path(), &["--create-limit", "0"]);
     let path = directory.path().join(DATABASE);
-    let content = "x".repeat(100_000);
+    let content = noise(100_000);
     while post(server.address, "One of many", &content).is_ok_and(|answer| answer.status == 201) {
         // Each commit rewrites the bytes that opening reads, so the damage must come after the last commit.
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();

@@ -32,7 +32,7 @@ pub trait PageScan: Send + Sync {
 pub struct ScanLimit {
     /// Maximum number of records.
     pub records: usize,
-    /// Bytes of records, as the store keeps them, at which a batch gets no further record.
+    /// Bytes of records in memory at which a batch gets no further record.
     pub bytes: usize,
 }
 
