@@ -303,3 +303,25 @@ async fn copy_part(session: &Session, statement: &PreparedStatement, range: (i64
     }
     Ok(read)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of the table that begins `definition`, and its partition key.
+    fn table(definition: &str) -> (&str, &str) {
+        let name = definition.split_whitespace().next().expect("a table has a name");
+        let of_one_column = definition.lines().find_map(|line| line.split_once(" text PRIMARY KEY"));
+        let of_more = definition.split_once("PRIMARY KEY (").map(|(_, columns)| columns);
+        let key = of_one_column.map(|(before, _)| before).or(of_more).expect("a table has a key");
+        (name, key.trim().split(',').next().expect("a key has a column"))
+    }
+
+    #[test]
+    fn a_planned_move_copies_every_table_that_a_migration_makes() {
+        let baseline = include_str!("../../../migrations/0001_expand_baseline.cql");
+        let made: Vec<_> = baseline.split("CREATE TABLE IF NOT EXISTS ").skip(1).map(table).collect();
+        let copied: Vec<_> = TABLES.iter().map(|&(name, key, _)| (name, key)).collect();
+        assert_eq!(copied, made);
+    }
+}

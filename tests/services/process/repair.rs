@@ -185,6 +185,7 @@ fn a_snapshot_that_is_mounted_read_only_is_checked_and_exported_and_not_served()
         command.args(["--mount", "sh", "-c"]);
         command.arg("mount --bind \"$1\" \"$1\" && mount -o remount,ro,bind \"$1\" && shift && exec \"$@\"");
         command.arg("sh").arg(&data).arg(env!("CARGO_BIN_EXE_handbill")).args(args).arg("--data-dir").arg(&data);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         run(command, b"")
     };
