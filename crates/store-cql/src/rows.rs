@@ -428,6 +428,28 @@ mod tests {
         HeadRow { state: Some(ACTIVE.to_owned()), ..empty() }
     }
 
+    #[test]
+    fn a_state_is_that_of_a_head_only_if_all_of_it_is() {
+        let Ok(Lookup::Active(Base { head, .. })) = active().into_base(&slug()) else { panic!("it is a page") };
+        let state = || StateRow {
+            state: Some(ACTIVE.to_owned()),
+            version: Some(1),
+            updated_at: Some(CqlTimestamp(0)),
+            renderer_version: Some(1),
+            written_at: None,
+        };
+        assert!(state().is_of(&head));
+        // An import may put another version of the same time in its place, and a renderer's pass the same version.
+        let others = [
+            StateRow { state: Some(HIDDEN.to_owned()), ..state() },
+            StateRow { version: Some(2), ..state() },
+            StateRow { updated_at: Some(CqlTimestamp(1)), ..state() },
+            StateRow { renderer_version: Some(2), ..state() },
+            StateRow { state: None, ..state() },
+        ];
+        assert!(others.iter().all(|other| !other.is_of(&head)));
+    }
+
     fn text() -> TextRow {
         TextRow {
             content: Some("text".to_owned()),
