@@ -195,7 +195,7 @@ async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who
     let sent = AtomicUsize::new(0);
     let sent = &sent;
     let clients = (0..CLIENTS).map(async |client| {
-        let mut connection = Network(vec![replica]).connect(client);
+        let mut connection = Network { public: vec![replica], operators: Vec::new() }.connect(client);
         let mut answers = Vec::new();
         loop {
             let number = sent.fetch_add(1, Ordering::Relaxed);
@@ -228,7 +228,7 @@ async fn over_http_no_reader_of_another_page_is_refused_because_of_three_hot_pag
         .map(|client| {
             let (slug, answered) = (pages.hot[client % 3].clone(), Arc::clone(&answered));
             tokio::spawn(async move {
-                let mut connection = Network(vec![replica]).connect(client);
+                let mut connection = Network { public: vec![replica], operators: Vec::new() }.connect(client);
                 loop {
                     let (status, _) = read(&mut *connection, &slug).await;
                     answered[usize::from(status != StatusCode::OK)].fetch_add(1, Ordering::Relaxed);

@@ -1,14 +1,17 @@
-//! Many clients over three replicas while nodes, their network, replicas and clocks fail one after the other.
+//! Many clients and operators over three replicas while nodes, their network, replicas and clocks fail one after the other,
+//! and while exports, imports and sweeps go on.
 //!
 //! `./tests/run` makes the tenth part of a long history, and `tests/histories/run` a whole one.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::nemesis::{FAULTS_OF_A_ROUND, Fault, Nemesis};
 use super::service::{Service, Settings};
+use super::upkeep::Upkeep;
 use crate::environment::{FAR_TOO_LONG, setting};
 use crate::linearizability::histories::workload::{Plan, Progress, run};
 
@@ -28,15 +31,20 @@ const AGAIN: Duration = Duration::from_millis(100);
 async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() {
     let mut service = Service::start(Settings { has_movable_clocks: true, ..Settings::unlimited() }).await;
     service.check_clocks().await;
-    let plan =
-        Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 10_000), groups: 6, clients: 4, burst: 10 };
+    let (seed, calls) = (setting("LIN_SEED", 4), setting("LIN_OPS", 10_000));
+    let plan = Plan { seed, calls, groups: 6, clients: 4, burst: 10, has_operators: true };
     let (faults, minutes) = (setting("LIN_FAULTS", FAULTS_OF_A_ROUND), setting("LIN_MINUTES", 60));
     let began = Instant::now();
     let until = began + Duration::from_mins(minutes);
     let (mut struck, mut falsified) = (BTreeMap::new(), 0);
     let transport = service.transport();
+    let mut upkeep = BTreeMap::new();
     let outcome = run(&transport, plan, async |progress| {
+        let is_over = watch::Sender::new(false);
+        let going_on = tokio::spawn(Upkeep::of(&service).go_on(is_over.subscribe()));
         (struck, falsified) = strike(&mut service, plan, faults, until, progress).await;
+        is_over.send_replace(true);
+        upkeep = going_on.await.expect("it does not panic");
     })
     .await;
 
@@ -44,10 +52,12 @@ async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() 
     let violations = outcome.violations().len();
     println!("seed {}, {:.1} minutes: {outcome}", plan.seed, began.elapsed().as_secs_f64() / 60.0);
     println!("{} faults: {struck:?}; {falsified} answers lost or forged", struck.values().sum::<usize>());
+    println!("beside them on the cluster itself, and successful: {upkeep:?}");
     println!("{often} pages with more than {REMEMBERED} changes, {in_doubt} of them with a call of unknown outcome");
     println!("{violations} of {} histories are not those of one page", outcome.histories.len());
     outcome.assert_linearizable();
     assert!(outcome.slowest < FAR_TOO_LONG, "{outcome}");
+    assert!(upkeep.len() == 3 && upkeep.values().all(|done| *done > 0), "not each command succeeded once: {upkeep:?}");
     assert!(often > 0, "no page was changed more than {REMEMBERED} times");
     let is_falsified = struck.contains_key(&Fault::VerdictsLost) || struck.contains_key(&Fault::VerdictsDenied);
     assert!(falsified > 0 || !is_falsified, "no answer to a conditional write was lost or replaced");

@@ -17,3 +17,4 @@ mod nodes;
 mod rollout;
 mod service;
 mod traces;
+mod upkeep;

@@ -1,12 +1,15 @@
 //! Handbill as it is run for real: three replicas behind a load balancer, over three database nodes and Redis.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use handbill::config;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_store_cql::{CqlSettings, builder};
 use scylla::client::session::Session;
+use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::sync::OnceCell;
 
@@ -16,6 +19,7 @@ use super::nodes::Nodes;
 use crate::deployment::{Addresses, balance, migrated, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
+use crate::linearizability::histories::workload::OPERATORS_TOKEN;
 use crate::replica::Replica;
 
 /// The keyspace of this run, made once.
@@ -37,7 +41,14 @@ impl Settings {
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4), has_movable_clocks: false }
     }
 
-    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
+    fn of_replicas(
+        &self,
+        nodes: &Nodes,
+        keyspace: &str,
+        redis: &Redis,
+        balancer: SocketAddr,
+        token: &Path,
+    ) -> Vec<String> {
         let Self { create_limit, edit_limit, drain_delay, .. } = self;
         let settings = [
             ("--store", "scylla".to_owned()),
@@ -52,6 +63,7 @@ impl Settings {
             ("--create-limit", create_limit.to_string()),
             ("--edit-limit", edit_limit.to_string()),
             ("--drain-delay", format!("{}ms", drain_delay.as_millis())),
+            ("--admin-token-file", token.display().to_string()),
             // In an outage, every request would log an error.
             ("--log", "off".to_owned()),
         ];
@@ -72,6 +84,8 @@ pub(crate) struct Service {
     addresses: Addresses,
     clocks: Option<Clocks>,
     _balancer: Child,
+    /// With the operators' token.
+    _files: TempDir,
 }
 
 impl Service {
@@ -93,7 +107,10 @@ impl Service {
         let addresses = Addresses::draw();
         let redis = Redis::start(addresses.redis()).await;
         let balancer = addresses.balancer();
-        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
+        let files = tempfile::tempdir().expect("there is room");
+        let token = files.path().join("token");
+        fs::write(&token, OPERATORS_TOKEN).expect("there is room");
+        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer, &token);
         let clocks = settings.has_movable_clocks.then(Clocks::new);
         let mut replicas = Vec::new();
         for number in 1..=3 {
@@ -104,7 +121,18 @@ impl Service {
         }
         // The load balancer takes every replica for ready until its first check, and by now all are ready.
         let process = balance(addresses).await;
-        Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, clocks, _balancer: process }
+        Self {
+            nodes,
+            replicas,
+            redis,
+            balancer,
+            replica_settings,
+            keyspace,
+            addresses,
+            clocks,
+            _balancer: process,
+            _files: files,
+        }
     }
 
     /// Starts replica `number` at its place behind the load balancer.
@@ -150,14 +178,21 @@ impl Service {
 
     /// Settings that let a test reach the service's own pages without a replica.
     pub(crate) fn store_settings(&self) -> CqlSettings {
-        let nodes = self.nodes.shared().addresses();
-        let args = ["--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
-        environment::settings::<config::CqlSettings>(&args).store()
+        let options = self.store_options();
+        let options: Vec<_> = options.iter().map(String::as_str).collect();
+        environment::settings::<config::CqlSettings>(&options[2..]).store()
     }
 
-    /// The way that clients take, through the load balancer.
+    /// The options by which a command finds the service's pages.
+    pub(crate) fn store_options(&self) -> Vec<String> {
+        let nodes = self.nodes.shared().addresses();
+        ["--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace].map(str::to_owned).into()
+    }
+
+    /// The way that clients take, through the load balancer, and that of operators.
     pub(crate) fn transport(&self) -> Network {
-        Network(vec![self.balancer])
+        let operators = (1..=3).map(|number| self.addresses.replica(number).1).collect();
+        Network { public: vec![self.balancer], operators }
     }
 
     /// A metric without labels, of each replica.

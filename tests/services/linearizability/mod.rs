@@ -19,7 +19,7 @@ use handbill_store_redb::RedbStore;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
-use self::histories::workload::{Outcome, Plan, Progress, run};
+use self::histories::workload::{OPERATORS_TOKEN, Outcome, Plan, Progress, run};
 use self::in_process::InProcess;
 use crate::environment::setting;
 use crate::replica::Replica;
@@ -27,7 +27,14 @@ use crate::unlimited;
 
 /// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
 fn plan() -> Plan {
-    Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 20_000), groups: 8, clients: 4, burst: 10 }
+    Plan {
+        seed: setting("LIN_SEED", 4),
+        calls: setting("LIN_OPS", 20_000),
+        groups: 8,
+        clients: 4,
+        burst: 10,
+        has_operators: false,
+    }
 }
 
 /// A replica in this process, over `store`, without limits.
@@ -58,11 +65,14 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();
     let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "warn", "--data-dir"].map(OsStr::new);
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain([directory.path().as_os_str()])).await;
+    let token = directory.path().join("token");
+    std::fs::write(&token, OPERATORS_TOKEN).unwrap();
+    let files = [directory.path().as_os_str(), OsStr::new("--admin-token-file"), token.as_os_str()];
+    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain(files)).await;
     process.ready().await;
-    let plan = Plan { calls: plan().calls / 4, ..plan() };
+    let plan = Plan { calls: plan().calls / 4, has_operators: true, ..plan() };
     let once_told = async |mut progress: Progress| progress.more(plan.calls).await;
-    let outcome = run(&Network(vec![process.public]), plan, once_told).await;
+    let outcome = run(&Network { public: vec![process.public], operators: vec![process.admin] }, plan, once_told).await;
     println!("{outcome}");
     outcome.assert_linearizable();
     outcome.assert_no_failures();

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use handbill::operators::api::types::TakedownCode;
 use todc_utils::specifications::Specification;
 
 /// A title or content, unique to the call that wrote it.
@@ -28,6 +29,10 @@ pub(crate) enum Call {
     Delete {
         if_match: Option<u64>,
     },
+    /// An operator's.
+    Hide,
+    Show,
+    TakeDown,
 }
 
 /// The service's answer to a client.
@@ -48,6 +53,8 @@ pub(crate) enum Answer {
     NotFound,
     Gone,
     PreconditionFailed,
+    /// The outcome for the page that an operator was told.
+    Outcome(TakedownCode),
     /// A failure that says that nothing was changed. This must be true.
     NothingChanged,
     /// No answer, or a failure that leaves the outcome open: the call may take effect at any later time, or never.
@@ -60,7 +67,17 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Absent,
-    Active { version: u64, title: Option<Text>, content: Text },
+    Active {
+        version: u64,
+        title: Option<Text>,
+        content: Text,
+    },
+    /// The page as it would be shown again, but for its version.
+    Hidden {
+        version: u64,
+        title: Option<Text>,
+        content: Text,
+    },
     Deleted,
 }
 
@@ -76,6 +93,11 @@ impl State {
                 (Answer::Created { version: *version }, self.clone())
             }
             (_, Call::Create { .. }) => (Answer::KeyInUse, self.clone()),
+            (_, Call::Hide | Call::Show | Call::TakeDown) => {
+                let (outcome, next) = self.after_operator(call);
+                (Answer::Outcome(outcome), next)
+            }
+            (Self::Hidden { .. }, _) => (Answer::Gone, self.clone()),
             (Self::Absent, _) => (Answer::NotFound, Self::Absent),
             (Self::Deleted, _) => (Answer::Gone, Self::Deleted),
             (
@@ -97,10 +119,29 @@ impl State {
         }
     }
 
+    /// The outcome of an operator's `call` in this state, and the state after it. To hide or to show a page is a change of it.
+    fn after_operator(&self, call: &Call) -> (TakedownCode, Self) {
+        match (self, call) {
+            (Self::Absent, _) => (TakedownCode::NotFound, Self::Absent),
+            (Self::Deleted, _) => (TakedownCode::AlreadyDeleted, Self::Deleted),
+            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => (TakedownCode::TakenDown, Self::Deleted),
+            (Self::Active { version, title, content }, Call::Hide) => {
+                let (title, content) = (title.clone(), Arc::clone(content));
+                (TakedownCode::Hidden, Self::Hidden { version: version + 1, title, content })
+            }
+            (Self::Hidden { version, title, content }, Call::Show) => {
+                let (title, content) = (title.clone(), Arc::clone(content));
+                (TakedownCode::Shown, Self::Active { version: version + 1, title, content })
+            }
+            (Self::Hidden { .. }, _) => (TakedownCode::AlreadyHidden, self.clone()),
+            (Self::Active { .. }, _) => (TakedownCode::AlreadyShown, self.clone()),
+        }
+    }
+
     fn shown(&self) -> Answer {
         match self {
             Self::Absent => Answer::NotFound,
-            Self::Deleted => Answer::Gone,
+            Self::Deleted | Self::Hidden { .. } => Answer::Gone,
             Self::Active { version, title, content } => {
                 Answer::Page { version: *version, title: title.clone(), content: Arc::clone(content) }
             }
@@ -121,7 +162,13 @@ impl Specification for Page {
 
     fn apply((call, answer): &(Call, Answer), state: &State) -> (bool, State) {
         let (expected, next) = state.after(call);
-        // A call without an answer could have had any answer.
-        (*answer == Answer::Unknown || *answer == expected, next)
+        let is_possible = match (answer, &expected) {
+            // A call without an answer could have had any answer.
+            (Answer::Unknown, _) => true,
+            // It was done, now or before.
+            (Answer::Outcome(TakedownCode::NotInLedger), Answer::Outcome(code)) => *code != TakedownCode::NotFound,
+            _ => *answer == expected,
+        };
+        (is_possible, next)
     }
 }

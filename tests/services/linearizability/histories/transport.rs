@@ -23,17 +23,24 @@ pub(crate) trait Connection: Send {
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>>;
 }
 
-/// Listeners of replicas, or of a load balancer.
-pub(crate) struct Network(pub(crate) Vec<SocketAddr>);
+/// The paths of operators' calls.
+pub(crate) const OF_OPERATORS: [&str; 2] = ["/takedown", "/show"];
+
+/// Listeners of replicas, or of a load balancer, and those for operators.
+#[derive(Clone)]
+pub(crate) struct Network {
+    pub(crate) public: Vec<SocketAddr>,
+    pub(crate) operators: Vec<SocketAddr>,
+}
 
 impl Transport for Network {
     fn connect(&self, client: usize) -> Box<dyn Connection> {
-        Box::new(Sockets { replicas: self.0.clone(), next: client, open: HashMap::new() })
+        Box::new(Sockets { network: self.clone(), next: client, open: HashMap::new() })
     }
 }
 
 struct Sockets {
-    replicas: Vec<SocketAddr>,
+    network: Network,
     next: usize,
     open: HashMap<SocketAddr, Open>,
 }
@@ -41,7 +48,9 @@ struct Sockets {
 #[async_trait]
 impl Connection for Sockets {
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
-        let replica = self.replicas[self.next % self.replicas.len()];
+        let Network { public, operators } = &self.network;
+        let replicas = if OF_OPERATORS.contains(&request.uri().path()) { operators } else { public };
+        let replica = replicas[self.next % replicas.len()];
         self.next += 1;
         // A connection is put back only after a whole answer, so one that broke or hangs is not used again.
         let mut connection = match self.open.remove(&replica) {

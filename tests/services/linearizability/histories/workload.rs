@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use handbill::operators::api::types::TakedownCode;
 use handbill_core::service::STORE_BUDGET;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
@@ -33,7 +34,12 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     /// Calls that each client makes to one page, except that some pages get more ([`LONGER`]).
     pub(crate) burst: usize,
+    /// Whether clients are operators now and then, who hide pages, show them and take them down.
+    pub(crate) has_operators: bool,
 }
+
+/// The token of operators.
+pub(crate) const OPERATORS_TOKEN: &str = "a-token-of-operators-for-histories";
 
 /// One page in this many gets longer bursts, so that it is written more often than a head remembers writes.
 const LONGER: usize = 4;
@@ -291,6 +297,15 @@ impl Client {
     /// The next call. Half of the calls read, few of them delete the page, and few send its `create` again.
     fn choose(&mut self, create: &Call) -> Call {
         let patch = |title, content| Call::Patch { title, content, if_match: None };
+        if self.run.plan.has_operators {
+            match self.chance.below(100) {
+                0..4 => return Call::Hide,
+                // A page that stays hidden tells little.
+                4..10 => return Call::Show,
+                10 => return Call::TakeDown,
+                _ => {}
+            }
+        }
         match self.chance.below(100) {
             0..42 => Call::Get,
             42..45 => create.clone(),
@@ -348,7 +363,19 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
         Some(_) => builder.header(IF_MATCH, tag),
         None => builder,
     };
+    let by_operator = |path: &str, mut body: Value| {
+        body["slugs"] = json!([slug]);
+        body["by"] = json!("histories");
+        Request::post(path)
+            .header(HOST, "localhost")
+            .header(AUTHORIZATION, format!("Bearer {OPERATORS_TOKEN}"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string().into())
+    };
     let request = match call {
+        Call::Hide => by_operator("/takedown", json!({"reason": "spam", "hidden_for_seconds": 86400})),
+        Call::Show => by_operator("/show", json!({})),
+        Call::TakeDown => by_operator("/takedown", json!({"reason": "spam"})),
         Call::Create { title, content } => {
             let body = json!({"title": &**title, "content": &**content, "edit_key": key}).to_string();
             builder.method(Method::POST).uri("/api/pages").header(CONTENT_TYPE, "application/json").body(body.into())
@@ -379,6 +406,7 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
             version(response).map_or_else(unexpected, |version| Answer::Created { version })
         }
         (400, Some("key_in_use")) => Answer::KeyInUse,
+        (200, None) if body["results"].is_array() => outcome(&body["results"][0]).unwrap_or_else(unexpected),
         (200, None) => page(response, &body).unwrap_or_else(unexpected),
         (204, None) => Answer::Deleted,
         (404, Some("not_found")) => Answer::NotFound,
@@ -393,6 +421,16 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
         (502..=504, _) => Answer::Unknown,
         _ => unexpected(),
     }
+}
+
+/// The outcome for the page that an operator was told.
+fn outcome(result: &Value) -> Option<Answer> {
+    let code: TakedownCode = serde_json::from_value(result["outcome"].clone()).ok()?;
+    Some(match code {
+        TakedownCode::Failed if result["message"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
+        TakedownCode::Failed => Answer::Unknown,
+        code => Answer::Outcome(code),
+    })
 }
 
 fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
