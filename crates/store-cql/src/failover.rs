@@ -1,6 +1,6 @@
 //! `handbill failover`: moves the fence to another datacentre.
 //!
-//! 1. The fence is closed for everybody, in both datacentres (`SERIAL`, committed at `EACH_QUORUM`).
+//! 1. The fence is closed for everybody, and a quorum of each datacentre shows that (`SERIAL`, then a read in each).
 //! 2. Every lease ends, and every write that was sent within one is done.
 //! 3. All pages are read from all copies (`ALL`), so that a copy that has missed a write gets it.
 //! 4. The fence is opened for the new side.
@@ -10,18 +10,21 @@
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
 //! copied, because there is nothing to copy from.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use scylla::client::session::Session;
 use scylla::errors::NewSessionError;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 use scylla::value::Row as AnyRow;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fence::{FenceRow, LATE_WRITES, LEASE};
+use super::fence::{FenceRow, LATE_WRITES, LEASE, placement};
 use super::migrate::schema::{COMPONENT, server_of};
 use super::paxos_variants;
 use super::ring::{self, Walk};
@@ -60,6 +63,14 @@ pub enum FailoverError {
     Settings(#[from] SettingsError),
     #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]
     NoSuchDatacenter { name: String, found: String },
+    #[error(
+        "the keyspace {keyspace} has no copies in {name}: add them first, as docs/operate-cluster.md says at \"Several datacentres\""
+    )]
+    NoCopies { keyspace: String, name: String },
+    #[error(
+        "the nodes do not agree on the schema, or some are down: a replica there may not know yet that there are two datacentres"
+    )]
+    SchemaDiffers,
     #[error("the cluster cannot be reached: {0}")]
     Session(Box<NewSessionError>),
     #[error("there is no fence in the keyspace: run `handbill migrate`")]
@@ -107,6 +118,7 @@ pub async fn failover(
         }
         error => error,
     })?;
+    check_copies(&session, &settings.keyspace, plan).await?;
     let fence = FenceTable::on(&session, settings, plan);
     let before = fence.read().await?;
     if before.datacenter.as_deref() == Some(plan.to.as_str()) {
@@ -129,6 +141,23 @@ pub async fn failover(
     }
     fence.replace(&closed, Some(&plan.to), None).await?;
     Ok(format!("The datacentre {} writes from now on.", plan.to))
+}
+
+/// Refuses the move unless the keyspace has copies there, and every node says so: a replica that asks a node which has missed
+/// the change of the keyspace writes without a fence. Nobody can ask the nodes of a lost datacentre.
+async fn check_copies(session: &Session, keyspace: &str, plan: &FailoverPlan) -> Result<(), FailoverError> {
+    let asking = async {
+        let statement = placement::prepare(session, COPY_TIMEOUT).await?;
+        placement::datacenters(session, &statement, keyspace).await
+    };
+    let datacenters = asking.await.map_err(FailoverError::Fence)?;
+    if !datacenters.contains(&plan.to) {
+        return Err(FailoverError::NoCopies { keyspace: keyspace.to_owned(), name: plan.to.clone() });
+    }
+    if plan.is_forced || session.await_schema_agreement().await.is_ok() {
+        return Ok(());
+    }
+    Err(FailoverError::SchemaDiffers)
 }
 
 /// Refuses the move unless every node keeps the timestamps of interrupted rounds. A node that is not asked, or does not
@@ -167,7 +196,6 @@ impl<'a> FenceTable<'a> {
         let (serial, commit) = if plan.is_forced {
             (SerialConsistency::LocalSerial, Consistency::LocalQuorum)
         } else {
-            // A quorum of each datacentre has the row afterwards, so that no read in either misses it.
             (SerialConsistency::Serial, Consistency::EachQuorum)
         };
         Self { session, keyspace: &settings.keyspace, serial, commit }
@@ -175,9 +203,7 @@ impl<'a> FenceTable<'a> {
 
     /// The row. It completes a change that was interrupted.
     async fn read(&self) -> Result<FenceRow, FailoverError> {
-        let cql =
-            format!("SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = '{COMPONENT}'", self.keyspace);
-        let mut statement = Statement::new(cql);
+        let mut statement = self.selection();
         statement.set_consistency(match self.serial {
             SerialConsistency::Serial => Consistency::Serial,
             SerialConsistency::LocalSerial => Consistency::LocalSerial,
@@ -203,10 +229,40 @@ impl<'a> FenceTable<'a> {
         }
     }
 
+    /// An error unless a quorum of each datacentre shows `row`. The answer to a conditional write does not say so: Cassandra
+    /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
+    async fn check_each(&self, row: &FenceRow) -> Result<(), Cause> {
+        let mut nodes = BTreeMap::new();
+        if matches!(self.serial, SerialConsistency::Serial) {
+            let state = self.session.get_cluster_state();
+            let connected = state.get_nodes_info().iter().filter(|node| node.is_connected());
+            nodes.extend(connected.map(|node| (node.datacenter.clone(), Arc::clone(node))));
+        }
+        for (datacenter, node) in nodes {
+            let mut statement = self.selection();
+            statement.set_consistency(Consistency::LocalQuorum);
+            let only_there = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(node), None);
+            statement.set_load_balancing_policy(Some(only_there));
+            let shown =
+                self.session.query_unpaged(statement, ()).await?.into_rows_result()?.maybe_first_row::<FenceRow>()?;
+            if shown.is_none_or(|shown| shown.epoch < row.epoch) {
+                return Err(format!("{} does not show the change", datacenter.unwrap_or_default()).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn selection(&self) -> Statement {
+        Statement::new(format!(
+            "SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = '{COMPONENT}'",
+            self.keyspace
+        ))
+    }
+
     /// Replaces `before`, and returns the row that then stands.
     ///
-    /// Without an answer it is unknown which copies have the row. So the change is repeated, each time in a further
-    /// epoch, until it is answered: then a quorum of each datacentre has it.
+    /// Without an answer, or if a datacentre does not show the row, it is unknown which copies have it. So the change is
+    /// repeated, each time in a further epoch, until a quorum of each datacentre shows it.
     async fn replace(
         &self,
         before: &FenceRow,
@@ -231,7 +287,10 @@ impl<'a> FenceTable<'a> {
             let values = (datacenter, next.epoch, moving_to, standing.epoch);
             let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
                 Ok(answer) => match applied(answer) {
-                    Ok(true) => return Ok(next),
+                    Ok(true) => match self.check_each(&next).await {
+                        Ok(()) => return Ok(next),
+                        Err(cause) => cause,
+                    },
                     // An earlier attempt, whose outcome is unknown, may be the reason.
                     Ok(false) if repeats > 0 => "the change was refused".into(),
                     Ok(false) => return Err(FailoverError::Overtaken),

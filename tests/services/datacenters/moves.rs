@@ -53,6 +53,30 @@ async fn the_second_datacentre_reads_and_does_not_write() {
     assert!(swept.code == Some(2) && swept.errors.contains(WEST), "{swept:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn one_datacentre_asks_for_no_row_and_with_a_second_one_the_row_counts() {
+    let ring = Ring::start().await;
+    ring.place("ALTER", &[WEST]).await;
+    let migrated = ring.command("migrate", &["--scylla-datacenter", WEST]).await;
+    assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    let session = ring.session().await;
+    let naming =
+        |name| format!("UPDATE {}.fence SET datacenter = '{name}' WHERE component = 'handbill'", ring.keyspace);
+    session.query_unpaged(naming(EAST), ()).await.unwrap();
+    let west = ring.store(WEST).await;
+    until(&west, true).await;
+    assert_eq!(insert(&west, &Arc::new(page("written alone"))).await.unwrap(), InsertResult::Inserted);
+    let refused = ring.failover(EAST, &[]).await;
+    assert!(refused.code == Some(2) && refused.errors.contains("no copies in east"), "{refused:?}");
+
+    ring.place("ALTER", &[WEST, EAST]).await;
+    assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
+    let refused = insert(&west, &Arc::new(page("written beside another"))).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    session.query_unpaged(naming(WEST), ()).await.unwrap();
+    until(&west, true).await;
+}
+
 /// The writes that `store` acknowledged until `is_over`, one at least: when each was sent and answered, and its page.
 async fn write_until(store: Arc<CqlStore>, is_over: Arc<AtomicBool>) -> Vec<(Instant, Instant, Arc<Page>)> {
     let mut acknowledged = Vec::new();

@@ -9,6 +9,7 @@ use clap::Parser;
 use handbill::config;
 use handbill_core::ports::random::{Random, index_below};
 use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
+use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
@@ -50,14 +51,25 @@ impl Ring {
         let keyspace = format!("handbill_test_{}", letters.collect::<String>());
         let ring = Self { keyspace, folder, nodes, _turn: turn };
         ring.heal().await;
-        let session = builder(&ring.settings(WEST)).unwrap().build().await.unwrap();
-        let mut statement = Statement::new(format!(
-            "CREATE KEYSPACE {} WITH replication = {{'class': 'NetworkTopologyStrategy', '{WEST}': 1, '{EAST}': 1}}",
-            ring.keyspace
-        ));
-        statement.set_request_timeout(Some(Duration::from_mins(2)));
-        session.query_unpaged(statement, ()).await.unwrap();
+        ring.place("CREATE", &[WEST, EAST]).await;
         ring
+    }
+
+    /// Makes the keyspace, or changes it, so that it has one copy in each of `datacenters`.
+    pub(crate) async fn place(&self, verb: &str, datacenters: &[&str]) {
+        let copies: Vec<_> = datacenters.iter().map(|name| format!("'{name}': 1")).collect();
+        let keyspace = &self.keyspace;
+        let cql = format!(
+            "{verb} KEYSPACE {keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy', {}}}",
+            copies.join(", ")
+        );
+        let mut statement = Statement::new(cql);
+        statement.set_request_timeout(Some(Duration::from_mins(2)));
+        self.session().await.query_unpaged(statement, ()).await.unwrap();
+    }
+
+    pub(crate) async fn session(&self) -> Session {
+        builder(&self.settings(WEST)).unwrap().build().await.unwrap()
     }
 
     /// The same, migrated: `west` writes.
@@ -93,7 +105,7 @@ impl Ring {
 
     /// Makes both copies of every table equal, as a repair does: each row is read from both.
     pub(crate) async fn repair(&self) {
-        let session = builder(&self.settings(WEST)).unwrap().build().await.unwrap();
+        let session = self.session().await;
         for table in ["pages", "texts", "deletions", "audit", "takedowns_begun", "creates"] {
             let mut statement = Statement::new(format!("SELECT * FROM {}.{table}", self.keyspace));
             statement.set_consistency(Consistency::All);

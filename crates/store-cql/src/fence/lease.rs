@@ -31,6 +31,7 @@ pub(crate) struct FenceRow {
 pub enum Fenced {
     #[error("the fence could not be read within the last {} s", LEASE.as_secs())]
     Unread,
+    /// By the fence, or since the keyspace has copies nowhere else.
     #[error("pages are written in the datacentre {0}, and this replica uses another")]
     Elsewhere(String),
     #[error("the fence is moving to the datacentre {0}; if no `handbill failover` runs, run it again")]
@@ -70,6 +71,15 @@ impl Lease {
             Some(name) if name == self.datacenter => (Some(began + LEASE), Fenced::Unread),
             Some(name) => (None, Fenced::Elsewhere(name)),
             None => (None, Fenced::Moving(moving_to.unwrap_or_default())),
+        };
+    }
+
+    /// The keyspace has copies in `datacenter` alone, so nobody else could write, whatever the row says.
+    pub(super) fn found_alone(&mut self, began: Instant, datacenter: String) {
+        (self.until, self.reason) = if datacenter == self.datacenter {
+            (Some(began + LEASE), Fenced::Unread)
+        } else {
+            (None, Fenced::Elsewhere(datacenter))
         };
     }
 
@@ -118,6 +128,20 @@ mod tests {
             lease.found(began, row);
             assert_eq!(lease.check(began), Err(reason));
         }
+    }
+
+    #[test]
+    fn alone_a_datacentre_writes_whatever_the_row_said_and_a_second_one_begins_with_what_the_row_says() {
+        let (began, mut lease) = (Instant::now(), Lease::new("west"));
+        lease.found(began, None);
+        lease.found_alone(began, "west".to_owned());
+        assert_eq!(lease.check(began), Ok(()));
+        assert_eq!(lease.check(began + LEASE), Err(Fenced::Unread));
+        lease.found(began, Some(moving(2)));
+        assert_eq!(lease.check(began), Err(Fenced::Moving("east".to_owned())));
+        let mut of_the_second = Lease::new("east");
+        of_the_second.found_alone(began, "west".to_owned());
+        assert_eq!(of_the_second.check(began), Err(Fenced::Elsewhere("west".to_owned())));
     }
 
     #[test]

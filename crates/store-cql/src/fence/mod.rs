@@ -5,10 +5,13 @@
 //! datacentre that writes. `handbill migrate` writes the row, and `handbill failover` moves it.
 //!
 //! Each replica reads the row every two seconds, and sends a write only while its last successful read is younger than a
-//! [lease](lease). `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
+//! [lease](lease). While the keyspace has copies in one datacentre alone, nobody could write elsewhere. Then the replica
+//! does not read the row, which a quorum of its copies would have to show; it only asks any one node, as often, whether
+//! there is still one datacentre. `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
 //! the rules.
 
 mod lease;
+pub(super) mod placement;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,6 +47,8 @@ pub struct Fence {
 
 struct Shared {
     session: Arc<Session>,
+    keyspace: String,
+    placement: PreparedStatement,
     read: PreparedStatement,
     lease: Mutex<Lease>,
     state: watch::Sender<Option<Fenced>>,
@@ -66,9 +71,10 @@ impl Fence {
         });
         read.set_request_timeout(Some(READ_TIMEOUT));
         read.set_is_idempotent(true);
-        let lease = Mutex::new(Lease::new(datacenter));
+        let placement = placement::prepare(&session, READ_TIMEOUT).await?;
+        let (keyspace, lease) = (keyspace.to_owned(), Mutex::new(Lease::new(datacenter)));
         let (state, _) = watch::channel(Some(Fenced::Unread));
-        let shared = Arc::new(Shared { session, read, lease, state });
+        let shared = Arc::new(Shared { session, keyspace, placement, read, lease, state });
         shared.refresh().await;
         let reading = Arc::clone(&shared);
         let reader = tokio::spawn(async move { reading.keep_reading().await }).abort_handle();
@@ -112,7 +118,8 @@ impl Shared {
     async fn refresh(&self) {
         let began = Instant::now();
         match self.read().await {
-            Ok(row) => self.lease().found(began, row),
+            Ok(Standing::Alone(datacenter)) => self.lease().found_alone(began, datacenter),
+            Ok(Standing::Fenced(row)) => self.lease().found(began, row),
             Err(error) => tracing::debug!(%error, "the fence could not be read"),
         }
         let refused = self.lease().check(Instant::now()).err();
@@ -123,10 +130,22 @@ impl Shared {
         });
     }
 
-    async fn read(&self) -> Result<Option<FenceRow>, Cause> {
+    async fn read(&self) -> Result<Standing, Cause> {
+        let mut datacenters = placement::datacenters(&self.session, &self.placement, &self.keyspace).await?;
+        if let (Some(only), true) = (datacenters.pop(), datacenters.is_empty()) {
+            return Ok(Standing::Alone(only));
+        }
         let answer = self.session.execute_unpaged(&self.read, ()).await?;
-        Ok(answer.into_rows_result()?.maybe_first_row::<FenceRow>()?)
+        Ok(Standing::Fenced(answer.into_rows_result()?.maybe_first_row()?))
     }
+}
+
+/// The rule that says who writes.
+enum Standing {
+    /// The only datacentre with copies.
+    Alone(String),
+    /// The row, if there is one.
+    Fenced(Option<FenceRow>),
 }
 
 impl From<Fenced> for StoreError {
