@@ -143,6 +143,9 @@ pub(crate) async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
 /// Gives the fence of `keyspace` to another datacentre, and returns when `store` knows it.
 pub(crate) async fn move_fence(session: &Session, keyspace: &str, store: &CqlStore) {
     let mut fenced = store.fenced();
+    // In a keyspace of one datacentre the row would not count.
+    let copies = "'class': 'SimpleStrategy', 'replication_factor': 1";
+    change_schema(session, &format!("ALTER KEYSPACE {keyspace} WITH replication = {{{copies}}}")).await;
     let moved = format!("UPDATE {keyspace}.fence SET datacenter = 'elsewhere', epoch = 2 WHERE component = 'handbill'");
     session.query_unpaged(moved, ()).await.unwrap();
     fenced.wait_for(Option::is_some).await.unwrap();
