@@ -35,6 +35,8 @@ pub(crate) enum FenceWeakening {
     LeaseFromTheAnswer,
     /// The new side is opened before it has what the old one has written.
     NotCopied,
+    /// The operator takes the answer to the change of the row, which copies of the new side alone may have given, for one of both.
+    AnswerTakenForBoth,
     /// Nobody stops the old side's replicas before a forced move, and they read the fence in their own datacentre.
     OldSideNotStopped,
 }
@@ -73,7 +75,9 @@ struct Replica {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
     Idle,
-    /// The fence is moving since this tick.
+    /// The change of the row is answered, and the new side shows it.
+    Closing,
+    /// Both sides show that the fence is moving, since this tick.
     Waiting(u8),
     /// The new side has what the old one has.
     Copied,
@@ -124,9 +128,11 @@ impl FenceModel {
 
     /// The moves with one rule left out, and what then must be found.
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
-        use FenceWeakening::{LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait, NotCopied, OldSideNotStopped};
+        use FenceWeakening::{
+            AnswerTakenForBoth, LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait, NotCopied, OldSideNotStopped,
+        };
         let planned = |weakening| Self { is_forced: false, reads_both: false, weakening: Some(weakening) };
-        let mut all: Vec<_> = [LostFence, NoWait, LateWritesIgnored, LeaseFromTheAnswer]
+        let mut all: Vec<_> = [LostFence, NoWait, LateWritesIgnored, LeaseFromTheAnswer, AnswerTakenForBoth]
             .map(|weakening| (planned(weakening), ONE_SIDE))
             .into();
         all.push((planned(NotCopied), NOTHING_LOST));
@@ -158,15 +164,18 @@ impl FenceModel {
         };
         match state.operator {
             Operator::Idle => {
-                state.operator = Operator::Waiting(state.now);
+                state.fences[NEW] = Fence::Moving;
+                let is_over = self.is_forced || self.is_weakened(FenceWeakening::AnswerTakenForBoth);
+                state.operator = if is_over { Operator::Waiting(state.now) } else { Operator::Closing };
                 if self.is_forced {
-                    state.fences[NEW] = Fence::Moving;
                     // The operator has been asked to stop the old side, unless a majority of both sides is needed.
                     state.replicas[OLD].is_stopped =
                         !self.reads_both && !self.is_weakened(FenceWeakening::OldSideNotStopped);
-                } else {
-                    state.fences = [Fence::Moving; 2];
                 }
+            }
+            Operator::Closing => {
+                state.fences[OLD] = Fence::Moving;
+                state.operator = Operator::Waiting(state.now);
             }
             Operator::Waiting(since) if state.now >= since + wait => {
                 // A forced move has nothing to copy from.
