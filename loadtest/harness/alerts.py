@@ -447,7 +447,7 @@ class Alerts:
         self.folder = processes.folder
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("HANDBILL_")}
         self.situations, self.rows, self.faults = [], [], []
-        self.database, self.redis, self.moving = self.folder / "database", self.folder / "redis", []
+        self.database, self.redis = self.folder / "database", self.folder / "redis"
 
     def measure(self):
         """Runs all, or those that SITUATIONS names."""
@@ -484,7 +484,7 @@ class Alerts:
         subprocess.run(migrate, env=self.environment, check=True, stdout=subprocess.DEVNULL)
 
     def failover(self, to):
-        self.moving.append(self.processes.start([self.binary, "failover", "--to", to, *self.store], f"failover-{to}", env=self.environment))
+        self.processes.start([self.binary, "failover", "--to", to, *self.store], f"failover-{to}", env=self.environment)
 
     def prometheus(self):
         for path in RULES.glob("*.yaml"):

@@ -10,14 +10,11 @@
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
 //! copied, because there is nothing to copy from.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use scylla::client::session::Session;
 use scylla::errors::NewSessionError;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 use scylla::value::Row as AnyRow;
@@ -68,7 +65,7 @@ pub enum FailoverError {
     )]
     NoCopies { keyspace: String, name: String },
     #[error(
-        "the nodes do not agree on the schema, or some are down: a replica there may not know yet that there are two datacentres"
+        "the nodes do not agree on the schema, so a replica may not know yet that there are two datacentres: run it again once they do"
     )]
     SchemaDiffers,
     #[error("the cluster cannot be reached: {0}")]
@@ -118,8 +115,8 @@ pub async fn failover(
         }
         error => error,
     })?;
-    check_copies(&session, &settings.keyspace, plan).await?;
-    let fence = FenceTable::on(&session, settings, plan);
+    let datacenters = check_copies(&session, &settings.keyspace, plan).await?;
+    let fence = FenceTable::on(&session, settings, plan, datacenters);
     let before = fence.read().await?;
     if before.datacenter.as_deref() == Some(plan.to.as_str()) {
         // If the last move was forced, the other datacentre may have missed the row.
@@ -143,9 +140,10 @@ pub async fn failover(
     Ok(format!("The datacentre {} writes from now on.", plan.to))
 }
 
-/// Refuses the move unless the keyspace has copies there, and every node says so: a replica that asks a node which has missed
-/// the change of the keyspace writes without a fence. Nobody can ask the nodes of a lost datacentre.
-async fn check_copies(session: &Session, keyspace: &str, plan: &FailoverPlan) -> Result<(), FailoverError> {
+/// The datacentres in which the keyspace has copies. Refuses the move if the new side is none of them, or if the nodes that are
+/// up do not agree on that: a replica that asks a node which has missed the change of the keyspace writes without a fence.
+/// Nobody can ask the nodes of a lost datacentre.
+async fn check_copies(session: &Session, keyspace: &str, plan: &FailoverPlan) -> Result<Vec<String>, FailoverError> {
     let asking = async {
         let statement = placement::prepare(session, COPY_TIMEOUT).await?;
         placement::datacenters(session, &statement, keyspace).await
@@ -155,7 +153,7 @@ async fn check_copies(session: &Session, keyspace: &str, plan: &FailoverPlan) ->
         return Err(FailoverError::NoCopies { keyspace: keyspace.to_owned(), name: plan.to.clone() });
     }
     if plan.is_forced || session.await_schema_agreement().await.is_ok() {
-        return Ok(());
+        return Ok(datacenters);
     }
     Err(FailoverError::SchemaDiffers)
 }
@@ -189,16 +187,18 @@ struct FenceTable<'a> {
     keyspace: &'a str,
     serial: SerialConsistency,
     commit: Consistency,
+    /// Each must show a change: all with copies, or none if the move is forced.
+    shown_in: Vec<String>,
 }
 
 impl<'a> FenceTable<'a> {
-    fn on(session: &'a Session, settings: &'a CqlSettings, plan: &FailoverPlan) -> Self {
-        let (serial, commit) = if plan.is_forced {
-            (SerialConsistency::LocalSerial, Consistency::LocalQuorum)
+    fn on(session: &'a Session, settings: &'a CqlSettings, plan: &FailoverPlan, datacenters: Vec<String>) -> Self {
+        let (serial, commit, shown_in) = if plan.is_forced {
+            (SerialConsistency::LocalSerial, Consistency::LocalQuorum, Vec::new())
         } else {
-            (SerialConsistency::Serial, Consistency::EachQuorum)
+            (SerialConsistency::Serial, Consistency::EachQuorum, datacenters)
         };
-        Self { session, keyspace: &settings.keyspace, serial, commit }
+        Self { session, keyspace: &settings.keyspace, serial, commit, shown_in }
     }
 
     /// The row. It completes a change that was interrupted.
@@ -232,21 +232,18 @@ impl<'a> FenceTable<'a> {
     /// An error unless a quorum of each datacentre shows `row`. The answer to a conditional write does not say so: Cassandra
     /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
     async fn check_each(&self, row: &FenceRow) -> Result<(), Cause> {
-        let mut nodes = BTreeMap::new();
-        if matches!(self.serial, SerialConsistency::Serial) {
-            let state = self.session.get_cluster_state();
-            let connected = state.get_nodes_info().iter().filter(|node| node.is_connected());
-            nodes.extend(connected.map(|node| (node.datacenter.clone(), Arc::clone(node))));
-        }
-        for (datacenter, node) in nodes {
+        let state = self.session.get_cluster_state();
+        for datacenter in &self.shown_in {
+            let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
+            let Some(node) = nodes.find(|node| node.datacenter.as_ref() == Some(datacenter)) else {
+                return Err(format!("no node of {datacenter} can be reached").into());
+            };
             let mut statement = self.selection();
             statement.set_consistency(Consistency::LocalQuorum);
-            let only_there = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(node), None);
-            statement.set_load_balancing_policy(Some(only_there));
-            let shown =
-                self.session.query_unpaged(statement, ()).await?.into_rows_result()?.maybe_first_row::<FenceRow>()?;
-            if shown.is_none_or(|shown| shown.epoch < row.epoch) {
-                return Err(format!("{} does not show the change", datacenter.unwrap_or_default()).into());
+            session::send_only_to(&mut statement, node);
+            let answer = self.session.query_unpaged(statement, ()).await?.into_rows_result()?;
+            if answer.maybe_first_row::<FenceRow>()?.is_none_or(|shown| shown.epoch < row.epoch) {
+                return Err(format!("{datacenter} does not show the change").into());
             }
         }
         Ok(())

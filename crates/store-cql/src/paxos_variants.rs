@@ -11,10 +11,10 @@ use std::sync::Arc;
 use scylla::client::session::Session;
 use scylla::cluster::Node;
 use scylla::errors::ExecutionError;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 
 use super::migrate::schema::COMPONENT;
+use super::session::send_only_to;
 use crate::ports::page_store::Cause;
 
 /// The least safe variant of each datacentre's nodes; `None` if not all of them are known to keep timestamps.
@@ -50,8 +50,7 @@ fn danger(variant: Option<&str>) -> u8 {
 async fn variant_of(session: &Session, node: &Arc<Node>) -> Result<String, Cause> {
     let mut statement = Statement::new("SELECT value FROM system_views.settings WHERE name = 'paxos_variant'");
     statement.set_consistency(Consistency::One);
-    let only_there = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
-    statement.set_load_balancing_policy(Some(only_there));
+    send_only_to(&mut statement, node);
     Ok(session.query_unpaged(statement, ()).await?.into_rows_result()?.single_row::<(String,)>()?.0)
 }
 

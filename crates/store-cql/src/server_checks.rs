@@ -4,14 +4,13 @@
 //! Nothing here stops the start: the operator may know better. Each finding is a warning in the log.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::session::Session;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;
 
+use super::session::send_only_to;
 use crate::ports::page_store::Cause;
 
 /// Longest time for all checks of a start. A server that is busy need not be asked.
@@ -56,8 +55,7 @@ async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<S
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
         let mut statement = Statement::new(cql);
         statement.set_consistency(Consistency::One);
-        let only_there = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
-        statement.set_load_balancing_policy(Some(only_there));
+        send_only_to(&mut statement, node);
         let rows = session.query_unpaged(statement, ()).await?.into_rows_result()?;
         for row in rows.rows::<(String, Option<String>)>()? {
             let (name, value) = row?;

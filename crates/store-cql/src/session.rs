@@ -17,11 +17,14 @@ use std::time::Duration;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::Node;
 use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
-use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
+use scylla::policies::load_balancing::{
+    DefaultPolicy, LoadBalancingPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy,
+};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 use scylla::policies::speculative_execution::{self, SpeculativeExecutionPolicy};
-use scylla::statement::{Consistency, SerialConsistency};
+use scylla::statement::{Consistency, SerialConsistency, Statement};
 use tokio::time::{Instant, sleep};
 
 use super::bulkhead::Limits;
@@ -219,6 +222,12 @@ fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String
     let nodes = Nodes { datacenter: &name, rack: None };
     session.get_default_execution_profile_handle().clone().map_to_another_profile(profile(load_balancing(Some(nodes))));
     Ok(name)
+}
+
+/// Has `statement` sent to `node` and no other.
+pub(super) fn send_only_to(statement: &mut Statement, node: &Arc<Node>) {
+    let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
+    statement.set_load_balancing_policy(Some(policy));
 }
 
 /// Checks that `datacenter` has the rack of `settings`, if one is set. A mistyped name would prefer nothing.

@@ -1,4 +1,4 @@
-//! The datacentres in which a keyspace has copies.
+//! The datacentres in which a keyspace has copies. The driver keeps them too, but may ask only once a minute.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,13 +6,11 @@ mod lease;
 pub mod schema;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Statement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
@@ -235,8 +233,7 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
     let state = session.get_cluster_state();
     let reachable = state.get_nodes_info().iter().filter(|node| node.is_connected());
     if let Some(node) = reachable.min_by_key(|node| node.host_id) {
-        let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
-        statement.set_load_balancing_policy(Some(policy));
+        session::send_only_to(&mut statement, node);
     }
     // The driver then waits for agreement.
     statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));

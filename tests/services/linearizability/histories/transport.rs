@@ -24,7 +24,7 @@ pub(crate) trait Connection: Send {
 }
 
 /// The paths of operators' calls.
-pub(crate) const OF_OPERATORS: [&str; 2] = ["/takedown", "/show"];
+const OF_OPERATORS: [&str; 2] = ["/takedown", "/show"];
 
 /// Listeners of replicas, or of a load balancer, and those for operators.
 #[derive(Clone)]
