@@ -66,6 +66,15 @@ def send(server, method, path, body=None, **headers):
         connection.close()
 
 
+def mount(folder, mebibytes):
+    """Gives the folder a volume in memory. Only root can."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
+
+
+def unmount(folder):
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 class Situation:
     """What happens to one release. `expected` must fire, and `allowed` may; `quoted` is what the entries quote of its log."""
 
@@ -76,6 +85,8 @@ class Situation:
         self.run, self.name, self.servers, self.seconds = run, type(self).__name__, [], 0
         self.folder = run.folder / self.name
         self.folder.mkdir()
+        # A volume of its own, since what others write beside it would look as if the release filled it.
+        mount(self.folder, 1024)
 
     def serve(self, *options, name="a", **more):
         token = self.folder / "token"
@@ -288,28 +299,25 @@ class CreatesPaused(Situation):
 
 
 class OfAVolume(Situation):
-    """A release whose volume has a size of its own, since it is in memory. Only root can mount it."""
+    """A release whose volume has a size of its own, since it is in memory."""
 
     mebibytes, leaves = 0, 0
 
     def begin(self):
         self.volume = self.folder / "data-a"
         self.volume.mkdir()
-        self.mount(self.volume, self.mebibytes)
+        mount(self.volume, self.mebibytes)
         self.serve()
         self.slug = self.published()["slug"]
         free = shutil.disk_usage(self.volume).free
         with open(self.volume / "of-another", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, free - self.leaves * 1024 * 1024)
 
-    def mount(self, folder, mebibytes):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
-
     def each_second(self):
         self.publish()
 
     def end(self):
-        subprocess.run(["umount", "--lazy", self.volume], check=True)
+        unmount(self.volume)
 
 
 class VolumeWithATenthLeft(OfAVolume):
@@ -337,7 +345,7 @@ class BackupsWithoutRoom(OfAVolume):
     def begin(self):
         self.volume = self.folder / "backups"
         self.volume.mkdir()
-        self.mount(self.volume, 1)
+        mount(self.volume, 1)
         (self.volume / "of-another").write_bytes(bytes(1024 * 1024))
         self.serve("--backup-to", self.volume, "--backup-every", "1h")
 
@@ -464,6 +472,7 @@ class Alerts:
         finally:
             for situation in self.situations:
                 situation.end()
+                unmount(situation.folder)
             subprocess.run([SERVERS / "datacenters", "kill", self.database], stdout=subprocess.DEVNULL)
             subprocess.run([SERVERS / "redis", "stop", self.redis])
         fired = {alert for situation in self.situations for alert in situation.fired}

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use clap::Args;
-use handbill_store_cql::SHORTEST_AGE;
+use handbill_store_cql::{SHORTEST_AGE, Share};
 
 use super::{
     CqlSettings, EmbeddedSettings, KeyspaceSettings, LogSettings, OperatorAccess, StoreKind, StoreSettings,
@@ -149,6 +149,9 @@ pub struct SweepOptions {
     /// Keep texts younger than this; it must be far above the difference of the replicas' clocks
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = min_age)]
     pub min_age: Duration,
+    /// Sweep this part alone, such as 3/8: several processes beside each other, or several days after one another
+    #[arg(long, value_name = "NUMBER/OF", default_value = "1/1")]
+    pub part: Share,
     /// Keys read in a second, which bounds the load on the cluster
     #[arg(long, value_name = "KEYS", default_value = "2000")]
     pub rows_per_second: NonZero<u32>,

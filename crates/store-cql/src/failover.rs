@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::fence::{FenceRow, LATE_WRITES, LEASE, placement};
 use super::migrate::schema::{COMPONENT, server_of};
 use super::paxos_variants;
-use super::ring::{self, Walk};
+use super::ring::{self, Share, Walk};
 use super::rows::applied;
 use super::session;
 use super::settings_error::SettingsError;
@@ -331,7 +331,7 @@ async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -
         statement.set_consistency(Consistency::All);
         statement.set_is_idempotent(true);
         statement.set_request_timeout(Some(COPY_TIMEOUT));
-        let (mut walk, mut quarters) = (Walk::repeating(REPEATS), 0);
+        let (mut walk, mut quarters) = (Walk::through(Share::WHOLE, REPEATS), 0);
         while let Some(tokens) = walk.tokens() {
             match copy_part(session, &statement, tokens).await {
                 Ok(rows) => copied += rows,

@@ -15,7 +15,7 @@ use scylla::value::CqlTimestamp;
 
 use super::migrate::schema::server_of;
 use super::nonces::TextId;
-use super::ring::of_scan;
+use super::ring::{Placed, Tokens, of_scan};
 use super::rows::HIDDEN;
 use crate::domain::page::PageVersion;
 use crate::domain::timestamp::UnixMillis;
@@ -26,8 +26,6 @@ const PAGE_ROWS: i32 = 500;
 
 #[derive(DeserializeRow)]
 struct HeadKey {
-    place: i64,
-    slug: String,
     state: Option<String>,
     deleted_at: Option<CqlTimestamp>,
     current_text_version: Option<i64>,
@@ -36,8 +34,6 @@ struct HeadKey {
 
 #[derive(DeserializeRow)]
 struct TextKey {
-    place: i64,
-    slug: String,
     text_version: i64,
     text_nonce: Vec<u8>,
     inserted_at: Option<CqlTimestamp>,
@@ -120,9 +116,9 @@ impl ReadKeys {
     }
 
     /// The keys between these tokens.
-    pub(super) async fn between(&self, session: &Session, tokens: (i64, i64)) -> Result<PartKeys, Cause> {
-        let heads = session.execute_iter(self.heads.clone(), tokens).await?.rows_stream::<HeadKey>()?;
-        let texts = session.execute_iter(self.texts.clone(), tokens).await?.rows_stream::<TextKey>()?;
+    pub(super) async fn between(&self, session: &Session, tokens: Tokens) -> Result<PartKeys, Cause> {
+        let heads = session.execute_iter(self.heads.clone(), tokens).await?.rows_stream::<Placed<HeadKey>>()?;
+        let texts = session.execute_iter(self.texts.clone(), tokens).await?.rows_stream::<Placed<TextKey>>()?;
         let mut part = PartKeys { heads, texts, head: None, text: None };
         part.head = part.heads.try_next().await?;
         part.text = part.texts.try_next().await?;
@@ -132,11 +128,11 @@ impl ReadKeys {
 
 /// The keys of one part of the ring that were not returned yet.
 pub(super) struct PartKeys {
-    heads: TypedRowStream<HeadKey>,
-    texts: TypedRowStream<TextKey>,
+    heads: TypedRowStream<Placed<HeadKey>>,
+    texts: TypedRowStream<Placed<TextKey>>,
     /// The next row of each.
-    head: Option<HeadKey>,
-    text: Option<TextKey>,
+    head: Option<Placed<HeadKey>>,
+    text: Option<Placed<TextKey>>,
 }
 
 impl PartKeys {
@@ -147,11 +143,11 @@ impl PartKeys {
         let Some((place, slug)) = of_head.into_iter().chain(of_text).min() else { return Ok(None) };
         let mut page = PageKeys { slug: slug.clone(), head: None, texts: Vec::new() };
         if let Some(head) = self.head.take_if(|head| (head.place, &head.slug) == (place, &page.slug)) {
-            page.head = Some(head);
+            page.head = Some(head.row);
             self.head = self.heads.try_next().await?;
         }
         while let Some(text) = self.text.take_if(|text| (text.place, &text.slug) == (place, &page.slug)) {
-            page.texts.push(text);
+            page.texts.push(text.row);
             self.text = self.texts.try_next().await?;
         }
         Ok(Some(page))
@@ -164,8 +160,6 @@ mod tests {
 
     fn text(nonce: u8) -> TextKey {
         TextKey {
-            place: 0,
-            slug: "page-22222222".to_owned(),
             text_version: 2,
             text_nonce: vec![nonce; 16],
             inserted_at: Some(CqlTimestamp(1000)),
@@ -176,8 +170,6 @@ mod tests {
     /// A page whose head names the text with this version and nonce.
     fn page(current: Option<(i64, u8)>, texts: Vec<TextKey>) -> PageKeys {
         let head = current.map(|(version, nonce)| HeadKey {
-            place: 0,
-            slug: "page-22222222".to_owned(),
             state: Some("active".to_owned()),
             deleted_at: None,
             current_text_version: Some(version),

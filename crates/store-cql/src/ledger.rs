@@ -8,9 +8,7 @@
 //! was begun, because a page that both sides of a forced move changed is later too.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use async_trait::async_trait;
 use scylla::DeserializeRow;
 use scylla::value::CqlTimestamp;
 
@@ -18,21 +16,20 @@ use super::audit::TakedownNote;
 use super::permit::Permit;
 use super::recent::Base;
 use super::request_error::unreadable;
+use super::ring::{Placed, Tokens};
 use super::rows::{HeadRow, takedown};
-use super::scan::{BEGINNING, MAX_KEYS, cursor_at, token_of};
+use super::scan::{MAX_KEYS, cursor_at, cut};
 use super::store::CqlStore;
 use crate::domain::archive::Entry;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use crate::ports::page_scan::{ScanBatch, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
 #[derive(DeserializeRow)]
 struct LedgerRow {
-    place: i64,
-    slug: String,
     version: Option<i64>,
     created_at: Option<CqlTimestamp>,
     deleted_at: Option<CqlTimestamp>,
@@ -44,8 +41,6 @@ struct LedgerRow {
 
 /// When operators hid or showed the page, and, if they hid it, until when, why and who.
 type VisibilityColumn = (CqlTimestamp, Option<CqlTimestamp>, Option<String>, Option<String>);
-
-pub struct CqlLedger(Arc<CqlStore>);
 
 impl LedgerRow {
     /// The tombstone, if it was written.
@@ -247,9 +242,9 @@ impl CqlStore {
     }
 
     /// The entry that a row of the ledger stands for; `None` if it was not done after all.
-    async fn entry_in(&self, row: &LedgerRow) -> Result<Option<Entry>, StoreError> {
+    async fn entry_in(&self, name: &str, row: &LedgerRow) -> Result<Option<Entry>, StoreError> {
         // A name that is no slug was written by hand.
-        let Ok(slug) = Slug::parse(&row.slug) else { return Ok(None) };
+        let Ok(slug) = Slug::parse(name) else { return Ok(None) };
         if let Some(tombstone) = row.tombstone(&slug) {
             return Ok(Some(Entry::Tombstone(tombstone)));
         }
@@ -278,52 +273,30 @@ impl CqlStore {
         }
         Ok(visibility.map(Entry::Visibility))
     }
-}
 
-fn report_missing(entered: Result<(), StoreError>) {
-    if let Err(error) = entered {
-        tracing::warn!(%error, "an entry is not in the ledger yet; an export finds it by the page");
-    }
-}
-
-impl CqlLedger {
-    pub fn of(store: Arc<CqlStore>) -> Self {
-        Self(store)
-    }
-}
-
-#[async_trait]
-impl PageScan for CqlLedger {
-    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let Self(store) = self;
-        let mut after = after.map_or(Ok(BEGINNING), token_of)?;
-        // One slug has one row, and two slugs with one token are never cut apart: a batch ends before the last token.
-        let count = limit.records.clamp(1, MAX_KEYS) + 1;
+    /// Some entries between `tokens`, and the token after which the next begin, if there are any.
+    pub(super) async fn ledger_between(&self, tokens: Tokens, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let count = limit.records.clamp(1, MAX_KEYS);
+        let (mut after, until) = tokens;
         loop {
-            let bound = i32::try_from(count).unwrap_or(i32::MAX);
+            let bound = i32::try_from(count + 1).unwrap_or(i32::MAX);
             let request = async || {
-                let answer = store.session.execute_unpaged(&store.operated.read_ledger, (after, bound)).await?;
+                let answer = self.session.execute_unpaged(&self.operated.read_ledger, (after, until, bound)).await?;
                 let rows = answer.into_rows_result().map_err(unreadable)?;
-                rows.rows::<LedgerRow>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
+                rows.rows::<Placed<LedgerRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
             };
-            let permit = store.background_permit().await?;
-            let mut rows: VecDeque<LedgerRow> = store.repeat(&permit, request).await?;
+            let permit = self.background_permit().await?;
+            let mut rows: VecDeque<Placed<LedgerRow>> = self.repeat(&permit, request).await?;
             drop(permit);
-            let has_more = rows.len() == count;
-            if has_more {
-                let last = rows.back().map(|row| row.place);
-                while rows.len() > 1 && rows.back().map(|row| row.place) == last {
-                    rows.pop_back();
-                }
-            }
-            let Some(last) = rows.back().map(|row| row.place) else { break };
+            let has_more = cut(&mut rows, count);
+            let last = rows.back().map_or(until, |row| row.place);
             let (mut records, mut visibilities) = (Vec::new(), Vec::new());
-            for row in rows {
-                match store.entry_in(&row).await {
+            for Placed { slug: name, row, .. } in rows {
+                match self.entry_in(&name, &row).await {
                     Ok(Some(Entry::Tombstone(tombstone))) => records.push(Ok(Record::Deleted(tombstone))),
                     Ok(Some(Entry::Visibility(visibility))) => visibilities.push(visibility),
                     Ok(Some(Entry::Page(..)) | None) => {}
-                    Err(StoreError::Unreadable(cause)) => records.push(Err(UnreadableRecord { name: row.slug, cause })),
+                    Err(StoreError::Unreadable(cause)) => records.push(Err(UnreadableRecord { name, cause })),
                     Err(error) => return Err(error),
                 }
             }
@@ -332,10 +305,11 @@ impl PageScan for CqlLedger {
             }
             after = last;
         }
-        Ok(ScanBatch { records: Vec::new(), visibilities: Vec::new(), next: None })
     }
+}
 
-    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
-        Ok(None)
+fn report_missing(entered: Result<(), StoreError>) {
+    if let Err(error) = entered {
+        tracing::warn!(%error, "an entry is not in the ledger yet; an export finds it by the page");
     }
 }

@@ -72,7 +72,7 @@
 //!
 //! # When deleted text leaves the disks
 //!
-//! A deletion is noted in the [ledger](CqlLedger) before the head is written and entered there afterwards, before the
+//! A deletion is noted in the ledger before the head is written and entered there afterwards, before the
 //! client is answered.
 //!
 //! After the write of the tombstone all texts of the page are deleted, with a timestamp just above the page's own, before
@@ -125,10 +125,11 @@ use handbill_core::{domain, ports};
 pub use connect::{ConnectError, Progress, ReachError};
 pub use failover::{FailoverError, FailoverPlan, failover};
 pub use fence::{Fence, Fenced};
-pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
 pub use reconcile::{ReconcileError, Reconciled, reconcile};
+pub use ring::{Share, ShareError};
+pub use scan::{Scanned, ShareScan};
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings::{CqlSettings, FenceConsistency};

@@ -2,7 +2,7 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `read_entry`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
 //! | `read_audit_serially`, `read_switch_serially` | `LOCAL_SERIAL` | | yes |
 //! | `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
 //! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
@@ -12,7 +12,7 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::migrate::schema::COMPONENT;
-use super::statements::Preparing;
+use super::statements::{HEAD, HEAD_WRITTEN_AT, Preparing, TEXT, TEXT_KEY};
 
 /// The columns of an entry of the audit.
 const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
@@ -20,9 +20,16 @@ const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, rea
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
 
+/// All columns of a row of the ledger.
+const LEDGER: &str = "version, created_at, deleted_at, takedown_reason, takedown_by, turning_at, visibility";
+
 pub(super) struct OperatedStatements {
     /// Binds a token and a number, yields that many slugs after the token, each with its token.
     pub(super) read_slugs: PreparedStatement,
+    /// Binds tokens and a number, yields that many heads at most between the tokens, each with its place.
+    pub(super) scan_heads: PreparedStatement,
+    /// Binds tokens, yields the texts between them, each with its place.
+    pub(super) scan_texts: PreparedStatement,
     /// Binds a slug and the time of an attempt to delete its page.
     pub(super) begin_deletion: PreparedStatement,
     /// Binds a slug, yields its row of the ledger.
@@ -33,7 +40,7 @@ pub(super) struct OperatedStatements {
     pub(super) begin_turn: PreparedStatement,
     /// Binds a slug, whether its page is hidden, and since when in microseconds.
     pub(super) enter_visibility: PreparedStatement,
-    /// Binds a token and a number, yields that many rows of the ledger after the token.
+    /// Binds tokens and a number, yields that many rows of the ledger at most between the tokens, each with its place.
     pub(super) read_ledger: PreparedStatement,
     /// Binds an id, the entry's time and name, slug and reason, and the number of entries before.
     pub(super) begin_takedown: PreparedStatement,
@@ -64,7 +71,12 @@ impl OperatedStatements {
         let begun = format!("{keyspace}.takedowns_begun");
         let switch =
             format!("SELECT revision, paused, hourly_budget FROM {keyspace}.creates WHERE component = '{COMPONENT}'");
-        let entry = format!("token(slug) AS place, slug, {TOMBSTONE}, turning_at, visibility");
+        let between = async |columns: &str, table: &str, limit: &str| {
+            let tokens = "token(slug) > ? AND token(slug) <= ?";
+            let cql =
+                format!("SELECT token(slug) AS place, slug, {columns} FROM {keyspace}.{table} WHERE {tokens}{limit}");
+            quorum(preparing.of_scan(cql)).await
+        };
         let audit = format!("SELECT {ENTRY} FROM {keyspace}.audit WHERE bucket = ? AND number > ? LIMIT ?");
         Ok(Self {
             read_slugs: quorum(
@@ -72,8 +84,10 @@ impl OperatedStatements {
                     .of_scan(format!("SELECT token(slug), slug FROM {keyspace}.pages WHERE token(slug) > ? LIMIT ?")),
             )
             .await?,
+            scan_heads: between(&format!("{HEAD}, {HEAD_WRITTEN_AT}"), "pages", " LIMIT ?").await?,
+            scan_texts: between(&format!("{TEXT_KEY}, {TEXT}"), "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
-            read_entry: quorum(format!("SELECT {entry} FROM {keyspace}.deletions WHERE slug = ?")).await?,
+            read_entry: quorum(format!("SELECT {LEDGER} FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(
                 "INSERT INTO {keyspace}.deletions (slug, {TOMBSTONE}) VALUES (?, ?, ?, ?, ?, ?)"
             ))
@@ -86,8 +100,7 @@ impl OperatedStatements {
                 "INSERT INTO {keyspace}.deletions (slug, visibility) VALUES (?, ?) USING TIMESTAMP ?"
             ))
             .await?,
-            read_ledger: quorum(format!("SELECT {entry} FROM {keyspace}.deletions WHERE token(slug) > ? LIMIT ?"))
-                .await?,
+            read_ledger: between(LEDGER, "deletions", " LIMIT ?").await?,
             begin_takedown: quorum(format!(
                 "INSERT INTO {begun} (component, id, done_at, done_by, slug, reason, audit_after) \
                  VALUES ('{COMPONENT}', ?, ?, ?, ?, ?, ?)"

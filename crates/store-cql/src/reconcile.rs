@@ -16,9 +16,8 @@ use thiserror::Error;
 
 use super::connect::ReachError;
 use super::keys::ReadKeys;
-use super::ledger::CqlLedger;
-use super::ring::Walk;
-use super::scan::READS_AT_ONCE;
+use super::ring::{Share, Walk};
+use super::scan::{Scanned, ShareScan};
 use super::store::CqlStore;
 use super::sweep::REPEATS;
 use crate::domain::page::{Page, Tombstone};
@@ -29,6 +28,9 @@ use crate::ports::page_import::PageImport;
 use crate::ports::page_scan::{PageScan, ScanLimit};
 use crate::ports::page_store::{CasResult, Cause, Lookup, Record, StoreError};
 use crate::settings::CqlSettings;
+
+/// Pages that are deleted again at the same time.
+const SETTLED_AT_ONCE: usize = 8;
 
 /// The pages that were settled. Running it again changes nothing more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +91,7 @@ impl CqlStore {
         now: UnixMillis,
         say: &impl Fn(&str),
     ) -> Result<(u64, u64), ReconcileError> {
-        let ledger = CqlLedger::of(Arc::clone(self));
+        let ledger = ShareScan::of(Arc::clone(self), Share::WHOLE, Scanned::Ledger);
         let (mut cursor, mut deleted, mut hidden) = (None, 0, 0);
         loop {
             let batch = ledger.scan(cursor.as_ref(), ScanLimit::DEFAULT).await?;
@@ -98,7 +100,7 @@ impl CqlStore {
                 Ok(Record::Deleted(tombstone)) => Some(self.delete_confirmed(tombstone, now)),
                 _ => None,
             });
-            let mut settling = stream::iter(deletions.collect::<Vec<_>>()).buffer_unordered(READS_AT_ONCE);
+            let mut settling = stream::iter(deletions.collect::<Vec<_>>()).buffer_unordered(SETTLED_AT_ONCE);
             while let Some(settled) = settling.try_next().await? {
                 if let Some(slug) = settled {
                     say(&format!("deleted again: {slug}"));
@@ -170,7 +172,7 @@ impl CqlStore {
     /// Lists each page whose text is missing, and returns how many there are.
     async fn list_without_text(&self, keyspace: &str, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
-        let (mut walk, mut missing) = (Walk::repeating(REPEATS), 0);
+        let (mut walk, mut missing) = (Walk::through(Share::WHOLE, REPEATS), 0);
         while let Some(tokens) = walk.tokens() {
             match self.without_text(&keys, tokens).await {
                 Ok(found) => {

@@ -1,34 +1,94 @@
-//! The parts of the ring of tokens, for work that reads the whole table one part after another.
+//! The ring of tokens and its parts, for work that reads a whole table.
 
 use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
+use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
+use scylla::deserialize::value::DeserializeValue;
+use scylla::deserialize::{DeserializationError, TypeCheckError};
+use scylla::frame::response::result::ColumnSpec;
+use thiserror::Error;
 use tokio::time::sleep;
 
 use super::migrate::schema::Server;
+use super::rows::UnreadableRow;
 
-/// The ring is read in this many parts.
+/// The tokens above the first and up to the second.
+pub(super) type Tokens = (i64, i64);
+
+/// No slug has the first token: the servers keep it for the beginning of the ring.
+const RING: Tokens = (i64::MIN, i64::MAX);
+
+/// The most parts that the ring is shared out in.
+const MAX_SHARES: u8 = 128;
+
+/// A share of the ring is read in this many parts.
 const PARTS: u8 = 128;
 
 /// Pause before a part is read again.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The parts of the ring, one after another. A part that could not be read is read again, from its beginning.
+/// One of several equal shares of the ring, so that as many processes work beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    number: u8,
+    of: u8,
+}
+
+/// A text that names no share.
+#[derive(Debug, Error)]
+#[error("give 3/8 for the third of eight parts; there are at most {MAX_SHARES}")]
+pub struct ShareError;
+
+impl Share {
+    pub const WHOLE: Self = Self { number: 1, of: 1 };
+
+    pub(super) fn tokens(self) -> Tokens {
+        piece(RING, self.number - 1, self.of)
+    }
+
+    /// How many there are of what the whole ring has `all`.
+    pub(super) fn of_all(self, all: u64) -> u64 {
+        all.div_ceil(self.of.into())
+    }
+}
+
+impl FromStr for Share {
+    type Err = ShareError;
+
+    fn from_str(text: &str) -> Result<Self, ShareError> {
+        let (number, of) = text.split_once('/').ok_or(ShareError)?;
+        let parsed = |digits: &str| digits.parse().map_err(|_| ShareError);
+        let (number, of) = (parsed(number)?, parsed(of)?);
+        if (1..=of).contains(&number) && of <= MAX_SHARES { Ok(Self { number, of }) } else { Err(ShareError) }
+    }
+}
+
+/// Equal pieces of `tokens`, of which the first has the number 0.
+fn piece(tokens: Tokens, number: u8, of: u8) -> Tokens {
+    let width = tokens.1.abs_diff(tokens.0) / u64::from(of);
+    let bound = |number: u8| tokens.0.saturating_add_unsigned(width.saturating_mul(number.into()));
+    (bound(number), if number + 1 == of { tokens.1 } else { bound(number + 1) })
+}
+
+/// The parts of a share of the ring, one after another. A part that could not be read is read again, from its beginning.
 pub(super) struct Walk {
+    tokens: Tokens,
     part: u8,
     repeats: u32,
     most_repeats: u32,
 }
 
 impl Walk {
-    /// A walk that reads no part again more than `most_repeats` times.
-    pub(super) fn repeating(most_repeats: u32) -> Self {
-        Self { part: 0, repeats: 0, most_repeats }
+    /// A walk through `share` that reads no part again more than `most_repeats` times.
+    pub(super) fn through(share: Share, most_repeats: u32) -> Self {
+        Self { tokens: share.tokens(), part: 0, repeats: 0, most_repeats }
     }
 
-    /// The tokens of the present part: above the first number, up to the second; `None` if all parts are done.
-    pub(super) fn tokens(&self) -> Option<(i64, i64)> {
-        (self.part < PARTS).then(|| range(self.part))
+    /// The tokens of the present part; `None` if all parts are done.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        (self.part < PARTS).then(|| piece(self.tokens, self.part, PARTS))
     }
 
     /// Goes on to the next part. Returns the percentage that is done.
@@ -49,10 +109,35 @@ impl Walk {
     }
 }
 
-fn range(part: u8) -> (i64, i64) {
-    let bound = |part: u8| i64::MIN.saturating_add_unsigned((u64::MAX / u64::from(PARTS)).saturating_mul(part.into()));
-    let until = if part + 1 == PARTS { i64::MAX } else { bound(part + 1) };
-    (bound(part), until)
+/// A row with its token and slug, which are the first two columns.
+pub(super) struct Placed<T> {
+    pub(super) place: i64,
+    pub(super) slug: String,
+    pub(super) row: T,
+}
+
+/// The columns in front of those of `T`.
+type Place = (i64, String);
+
+impl<'frame, 'metadata, T: DeserializeRow<'frame, 'metadata>> DeserializeRow<'frame, 'metadata> for Placed<T> {
+    fn type_check(specs: &[ColumnSpec<'_>]) -> Result<(), TypeCheckError> {
+        let (place, row) = specs.split_at(specs.len().min(2));
+        <Place as DeserializeRow>::type_check(place)?;
+        T::type_check(row)
+    }
+
+    fn deserialize(mut columns: ColumnIterator<'frame, 'metadata>) -> Result<Self, DeserializationError> {
+        let (place, slug) = (next_value(&mut columns)?, next_value(&mut columns)?);
+        Ok(Self { place, slug, row: T::deserialize(columns)? })
+    }
+}
+
+fn next_value<'frame, 'metadata, V: DeserializeValue<'frame, 'metadata>>(
+    columns: &mut ColumnIterator<'frame, 'metadata>,
+) -> Result<V, DeserializationError> {
+    let missing = || DeserializationError::new(UnreadableRow::Column("slug"));
+    let column = columns.next().ok_or_else(missing)??;
+    V::deserialize(column.spec.typ(), column.slice)
 }
 
 /// The statement `cql` for work that reads every row once. ScyllaDB would keep these rows in memory in place of those that
@@ -76,18 +161,28 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_the_whole_ring() {
-        assert_eq!(range(0).0, i64::MIN);
-        assert_eq!(range(PARTS - 1).1, i64::MAX);
-        for part in 1..PARTS {
-            assert_eq!(range(part).0, range(part - 1).1);
-            assert!(range(part).0 < range(part).1);
+    fn the_parts_of_all_shares_are_the_whole_ring() {
+        for of in [1, 3, MAX_SHARES] {
+            let shares = (1..=of).map(|number| Share { number, of }.tokens());
+            let parts: Vec<_> =
+                shares.flat_map(|share| (0..PARTS).map(move |part| piece(share, part, PARTS))).collect();
+            assert_eq!((parts.first().unwrap().0, parts.last().unwrap().1), RING);
+            assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].0 < pair[0].1), "{of}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_written_as_its_number_and_how_many_there_are() {
+        assert_eq!("3/8".parse::<Share>().unwrap(), Share { number: 3, of: 8 });
+        assert_eq!("1/1".parse::<Share>().unwrap(), Share::WHOLE);
+        for wrong in ["", "3", "0/8", "9/8", "1/0", "1/129", "1/256", "-1/8", "3/8/1", "a/b", "/"] {
+            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_walk_reads_a_part_again_a_few_times_and_then_goes_on_or_ends() {
-        let mut walk = Walk::repeating(2);
+        let mut walk = Walk::through(Share::WHOLE, 2);
         let first = walk.tokens();
         for _ in 0..2 {
             walk.failed("no answer").await.unwrap();

@@ -66,6 +66,18 @@ pub(super) struct TextRow {
     language: Option<String>,
 }
 
+/// A text with what names it under its slug.
+#[derive(DeserializeRow)]
+pub(super) struct NamedTextRow {
+    text_version: i64,
+    text_nonce: Vec<u8>,
+    content: Option<String>,
+    html: Option<String>,
+    excerpt: Option<String>,
+    code_blocks: Option<Vec<i32>>,
+    language: Option<String>,
+}
+
 /// The columns that show which writes a head has seen.
 #[derive(Debug, Default, DeserializeRow)]
 pub(super) struct NonceRow {
@@ -175,6 +187,17 @@ impl TextRow {
             language: self.language.as_deref().and_then(Language::from_code),
         };
         Ok(Arc::new(Page { head, text }))
+    }
+}
+
+impl NamedTextRow {
+    pub(super) fn is(&self, text: TextId) -> bool {
+        self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
+    }
+
+    pub(super) fn into_text(self) -> TextRow {
+        let Self { content, html, excerpt, code_blocks, language, .. } = self;
+        TextRow { content, html, excerpt, code_blocks, language }
     }
 }
 

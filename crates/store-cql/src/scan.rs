@@ -1,28 +1,32 @@
-//! [`PageScan`]: every record of the keyspace, in the order of the ring.
+//! Every record of a share of the ring, in its order.
 //!
-//! A batch begins with one request for the slugs that follow a token. The record of each is then read as a request
-//! reads it: the head from a quorum, then the text that the head points to. So a record is what its page was at one
-//! moment, and a page that changes meanwhile is in the batch once, in one of its states.
+//! A batch reads heads from a quorum, and then the texts between the same tokens, a few at a time: both tables have the same order. A
+//! head whose text is not among them was changed in between, so its record is read again, as a request reads it. So is every record
+//! of a part whose texts cannot be read, which finds the one that is damaged. So a record is what its page was at one moment, and a
+//! page that changes meanwhile is in the batch once, in one of its states.
 //!
-//! A batch reads few records at once, and the next begins only when the caller asks for it, so the load is bounded,
-//! however large the keyspace is.
+//! The next batch begins only when the caller asks for it, so the load is bounded, however large the keyspace is.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream};
+use scylla::response::{PagingState, PagingStateResponse};
 use thiserror::Error;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
+use super::nonces::TextId;
 use super::request_error::unreadable;
+use super::ring::{Placed, REPEAT_PAUSE, Share, Tokens};
+use super::rows::{HeadRow, NamedTextRow, TextRow};
 use super::store::CqlStore;
 use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};
 
-/// Records that a batch reads at the same time.
-pub(super) const READS_AT_ONCE: usize = 8;
+/// Texts that one request asks for: with the largest texts, 14 MB.
+const TEXTS_AT_ONCE: i32 = 8;
 
 /// The most slugs that one request asks for.
 pub(super) const MAX_KEYS: usize = 1000;
@@ -34,11 +38,14 @@ const SAMPLE: usize = 1000;
 /// How long an estimate is used.
 const ESTIMATE_AGE: Duration = Duration::from_mins(1);
 
+/// How often a command asks a database again that does not answer.
+const MOST_REPEATS: u32 = 300;
+
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = 200;
 
 /// No slug has this token: the servers keep it for the beginning of the ring.
-pub(super) const BEGINNING: i64 = i64::MIN;
+const BEGINNING: i64 = i64::MIN;
 
 /// A cursor that this store did not make.
 #[derive(Debug, Error)]
@@ -90,24 +97,139 @@ impl CqlStore {
         }
     }
 
-    /// The records under `keys`, until `bytes` are reached, and the token of the last.
-    async fn records_of(&self, keys: &VecDeque<Key>, bytes: usize) -> Result<(ScanRecords, i64), StoreError> {
+    /// At most `count` heads between `tokens`.
+    async fn heads_between(
+        &self,
+        (after, until): Tokens,
+        count: usize,
+    ) -> Result<VecDeque<Placed<HeadRow>>, StoreError> {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let permit = self.background_permit().await?;
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.operated.scan_heads, (after, until, count)).await?;
+            let rows = answer.into_rows_result().map_err(unreadable)?;
+            rows.rows::<Placed<HeadRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
+        };
+        self.repeat(&permit, request).await
+    }
+
+    /// The records of `heads`, until `bytes` are reached, and the token of the last.
+    async fn records_of(
+        &self,
+        heads: VecDeque<Placed<HeadRow>>,
+        tokens: Tokens,
+        bytes: usize,
+    ) -> Result<(ScanRecords, i64), StoreError> {
+        let mut texts = Texts { store: self, tokens, rows: VecDeque::new(), next: Some(PagingState::start()) };
         let (mut records, mut size, mut last) = (Vec::new(), 0, BEGINNING);
-        let reads: Vec<_> = keys.iter().map(|(_, name)| self.scanned(name)).collect();
-        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
-        for (token, _) in keys {
-            let Some(record) = reads.next().await.transpose()? else { break };
-            let token = *token;
+        for head in heads {
             // The next batch begins after a token, so slugs with the same token are in the same batch.
-            if size >= bytes && token != last {
+            if size >= bytes && head.place != last {
                 break;
             }
+            last = head.place;
+            let record = self.record_of(head, &mut texts).await?;
             size += record.as_ref().map_or(0, size_of);
             records.extend(record);
-            last = token;
         }
         Ok((records, last))
     }
+
+    async fn record_of(
+        &self,
+        head: Placed<HeadRow>,
+        texts: &mut Texts<'_>,
+    ) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
+        let Placed { place, slug: name, row } = head;
+        let unreadable = |cause: Cause| Ok(Some(Err(UnreadableRecord { name: name.clone(), cause })));
+        let Ok(slug) = Slug::parse(&name) else { return unreadable(NotASlugError.into()) };
+        let base = match row.into_base(&slug) {
+            Ok(Lookup::Active(base)) => base,
+            Ok(Lookup::Deleted(tombstone)) => return Ok(Some(Ok(Record::Deleted(tombstone)))),
+            Ok(Lookup::Hidden(_) | Lookup::Absent) => return Ok(None),
+            Err(error) => return unreadable(error.into()),
+        };
+        match texts.of(place, &name, base.text).await {
+            Some(text) => match text.into_page(base.head) {
+                Ok(page) => Ok(Some(Ok(Record::Active(page)))),
+                Err(error) => unreadable(error.into()),
+            },
+            None => self.scanned(&name).await,
+        }
+    }
+
+    /// Some records between `tokens`, and the token after which the next begin, if there are any.
+    pub(super) async fn pages_between(&self, tokens: Tokens, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let count = limit.records.clamp(1, MAX_KEYS);
+        let (mut after, until) = tokens;
+        loop {
+            let mut heads = self.heads_between((after, until), count + 1).await?;
+            let has_more = cut(&mut heads, count);
+            let Some(end) = heads.back().map(|head| head.place) else { return Ok(ended(Vec::new())) };
+            let (records, last) = self.records_of(heads, (after, end), limit.bytes).await?;
+            if !has_more && last == end {
+                return Ok(ended(records));
+            }
+            if !records.is_empty() {
+                return Ok(ScanBatch { records, visibilities: Vec::new(), next: Some(cursor_at(last)) });
+            }
+            after = last;
+        }
+    }
+}
+
+/// The texts between two tokens that were not passed yet.
+struct Texts<'a> {
+    store: &'a CqlStore,
+    tokens: Tokens,
+    rows: VecDeque<Placed<NamedTextRow>>,
+    /// Where the next request begins; `None` after the last.
+    next: Option<PagingState>,
+}
+
+impl Texts<'_> {
+    /// The text `text` of the page `slug`, which must not be before the page that was asked for last; `None` if it was not there
+    /// or the texts cannot be read.
+    async fn of(&mut self, place: i64, slug: &str, text: TextId) -> Option<TextRow> {
+        loop {
+            while let Some(found) = self.rows.front() {
+                if (found.place, found.slug.as_str()) > (place, slug) {
+                    return None;
+                }
+                let found = self.rows.pop_front()?;
+                if found.slug == slug && found.row.is(text) {
+                    return Some(found.row.into_text());
+                }
+            }
+            let from = self.next.take()?;
+            match self.request(from).await {
+                Ok(rows) => self.rows = rows,
+                Err(error) => tracing::debug!(%error, "the texts of a part are read one by one"),
+            }
+        }
+    }
+
+    async fn request(&mut self, from: PagingState) -> Result<VecDeque<Placed<NamedTextRow>>, StoreError> {
+        let Self { store, tokens, .. } = *self;
+        let mut statement = store.operated.scan_texts.clone();
+        statement.set_page_size(TEXTS_AT_ONCE);
+        let permit = store.background_permit().await?;
+        let request = async || {
+            let (answer, next) = store.session.execute_single_page(&statement, tokens, from.clone()).await?;
+            let rows = answer.into_rows_result().map_err(unreadable)?;
+            let rows = rows.rows::<Placed<NamedTextRow>>().map_err(unreadable)?;
+            Ok((rows.collect::<Result<_, _>>().map_err(unreadable)?, next))
+        };
+        let (rows, next) = store.repeat(&permit, request).await?;
+        if let PagingStateResponse::HasMorePages { state } = next {
+            self.next = Some(state);
+        }
+        Ok(rows)
+    }
+}
+
+fn ended(records: ScanRecords) -> ScanBatch {
+    ScanBatch { records, visibilities: Vec::new(), next: None }
 }
 
 type ScanRecords = Vec<Result<Record, UnreadableRecord>>;
@@ -119,13 +241,12 @@ fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
     }
 }
 
-/// Keeps the first `count` keys, and those after them that have the token of the last. Returns whether the ring has
-/// further keys.
-fn cut(keys: &mut VecDeque<Key>, count: usize) -> bool {
-    let Some(&(last, _)) = count.checked_sub(1).and_then(|last| keys.get(last)) else { return false };
-    let same = keys.iter().skip(count).take_while(|(token, _)| *token == last).count();
-    let has_more = keys.len() > count;
-    keys.truncate(count + same);
+/// Keeps the first `count` rows, and those after them that have the token of the last. Returns whether there may be further rows.
+pub(super) fn cut<T>(rows: &mut VecDeque<Placed<T>>, count: usize) -> bool {
+    let Some(last) = count.checked_sub(1).and_then(|last| rows.get(last)).map(|row| row.place) else { return false };
+    let same = rows.iter().skip(count).take_while(|row| row.place == last).count();
+    let has_more = rows.len() > count;
+    rows.truncate(count + same);
     has_more
 }
 
@@ -153,24 +274,8 @@ pub(super) fn token_of(cursor: &ScanCursor) -> Result<i64, StoreError> {
 #[async_trait]
 impl PageScan for CqlStore {
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let mut after = after.map_or(Ok(BEGINNING), token_of)?;
-        let count = limit.records.clamp(1, MAX_KEYS);
-        loop {
-            // One key more than the limit shows whether the scan ends here.
-            let mut keys = self.keys_after(after, count + 1).await?;
-            let has_more = cut(&mut keys, count);
-            let Some(&(end, _)) = keys.back() else {
-                return Ok(ScanBatch { records: Vec::new(), visibilities: Vec::new(), next: None });
-            };
-            let (records, last) = self.records_of(&keys, limit.bytes).await?;
-            if !has_more && last == end {
-                return Ok(ScanBatch { records, visibilities: Vec::new(), next: None });
-            }
-            if !records.is_empty() {
-                return Ok(ScanBatch { records, visibilities: Vec::new(), next: Some(cursor_at(last)) });
-            }
-            after = last;
-        }
+        let (first, until) = Share::WHOLE.tokens();
+        self.pages_between((after.map_or(Ok(first), token_of)?, until), limit).await
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
@@ -190,12 +295,66 @@ impl PageScan for CqlStore {
     }
 }
 
+/// What is read of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    Pages,
+    Ledger,
+}
+
+/// A share of the ring, for a command that runs for days: it waits for a database that does not answer, and then goes on where it was.
+pub struct ShareScan {
+    store: Arc<CqlStore>,
+    share: Share,
+    scanned: Scanned,
+}
+
+impl ShareScan {
+    pub fn of(store: Arc<CqlStore>, share: Share, scanned: Scanned) -> Self {
+        Self { store, share, scanned }
+    }
+}
+
+#[async_trait]
+impl PageScan for ShareScan {
+    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let Self { store, share, scanned } = self;
+        let (first, until) = share.tokens();
+        let tokens = (after.map_or(Ok(first), token_of)?, until);
+        let mut repeats = 0;
+        loop {
+            let batch = match scanned {
+                Scanned::Pages => store.pages_between(tokens, limit).await,
+                Scanned::Ledger => store.ledger_between(tokens, limit).await,
+            };
+            match batch {
+                Err(error @ StoreError::Unavailable(_)) if repeats < MOST_REPEATS => {
+                    if repeats == 0 {
+                        tracing::warn!(%error, "the database does not answer: it is asked again for some minutes");
+                    }
+                    repeats += 1;
+                    sleep(REPEAT_PAUSE).await;
+                }
+                batch => return batch,
+            }
+        }
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        let Self { store, share, scanned } = self;
+        Ok(match scanned {
+            Scanned::Pages => store.estimated_records().await?.map(|all| share.of_all(all)),
+            Scanned::Ledger => None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn keys(tokens: &[i64]) -> VecDeque<Key> {
-        tokens.iter().map(|token| (*token, token.to_string())).collect()
+    fn rows(tokens: &[i64]) -> VecDeque<Placed<()>> {
+        tokens.iter().map(|&place| Placed { place, slug: place.to_string(), row: () }).collect()
     }
 
     #[test]
@@ -208,8 +367,9 @@ mod tests {
             (&[1, 2, 2], 2, &[1, 2, 2], true),
             (&[1, 1, 2], 1, &[1, 1], true),
         ] {
-            let mut cutting = keys(tokens);
-            assert_eq!((cut(&mut cutting, count), &cutting), (has_more, &keys(left)), "{tokens:?}");
+            let mut cutting = rows(tokens);
+            assert_eq!(cut(&mut cutting, count), has_more, "{tokens:?}");
+            assert_eq!(cutting.iter().map(|row| row.place).collect::<Vec<_>>(), left, "{tokens:?}");
         }
     }
 

@@ -24,7 +24,7 @@ use super::connect::ReachError;
 use super::fence::Fenced;
 use super::keys::ReadKeys;
 use super::nonces::TextId;
-use super::ring::Walk;
+use super::ring::{Share, Tokens, Walk};
 use super::rows::HeadRow;
 use super::store::CqlStore;
 use crate::domain::slug::Slug;
@@ -42,6 +42,8 @@ pub struct SweepPlan {
     pub dry_run: bool,
     /// Texts younger than this stay.
     pub min_age: Duration,
+    /// The share of the ring that is read.
+    pub share: Share,
     pub rows_per_second: NonZero<u32>,
     pub now: UnixMillis,
 }
@@ -107,7 +109,7 @@ impl CqlStore {
         self.fence.check()?;
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
         let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
-        let mut walk = Walk::repeating(REPEATS);
+        let mut walk = Walk::through(plan.share, REPEATS);
         while let Some(tokens) = walk.tokens() {
             let before = report;
             match self.sweep_part(&keys, tokens, plan, &mut report).await {
@@ -126,7 +128,7 @@ impl CqlStore {
     async fn sweep_part(
         &self,
         keys: &ReadKeys,
-        tokens: (i64, i64),
+        tokens: Tokens,
         plan: SweepPlan,
         report: &mut SweepReport,
     ) -> Result<(), SweepError> {

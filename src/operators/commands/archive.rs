@@ -21,6 +21,7 @@ use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backups, write};
 use handbill_core::domain::archive::Summary;
 use handbill_core::ports::clock::{Clock, SystemClock};
+use handbill_store_cql::Share;
 use handbill_store_redb::LEDGER_FILE;
 
 /// The arguments of `handbill export`.
@@ -32,6 +33,9 @@ pub struct Export {
     /// Write only what remains of deleted pages, and which pages are hidden, for restore --ledger
     #[arg(long)]
     deletions: bool,
+    /// Write this part of a cluster alone, such as 3/8, so that several processes share the work: import takes all their files
+    #[arg(long, value_name = "NUMBER/OF", default_value = "1/1")]
+    part: Share,
     #[command(flatten)]
     reader: Reader,
     #[command(flatten)]
@@ -90,7 +94,7 @@ impl Export {
             Some("-") => Destination::Stdout,
             _ => Destination::File(self.file.clone()),
         };
-        let summary = export(&self.settings, &self.reader, &to, selection, stores).await?;
+        let summary = export(&self.settings, &self.reader, &to, selection, self.part, stores).await?;
         if let Destination::File(path) = &to {
             print_line(&format!("{}: {} records", path.display(), summary.records))?;
         }
@@ -111,7 +115,7 @@ impl Backup {
         fs::create_dir_all(&self.to).map_err(refused)?;
         let path = new_backup_in(&self.to, selection, SystemClock::new().now());
         let to = Destination::File(path.clone());
-        let summary = export(&self.settings, &self.reader, &to, selection, stores).await?;
+        let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
         print_line(&format!("{}: {} records", path.display(), summary.records))?;
         // A backup that lacks records removes none that may have them.
         if let (Some(keep), 0) = (self.keep, summary.unreadable) {
@@ -127,10 +131,11 @@ async fn export(
     reader: &Reader,
     to: &Destination,
     selection: Selection,
+    share: Share,
     stores: &Stores<'_>,
 ) -> Result<Summary, String> {
     let bar = progress(None);
-    let written = match stores.export(settings, &reader.name(), to, selection, &shown_on(&bar)).await {
+    let written = match stores.export(settings, &reader.name(), to, selection, share, &shown_on(&bar)).await {
         Err(MoveError::InUse(error)) => {
             let client = Client::of_process(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
             let records = Arc::new(RemoteRecords::new(client, reader.name()));

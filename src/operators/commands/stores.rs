@@ -25,10 +25,9 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
-use handbill_store_cql::{self, CqlLedger, CqlStore};
+use handbill_store_cql::{self, CqlStore, Scanned, Share, ShareScan};
 use handbill_store_redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
 
 /// Why a command failed: one line for the operator, and the exit code.
@@ -89,8 +88,9 @@ impl Stores<'_> {
         logs::install(&settings.logs, self.0, None);
         let cluster = settings.cluster();
         let cluster = cluster.ok_or("the embedded store leaves nothing to sweep: use it with --store scylla")?;
-        let SweepOptions { dry_run, min_age, rows_per_second } = options;
-        let plan = handbill_store_cql::SweepPlan { dry_run, min_age, rows_per_second, now: SystemClock::new().now() };
+        let SweepOptions { dry_run, min_age, part: share, rows_per_second } = options;
+        let now = SystemClock::new().now();
+        let plan = handbill_store_cql::SweepPlan { dry_run, min_age, share, rows_per_second, now };
         let logged = AtomicU8::new(0);
         // Each tenth that is done is logged.
         let progress = |percent: u8, found: &handbill_store_cql::SweepReport| {
@@ -99,7 +99,7 @@ impl Stores<'_> {
                 tracing::info!(percent, read, unnamed, headless, "sweeping");
             }
         };
-        let swept = handbill_store_cql::sweep(&cluster, plan, progress).await;
+        let swept = Box::pin(handbill_store_cql::sweep(&cluster, plan, progress)).await;
         swept.map(|report| report.to_string()).map_err(|error| CommandError {
             exit_code: if matches!(error, handbill_store_cql::SweepError::Database(_)) { 1 } else { 2 },
             reason: error.to_string(),
@@ -136,7 +136,7 @@ impl Stores<'_> {
         reconciled.map_err(|error| error.to_string())
     }
 
-    /// Writes the records of a cluster, or of an embedded store that no process uses. A copy of everything is in the audit, by the
+    /// Writes the records of a cluster or of its part `share`, or of an embedded store that no process uses. A copy of everything is in the audit, by the
     /// name `by`.
     pub(super) async fn export(
         &self,
@@ -144,10 +144,14 @@ impl Stores<'_> {
         by: &str,
         to: &Destination,
         selection: Selection,
+        share: Share,
         progress: Progress<'_>,
     ) -> Result<Summary, MoveError> {
         let now = SystemClock::new().now();
         match settings.place() {
+            Moved::Files(_) if share != Share::WHOLE => Err(MoveError::Open(
+                "an embedded store has no parts: leave --part out, or give --store scylla".to_owned(),
+            )),
             Moved::Files(embedded) => {
                 let store = match RedbStore::open_existing(&embedded.data_dir) {
                     Err(error) if error.is_read_only() => {
@@ -167,11 +171,11 @@ impl Stores<'_> {
             Moved::Cluster(cluster) => {
                 let store = Arc::new(CqlStore::reach(&cluster).await?);
                 note(&*store, by, selection, now).await;
-                let records: Arc<dyn PageScan> = match selection {
-                    Selection::All => store,
-                    Selection::Deletions => Arc::new(CqlLedger::of(store)),
+                let scanned = match selection {
+                    Selection::All => Scanned::Pages,
+                    Selection::Deletions => Scanned::Ledger,
                 };
-                write(records, to, selection, now, progress).await
+                write(Arc::new(ShareScan::of(store, share, scanned)), to, selection, now, progress).await
             }
         }
     }

@@ -9,7 +9,7 @@ use scylla_proxy::{
     ResponseRule, example_db_errors,
 };
 use std::sync::Arc;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::server::Proxied;
 
@@ -66,6 +66,19 @@ impl Proxied {
         let (block, tried) = block_reads(slug, content);
         self.rules(vec![RequestRule(next_write_of(slug), timeout), block], Vec::new());
         tried
+    }
+
+    /// No answer that has both of these texts arrives, which is told each time.
+    pub(crate) fn refuse_to_show_together(
+        &mut self,
+        one: &str,
+        other: &str,
+        tell: UnboundedSender<(ResponseFrame, Option<u16>)>,
+    ) {
+        let shows = |text: &str| Condition::BodyContainsCaseSensitive(text.as_bytes().into());
+        let together = Condition::ResponseOpcode(ResponseOpcode::Result).and(shows(one)).and(shows(other));
+        let refuse = timeout_in_its_place().with_feedback_when_performed(tell);
+        self.rules(Vec::new(), vec![ResponseRule(together, refuse)]);
     }
 
     /// Lets everything through.

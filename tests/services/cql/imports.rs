@@ -12,7 +12,7 @@ use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::ScanLimit;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_store_cql::CqlLedger;
+use handbill_store_cql::{Scanned, Share, ShareScan};
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
 use super::texts::{insert_text, texts};
@@ -166,6 +166,6 @@ async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_un
     // The ledger has them by itself: a restore may take the pages back in time.
     change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     let expected = tombstones.map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
-    assert_eq!(all(&CqlLedger::of(store), ScanLimit::DEFAULT).await, expected.into());
+    assert_eq!(all(&ShareScan::of(store, Share::WHOLE, Scanned::Ledger), ScanLimit::DEFAULT).await, expected.into());
     drop_keyspace(&session, &keyspace).await;
 }

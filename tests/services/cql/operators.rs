@@ -18,7 +18,7 @@ use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Found, Operators, TakedownOutcome};
-use handbill_store_cql::{CqlLedger, CqlStore};
+use handbill_store_cql::{CqlStore, Scanned, Share, ShareScan};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
@@ -178,7 +178,7 @@ async fn a_long_audit_is_listed_across_its_partitions_and_goes_on_at_its_end() {
 #[tokio::test]
 async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was_entered() {
     let (store, session, keyspace) = fresh_store().await;
-    let ledger = CqlLedger::of(store.clone());
+    let ledger = ShareScan::of(store.clone(), Share::WHOLE, Scanned::Ledger);
     let taken = taken_down(&store).await;
     let page = inserted(&store).await;
     let deleted = page.head.tombstone(UnixMillis::new(CREATED + 7));
@@ -227,7 +227,7 @@ async fn turn(store: &CqlStore, page: &Page, hidden: Option<Hiding>, millis: i64
 }
 
 /// All that `ledger` says of hidden pages, by slug.
-async fn visibilities(ledger: &CqlLedger) -> BTreeMap<String, Visibility> {
+async fn visibilities(ledger: &ShareScan) -> BTreeMap<String, Visibility> {
     let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
         let batch = ledger.scan(after.as_ref(), of(2)).await.unwrap();
@@ -242,7 +242,7 @@ async fn visibilities(ledger: &CqlLedger) -> BTreeMap<String, Visibility> {
 #[tokio::test]
 async fn the_ledger_has_every_page_that_was_hidden_or_shown_also_if_its_process_ended_before_it_was_entered() {
     let (store, session, keyspace) = fresh_store().await;
-    let ledger = CqlLedger::of(Arc::clone(&store));
+    let ledger = ShareScan::of(Arc::clone(&store), Share::WHOLE, Scanned::Ledger);
     let [hidden, shown, never] = [inserted(&store).await, inserted(&store).await, inserted(&store).await];
     let hidden = turn(&store, &hidden, Some(hiding()), 5).await;
     let was_hidden = turn(&store, &shown, Some(hiding()), 5).await;
@@ -291,7 +291,7 @@ async fn a_page_that_both_sides_of_a_forced_move_changed_is_hidden_to_the_ledger
     change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     let edited = with_head(&page, |head| head.turned(None, UnixMillis::new(CREATED + 9)));
     other.insert_if_absent(edited, None).await.unwrap();
-    let ledger = CqlLedger::of(Arc::clone(&other));
+    let ledger = ShareScan::of(Arc::clone(&other), Share::WHOLE, Scanned::Ledger);
     assert_eq!(visibilities(&ledger).await.into_values().collect::<Vec<_>>(), [hidden.head.visibility()]);
     drop_keyspace(&session, &keyspace).await;
 }
@@ -363,7 +363,7 @@ async fn a_deletion_is_confirmed_only_once_it_is_in_the_ledger() {
     // A restore takes the pages back in time, and not the ledger.
     change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
-    assert_eq!(all(&CqlLedger::of(store), ScanLimit::DEFAULT).await, expected.into());
+    assert_eq!(all(&ShareScan::of(store, Share::WHOLE, Scanned::Ledger), ScanLimit::DEFAULT).await, expected.into());
     drop_keyspace(&session, &keyspace).await;
 }
 

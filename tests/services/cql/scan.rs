@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{PageStore, Record};
+use handbill_store_cql::{CqlTimeouts, Scanned, Share, ShareScan};
+use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, example_db_errors};
+use tokio::sync::mpsc::unbounded_channel;
 
-use super::server::{drop_keyspace, fresh_store};
+use super::server::{Proxied, drop_keyspace, fresh_store, migrated_settings, proxied_session, store_in};
 use crate::support::pages::{page, slug};
-use crate::support::scans::all;
+use crate::support::scans::{all, of as limit_of};
 
 #[tokio::test]
 async fn a_text_without_a_head_is_no_record_and_a_damaged_record_is_named_and_the_scan_goes_on() {
@@ -39,4 +42,70 @@ async fn a_text_without_a_head_is_no_record_and_a_damaged_record_is_named_and_th
     let names: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
     assert_eq!(names, [pages[1].head.slug.to_string()]);
     drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn each_record_is_in_one_of_the_shares_of_a_keyspace() {
+    let (store, session, keyspace) = fresh_store().await;
+    let pages: Vec<_> = (0..40).map(|number| Arc::new(page(&format!("page {number}")))).collect();
+    for page in &pages {
+        store.insert_if_absent(page.clone(), None).await.unwrap();
+    }
+    let expected: BTreeMap<_, _> =
+        pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
+    for of in [1, 3] {
+        let mut found = BTreeMap::new();
+        for number in 1..=of {
+            let share = format!("{number}/{of}").parse().unwrap();
+            let share = ShareScan::of(Arc::clone(&store), share, Scanned::Pages);
+            let records = all(&share, limit_of(7)).await;
+            assert!(of == 1 || records.len() < pages.len(), "{} of all are in {number}/{of}", records.len());
+            for (slug, record) in records {
+                assert!(found.insert(slug, record).is_none());
+            }
+        }
+        assert_eq!(found, expected, "{of}");
+    }
+    drop_keyspace(&session, &keyspace).await;
+}
+
+/// A store of these pages in a keyspace of its own, behind a proxy.
+async fn proxied_pages(count: usize) -> (Proxied, BTreeMap<String, Record>) {
+    let settings = migrated_settings().await;
+    let (session, proxy) = proxied_session(&settings, 1).await;
+    let store = store_in(session, &settings.keyspace, CqlTimeouts::default()).await;
+    let mut records = BTreeMap::new();
+    for number in 0..count {
+        let page = Arc::new(page(&format!("text {number}")));
+        store.insert_if_absent(page.clone(), None).await.unwrap();
+        records.insert(page.head.slug.to_string(), Record::Active(page));
+    }
+    (Proxied { store, proxy }, records)
+}
+
+#[tokio::test]
+async fn texts_that_cannot_be_read_together_are_read_one_by_one() {
+    let (mut proxied, expected) = proxied_pages(6).await;
+    let (tell, mut refused) = unbounded_channel();
+    proxied.refuse_to_show_together("text 3", "text 4", tell);
+    assert_eq!(all(&*proxied.store, ScanLimit::DEFAULT).await, expected);
+    refused.try_recv().expect("the rule has no effect");
+}
+
+#[tokio::test]
+async fn an_export_goes_on_where_it_was_once_the_database_answers_again() {
+    let (mut proxied, expected) = proxied_pages(12).await;
+    let scan = ShareScan::of(Arc::clone(&proxied.store), Share::WHOLE, Scanned::Pages);
+    let first = scan.scan(None, limit_of(5)).await.unwrap();
+    let (tell, mut refused) = unbounded_channel();
+    let refuse = RequestReaction::forge_with_error(example_db_errors::server_error());
+    let refuse = refuse.with_feedback_when_performed(tell);
+    proxied.rules(vec![RequestRule(Condition::RequestOpcode(RequestOpcode::Execute), refuse)], Vec::new());
+    assert!(proxied.store.scan(first.next.as_ref(), limit_of(5)).await.is_err(), "the rule has no effect");
+    while refused.try_recv().is_ok() {}
+    let rest = tokio::spawn(async move { scan.scan(first.next.as_ref(), ScanLimit::DEFAULT).await });
+    refused.recv().await.unwrap();
+    proxied.be_honest();
+    let records = first.records.into_iter().chain(rest.await.unwrap().unwrap().records).map(Result::unwrap);
+    assert_eq!(records.map(|record| (record.slug().to_string(), record)).collect::<BTreeMap<_, _>>(), expected);
 }

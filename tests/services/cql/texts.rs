@@ -14,7 +14,7 @@ use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
-use handbill_store_cql::{CqlStore, SweepError, SweepPlan, SweepReport, migrate};
+use handbill_store_cql::{CqlStore, Share, SweepError, SweepPlan, SweepReport, migrate};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 use tokio::runtime::Handle;
@@ -175,7 +175,7 @@ async fn a_text_that_is_replaced_between_the_two_reads_is_read_again_from_the_he
 fn plan(dry_run: bool) -> SweepPlan {
     let rows_per_second = NonZero::new(1_000_000).unwrap();
     let now = UnixMillis::new(CREATED + 7 * 24 * 3_600_000);
-    SweepPlan { dry_run, min_age: Duration::from_hours(24), rows_per_second, now }
+    SweepPlan { dry_run, min_age: Duration::from_hours(24), share: Share::WHOLE, rows_per_second, now }
 }
 
 #[tokio::test]
