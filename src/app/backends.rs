@@ -15,6 +15,8 @@ use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{EmbeddedSettings, Settings, StoreKind};
+use crate::operators::archive::export::Selection;
+use crate::operators::archive::moving::backups_in;
 use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
@@ -34,7 +36,7 @@ use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_redb::creates_file::CreatesFile;
-use handbill_store_redb::{RecordCount, RedbStore, StoreMemory};
+use handbill_store_redb::{DATABASE_FILE, RecordCount, RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -252,6 +254,21 @@ pub(super) fn last_blocklist(settings: &Settings) -> Option<PathBuf> {
     match settings.store.store {
         StoreKind::Embedded => Some(settings.embedded.data_dir.join("blocklist.last")),
         StoreKind::Scylla => None,
+    }
+}
+
+/// Refuses an embedded store without a database if there are backups of one.
+pub(super) fn refuse_a_lost_store(settings: &Settings) -> Result<(), StartError> {
+    match (settings.store.store, &settings.backups.backup_to) {
+        (StoreKind::Embedded, Some(backups)) => {
+            let data_dir = &settings.embedded.data_dir;
+            let has_backups = backups_in(backups, Selection::All).is_ok_and(|backups| !backups.is_empty());
+            if has_backups && !data_dir.join(DATABASE_FILE).try_exists()? {
+                return Err(StartError::Lost { data_dir: data_dir.clone(), backups: backups.clone() });
+            }
+            Ok(())
+        }
+        (StoreKind::Embedded, None) | (StoreKind::Scylla, _) => Ok(()),
     }
 }
 

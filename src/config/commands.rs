@@ -66,9 +66,9 @@ impl MigrateSettings {
     }
 }
 
-/// The settings of `export`, `import` and `backup`.
+/// The store that a command reads or writes itself.
 #[derive(Args, Debug)]
-pub struct MovingSettings {
+pub struct PlaceSettings {
     #[command(flatten, next_help_heading = "Store")]
     store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
@@ -77,11 +77,18 @@ pub struct MovingSettings {
     cql: CqlSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     wait: WaitSettings,
+}
+
+/// The settings of `export`, `import` and `backup`.
+#[derive(Args, Debug)]
+pub struct MovingSettings {
+    #[command(flatten)]
+    pub place: PlaceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub access: OperatorAccess,
 }
 
-/// The place of the records that `export`, `import` and `backup` move.
+/// The place of the records that a command works on.
 pub enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
@@ -89,7 +96,7 @@ pub enum Moved<'a> {
     Cluster(Box<handbill_store_cql::CqlSettings>),
 }
 
-impl MovingSettings {
+impl PlaceSettings {
     pub fn place(&self) -> Moved<'_> {
         match self.store.store {
             StoreKind::Embedded => Moved::Files(&self.embedded),

@@ -21,7 +21,7 @@ use thiserror::Error;
 pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::commands::{
     ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings,
-    SweepOptions, SweepSettings,
+    PlaceSettings, SweepOptions, SweepSettings,
 };
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};

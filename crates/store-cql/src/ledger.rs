@@ -35,6 +35,7 @@ struct LedgerRow {
     deleted_at: Option<CqlTimestamp>,
     takedown_reason: Option<String>,
     takedown_by: Option<String>,
+    begun_at: Option<CqlTimestamp>,
     turning_at: Option<CqlTimestamp>,
     visibility: Option<VisibilityColumn>,
 }
@@ -274,20 +275,50 @@ impl CqlStore {
         Ok(visibility.map(Entry::Visibility))
     }
 
+    /// The rows between `tokens` that lack what their page shows to be done. Nothing is changed. The token is that after which the
+    /// next begin, if there are any.
+    pub(super) async fn unended_between(
+        &self,
+        (after, until): Tokens,
+    ) -> Result<(Vec<String>, Option<i64>), StoreError> {
+        let mut rows = self.ledger_rows((after, until), MAX_KEYS + 1).await?;
+        let next = if cut(&mut rows, MAX_KEYS) { rows.back().map(|row| row.place) } else { None };
+        let mut unended = Vec::new();
+        for Placed { slug: name, row, .. } in rows {
+            let is_begun = row.begun_at.is_some() || row.turning_at.is_some();
+            let (None, true, Ok(slug)) = (row.version, is_begun, Slug::parse(&name)) else { continue };
+            let lacks = match self.read_head(&self.background_permit().await?, &slug).await? {
+                Lookup::Deleted(_) => true,
+                Lookup::Active(Base { head, .. }) => row.visibility_with(&head) != row.visibility(&slug),
+                Lookup::Hidden(_) | Lookup::Absent => false,
+            };
+            if lacks {
+                unended.push(name);
+            }
+        }
+        Ok((unended, next))
+    }
+
+    async fn ledger_rows(
+        &self,
+        (after, until): Tokens,
+        count: usize,
+    ) -> Result<VecDeque<Placed<LedgerRow>>, StoreError> {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.operated.read_ledger, (after, until, count)).await?;
+            let rows = answer.into_rows_result().map_err(unreadable)?;
+            rows.rows::<Placed<LedgerRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
+        };
+        self.repeat(&self.background_permit().await?, request).await
+    }
+
     /// Some entries between `tokens`, and the token after which the next begin, if there are any.
     pub(super) async fn ledger_between(&self, tokens: Tokens, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
         let count = limit.records.clamp(1, MAX_KEYS);
         let (mut after, until) = tokens;
         loop {
-            let bound = i32::try_from(count + 1).unwrap_or(i32::MAX);
-            let request = async || {
-                let answer = self.session.execute_unpaged(&self.operated.read_ledger, (after, until, bound)).await?;
-                let rows = answer.into_rows_result().map_err(unreadable)?;
-                rows.rows::<Placed<LedgerRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
-            };
-            let permit = self.background_permit().await?;
-            let mut rows: VecDeque<Placed<LedgerRow>> = self.repeat(&permit, request).await?;
-            drop(permit);
+            let mut rows = self.ledger_rows((after, until), count + 1).await?;
             let has_more = cut(&mut rows, count);
             let last = rows.back().map_or(until, |row| row.place);
             let (mut records, mut visibilities) = (Vec::new(), Vec::new());

@@ -81,6 +81,7 @@
 
 mod audit;
 mod bulkhead;
+mod check;
 mod connect;
 mod creates;
 mod failover;
@@ -122,6 +123,7 @@ mod write_times;
 
 use handbill_core::{domain, ports};
 
+pub use check::{CheckReport, check};
 pub use connect::{ConnectError, Progress, ReachError};
 pub use failover::{FailoverError, FailoverPlan, failover};
 pub use fence::{Fence, Fenced};

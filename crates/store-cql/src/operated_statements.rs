@@ -12,7 +12,7 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::migrate::schema::COMPONENT;
-use super::statements::{HEAD, HEAD_WRITTEN_AT, Preparing, TEXT, TEXT_KEY};
+use super::statements::{HEAD, Preparing};
 
 /// The columns of an entry of the audit.
 const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
@@ -20,8 +20,11 @@ const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, rea
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
 
+/// The columns of a text, and those that name it under its slug.
+const NAMED_TEXT: &str = "text_version, text_nonce, content, html, excerpt, code_blocks, language";
+
 /// All columns of a row of the ledger.
-const LEDGER: &str = "version, created_at, deleted_at, takedown_reason, takedown_by, turning_at, visibility";
+const LEDGER: &str = "version, created_at, deleted_at, takedown_reason, takedown_by, begun_at, turning_at, visibility";
 
 pub(super) struct OperatedStatements {
     /// Binds a token and a number, yields that many slugs after the token, each with its token.
@@ -84,8 +87,8 @@ impl OperatedStatements {
                     .of_scan(format!("SELECT token(slug), slug FROM {keyspace}.pages WHERE token(slug) > ? LIMIT ?")),
             )
             .await?,
-            scan_heads: between(&format!("{HEAD}, {HEAD_WRITTEN_AT}"), "pages", " LIMIT ?").await?,
-            scan_texts: between(&format!("{TEXT_KEY}, {TEXT}"), "texts", "").await?,
+            scan_heads: between(&format!("{HEAD}, WRITETIME(version) AS written_at"), "pages", " LIMIT ?").await?,
+            scan_texts: between(NAMED_TEXT, "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
             read_entry: quorum(format!("SELECT {LEDGER} FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(

@@ -1,7 +1,5 @@
 //! Converts rows of the tables `pages` and `texts` to the values of the domain, and back.
 
-use std::sync::Arc;
-
 use scylla::response::query_result::QueryResult;
 use scylla::value::{CqlTimestamp, MaybeUnset, Row};
 use scylla::{DeserializeRow, SerializeRow};
@@ -10,7 +8,6 @@ use thiserror::Error;
 use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces, TextId};
 use super::recent::Base;
-use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
@@ -54,28 +51,6 @@ pub(super) struct StateRow {
     renderer_version: Option<i32>,
     /// The database's timestamp of the last write, in microseconds.
     written_at: Option<i64>,
-}
-
-/// A text as CQL returns it, in which any column may be missing.
-#[derive(DeserializeRow)]
-pub(super) struct TextRow {
-    content: Option<String>,
-    html: Option<String>,
-    excerpt: Option<String>,
-    code_blocks: Option<Vec<i32>>,
-    language: Option<String>,
-}
-
-/// A text with what names it under its slug.
-#[derive(DeserializeRow)]
-pub(super) struct NamedTextRow {
-    text_version: i64,
-    text_nonce: Vec<u8>,
-    content: Option<String>,
-    html: Option<String>,
-    excerpt: Option<String>,
-    code_blocks: Option<Vec<i32>>,
-    language: Option<String>,
 }
 
 /// The columns that show which writes a head has seen.
@@ -173,31 +148,6 @@ impl HeadRow {
             hidden,
         };
         Ok(Base { head, text, digest: None, nonces: Nonces::from_stored(self.nonces.unwrap_or_default()) })
-    }
-}
-
-impl TextRow {
-    pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
-        let missing = UnreadableRow::Column;
-        let text = PageText {
-            content: self.content.map(Content::from_stored).ok_or(missing("content"))?,
-            html: self.html.ok_or(missing("html"))?,
-            excerpt: self.excerpt.unwrap_or_default(),
-            code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
-            language: self.language.as_deref().and_then(Language::from_code),
-        };
-        Ok(Arc::new(Page { head, text }))
-    }
-}
-
-impl NamedTextRow {
-    pub(super) fn is(&self, text: TextId) -> bool {
-        self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
-    }
-
-    pub(super) fn into_text(self) -> TextRow {
-        let Self { content, html, excerpt, code_blocks, language, .. } = self;
-        TextRow { content, html, excerpt, code_blocks, language }
     }
 }
 
@@ -422,6 +372,7 @@ struct MissingAppliedError;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::texts::TextRow;
 
     fn slug() -> Slug {
         Slug::parse("page-22222222").unwrap()

@@ -19,8 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::nonces::TextId;
 use super::request_error::unreadable;
 use super::ring::{Placed, REPEAT_PAUSE, Share, Tokens};
-use super::rows::{HeadRow, NamedTextRow, TextRow};
+use super::rows::HeadRow;
 use super::store::CqlStore;
+use super::texts::{NamedTextRow, TextRow};
 use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};
@@ -95,6 +96,11 @@ impl CqlStore {
             Err(StoreError::Unreadable(cause)) => unreadable(cause),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the page `name` is there and its text is not: a replica may have replaced it while keys were read.
+    pub(super) async fn has_no_text(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(matches!(self.scanned(name).await?, Some(Err(_))))
     }
 
     /// At most `count` heads between `tokens`.
@@ -183,7 +189,7 @@ struct Texts<'a> {
     store: &'a CqlStore,
     tokens: Tokens,
     rows: VecDeque<Placed<NamedTextRow>>,
-    /// Where the next request begins; `None` after the last.
+    /// The place where the next request begins; `None` after the last.
     next: Option<PagingState>,
 }
 
@@ -295,7 +301,7 @@ impl PageScan for CqlStore {
     }
 }
 
-/// What is read of a share.
+/// The table of a share that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scanned {
     Pages,

@@ -36,12 +36,6 @@ use crate::domain::slug::Slug;
 pub(super) const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
-pub(super) const HEAD_WRITTEN_AT: &str = "WRITETIME(version) AS written_at";
-
-/// The columns of a [`super::rows::TextRow`], and those that name it under its slug.
-pub(super) const TEXT: &str = "content, html, excerpt, code_blocks, language";
-pub(super) const TEXT_KEY: &str = "text_version, text_nonce";
-
 /// The columns of a head that change whenever it does.
 const STATE: &str = "state, version, updated_at, renderer_version, WRITETIME(version) AS written_at";
 
@@ -145,9 +139,9 @@ impl Statements {
         let (pages, texts) = (format!("{keyspace}.pages"), format!("{keyspace}.texts"));
         // A write sets every column that the head has or had, so that nothing of the earlier head stays.
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
-        let head = format!("SELECT {HEAD}, {HEAD_WRITTEN_AT} FROM {pages} WHERE slug = ?");
+        let head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
-        let text = format!("SELECT {TEXT} FROM {texts} WHERE {text_key}");
+        let text = format!("SELECT content, html, excerpt, code_blocks, language FROM {texts} WHERE {text_key}");
         Ok(Self {
             read_head: preparing.read(head.clone()).await?,
             read_state: preparing.read(format!("SELECT {STATE} FROM {pages} WHERE slug = ?")).await?,

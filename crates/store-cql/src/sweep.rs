@@ -58,18 +58,20 @@ pub struct SweepReport {
     pub headless: u64,
     /// Pages whose time of being hidden is over.
     pub hidden: u64,
+    /// Pages whose text is missing.
+    pub without_text: u64,
     /// Whether all was only counted.
     pub dry_run: bool,
 }
 
 impl fmt::Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { read, unnamed, headless, hidden, dry_run } = self;
+        let Self { read, unnamed, headless, hidden, without_text, dry_run } = self;
         let (deleted, took) = if *dry_run { ("Would delete", "Would take") } else { ("Deleted", "Took") };
         write!(
             f,
             "Read {read} keys. {deleted} {unnamed} texts that no page shows and {headless} texts without a page. \
-             {took} down {hidden} hidden pages whose time was over."
+             {took} down {hidden} hidden pages whose time was over. The text of {without_text} pages is missing."
         )
     }
 }
@@ -104,6 +106,18 @@ impl CqlStore {
         plan: SweepPlan,
         progress: impl Fn(u8, &SweepReport) + Send,
     ) -> Result<SweepReport, SweepError> {
+        let missing = |slug: &str| tracing::error!(slug, "the text of the page is missing");
+        self.sweep_naming(keyspace, plan, progress, missing).await
+    }
+
+    /// The same, and names each page whose text is missing to `missing`.
+    pub(super) async fn sweep_naming(
+        &self,
+        keyspace: &str,
+        plan: SweepPlan,
+        progress: impl Fn(u8, &SweepReport) + Send,
+        missing: impl Fn(&str) + Send + Sync,
+    ) -> Result<SweepReport, SweepError> {
         // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head
         // named them.
         self.fence.check()?;
@@ -112,7 +126,7 @@ impl CqlStore {
         let mut walk = Walk::through(plan.share, REPEATS);
         while let Some(tokens) = walk.tokens() {
             let before = report;
-            match self.sweep_part(&keys, tokens, plan, &mut report).await {
+            match self.sweep_part(&keys, tokens, plan, &mut report, &missing).await {
                 Ok(()) => progress(walk.done(), &report),
                 Err(error @ SweepError::Fenced(_)) => return Err(error),
                 Err(error) => {
@@ -131,6 +145,7 @@ impl CqlStore {
         tokens: Tokens,
         plan: SweepPlan,
         report: &mut SweepReport,
+        missing: &(impl Fn(&str) + Sync),
     ) -> Result<(), SweepError> {
         let age = i64::try_from(plan.min_age.as_millis()).unwrap_or(i64::MAX);
         let inserted_before = UnixMillis::new(plan.now.get().saturating_sub(age));
@@ -140,6 +155,10 @@ impl CqlStore {
             let (count, before) = (page.count(), read);
             report.read += u64::from(count);
             read = read.saturating_add(count);
+            if !page.is_whole() && self.has_no_text(&page.slug).await.map_err(failed)? {
+                missing(&page.slug);
+                report.without_text += 1;
+            }
             if page.is_hidden_until(plan.now) {
                 self.end_hiding(&page.slug, plan, report).await?;
             } else {

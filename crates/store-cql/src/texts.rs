@@ -2,17 +2,68 @@
 
 use std::sync::Arc;
 
+use scylla::DeserializeRow;
+
 use super::nonces::TextId;
 use super::permit::Permit;
 use super::request_error::unreadable;
-use super::rows::{TextInsert, TextRow};
+use super::rows::{TextInsert, UnreadableRow};
 use super::statements::Statements;
 use super::store::CqlStore;
 use super::write_times;
-use crate::domain::page::{Page, PageHead};
+use crate::domain::content::Content;
+use crate::domain::language::Language;
+use crate::domain::page::{Page, PageHead, PageText};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
+
+/// A text as CQL returns it, in which any column may be missing.
+#[derive(DeserializeRow)]
+pub(super) struct TextRow {
+    pub(super) content: Option<String>,
+    pub(super) html: Option<String>,
+    pub(super) excerpt: Option<String>,
+    pub(super) code_blocks: Option<Vec<i32>>,
+    pub(super) language: Option<String>,
+}
+
+/// A text with what names it under its slug.
+#[derive(DeserializeRow)]
+pub(super) struct NamedTextRow {
+    text_version: i64,
+    text_nonce: Vec<u8>,
+    content: Option<String>,
+    html: Option<String>,
+    excerpt: Option<String>,
+    code_blocks: Option<Vec<i32>>,
+    language: Option<String>,
+}
+
+impl TextRow {
+    pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
+        let missing = UnreadableRow::Column;
+        let text = PageText {
+            content: self.content.map(Content::from_stored).ok_or(missing("content"))?,
+            html: self.html.ok_or(missing("html"))?,
+            excerpt: self.excerpt.unwrap_or_default(),
+            code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
+            language: self.language.as_deref().and_then(Language::from_code),
+        };
+        Ok(Arc::new(Page { head, text }))
+    }
+}
+
+impl NamedTextRow {
+    pub(super) fn is(&self, text: TextId) -> bool {
+        self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
+    }
+
+    pub(super) fn into_text(self) -> TextRow {
+        let Self { content, html, excerpt, code_blocks, language, .. } = self;
+        TextRow { content, html, excerpt, code_blocks, language }
+    }
+}
 
 impl CqlStore {
     /// The page of `head`; `None` if its text is gone.

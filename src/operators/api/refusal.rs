@@ -31,7 +31,7 @@ impl OperatorsRefusal {
     }
 
     pub(super) fn unauthorized() -> Self {
-        let advice = "Send the token of --admin-token-file as `Authorization: Bearer TOKEN`.";
+        let advice = "Send the token of the process, that of its --admin-token-file, as `Authorization: Bearer TOKEN`.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", advice)
     }
 

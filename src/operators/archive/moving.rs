@@ -114,6 +114,12 @@ pub fn verify_all(files: &[PathBuf], skip: Option<&Skip>, progress: Progress<'_>
     let mut records = 0;
     for file in files {
         let (_, summary) = verify(file, skip, |count| progress(count, None))?;
+        if summary.unreadable > 0 {
+            let (file, missing) = (file.display(), summary.unreadable);
+            eprintln!(
+                "handbill: {file} lacks {missing} records, which could not be read when it was made: an older one may have them"
+            );
+        }
         records += summary.records;
     }
     Ok(records)
@@ -220,6 +226,15 @@ pub fn newest_backups(directory: &Path) -> Result<(PathBuf, Option<PathBuf>), Mo
     let mut backups = backups_in(directory, Selection::All)?;
     let newest = backups.pop().ok_or(none)?.path;
     Ok((newest, backups.pop().map(|before| before.path)))
+}
+
+/// The copies of the ledger that lie beside `backup`: that of its name, one with the ledger's own name `ledger`, and the newest of
+/// the ledger alone.
+pub fn ledgers_beside(backup: &Path, ledger: &str) -> Result<Vec<PathBuf>, FileError> {
+    let folder = backup.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let alone = backups_in(folder, Selection::Deletions)?.pop().map(|newest| newest.path);
+    let named = [BackupName::ledger_of(backup), folder.join(ledger)];
+    Ok(named.into_iter().filter(|path| path.is_file()).chain(alone).collect())
 }
 
 /// Removes all but the `keep` newest backups of what `selection` names, and the ledgers beside them.

@@ -123,7 +123,10 @@ impl ScheduledBackups {
             return Ok(None);
         }
         self.last_success.set(now.get() / 1000);
-        keep_newest(folder, Selection::All, self.plan.keep)?;
+        // A store that is empty by mistake must not remove what has the pages.
+        if summary.records > 0 {
+            keep_newest(folder, Selection::All, self.plan.keep)?;
+        }
         Ok(Some(path))
     }
 }

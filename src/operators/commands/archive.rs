@@ -18,7 +18,9 @@ use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::file::{FileError, Skip};
 use crate::operators::archive::import::Counts;
-use crate::operators::archive::moving::{Destination, MoveError, keep_newest, new_backup_in, newest_backups, write};
+use crate::operators::archive::moving::{
+    Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, write,
+};
 use handbill_core::domain::archive::Summary;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_cql::Share;
@@ -76,7 +78,8 @@ pub struct Restore {
     /// Backup, or a folder of backups, of which the newest is taken
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
-    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden
+    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden, as do those of copies
+    /// that lie beside the backup
     #[arg(long, value_name = "FILE")]
     ledger: Vec<PathBuf>,
     /// Go on without damaged lines of ledgers, and print each: the pages that they name may come back
@@ -106,7 +109,7 @@ impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let selection = if self.deletions { Selection::Deletions } else { Selection::All };
-        if let (Moved::Cluster(_), Selection::All) = (self.settings.place(), selection) {
+        if let (Moved::Cluster(_), Selection::All) = (self.settings.place.place(), selection) {
             return Err("a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
                         ledger that belongs to it"
                 .to_owned());
@@ -180,14 +183,24 @@ impl Restore {
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
         let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
-        let counts = stores.restore(&self.embedded, &backup, &self.ledger, skip, &shown_on(&bar)).await;
+        let mut ledgers = self.ledger.clone();
+        ledgers.extend(ledgers_beside(&backup, LEDGER_FILE).map_err(|error| error.to_string())?);
+        if ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file() {
+            eprintln!(
+                "handbill: there is no copy of the ledger: what was deleted or hidden since the backup comes back"
+            );
+        }
+        for (what, path) in [("backup", &backup)].into_iter().chain(ledgers.iter().map(|ledger| ("ledger", ledger))) {
+            print_line(&format!("{what}: {}", path.display()))?;
+        }
+        let counts = stores.restore(&self.embedded, &backup, &ledgers, skip, &shown_on(&bar)).await;
         bar.finish_and_clear();
         let advice = |error: &MoveError| match error {
             MoveError::File(FileError::Refused { path, .. } | FileError::Io { path, .. }) if *path == backup => older
                 .as_ref()
                 .map_or_else(String::new, |older| format!(": the backup before it is {}", older.display())),
             MoveError::File(FileError::Refused { path, .. })
-                if (self.ledger.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>
+                if (ledgers.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>
             {
                 ": --skip-damaged goes on without its damaged lines and prints them".to_owned()
             }

@@ -57,7 +57,8 @@ fn as_text(found: &Inspection) -> String {
         line("title", page.title.as_deref().unwrap_or("(none)"));
         line("begins", &page.excerpt);
     }
-    for (name, time) in [("created", &found.created_at), ("deleted", &found.deleted_at), ("ends", &found.hidden_until)]
+    for (name, time) in
+        [("created", &found.created_at), ("deleted", &found.deleted_at), ("hidden until", &found.hidden_until)]
     {
         if let Some(time) = time {
             line(name, time);

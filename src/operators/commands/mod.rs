@@ -59,7 +59,7 @@ pub enum OperatorsCommand {
     Backup(archive::Backup),
     /// Make an embedded store from a backup, without pages deleted since
     Restore(archive::Restore),
-    /// Read everything in the embedded store, and say what is damaged
+    /// Read everything in an embedded store, or the keys of a cluster, and say what is damaged
     Check(upkeep::Check),
     /// Rewrite the embedded store without what was deleted
     Compact(upkeep::Compact),
@@ -107,7 +107,7 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Import(import) => import.run(stores).await,
         OperatorsCommand::Backup(backup) => backup.run(stores).await,
         OperatorsCommand::Restore(restore) => restore.run(stores).await,
-        OperatorsCommand::Check(check) => check.run(),
+        OperatorsCommand::Check(check) => check.run().await,
         OperatorsCommand::Compact(compact) => compact.run(),
         OperatorsCommand::Pause(switch) => switch.run(true, stores).await,
         OperatorsCommand::Resume(switch) => switch.run(false, stores).await,

@@ -148,7 +148,7 @@ impl Stores<'_> {
         progress: Progress<'_>,
     ) -> Result<Summary, MoveError> {
         let now = SystemClock::new().now();
-        match settings.place() {
+        match settings.place.place() {
             Moved::Files(_) if share != Share::WHOLE => Err(MoveError::Open(
                 "an embedded store has no parts: leave --part out, or give --store scylla".to_owned(),
             )),
@@ -188,7 +188,7 @@ impl Stores<'_> {
         progress: Progress<'_>,
     ) -> Result<Counts, MoveError> {
         let expected = verify_all(files, None, progress)?;
-        match settings.place() {
+        match settings.place.place() {
             Moved::Files(embedded) => import_into(&embedded.data_dir, files, None, expected, progress).await,
             Moved::Cluster(cluster) => {
                 store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, None, expected, progress).await

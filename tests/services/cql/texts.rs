@@ -197,7 +197,7 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     insert_text(&session, &keyspace, &deleted.head.slug, "late", CREATED * 1000 + 2 * 24 * 3_600_000_000).await;
 
     // The keys: three of the kept page, two of the deleted one, one of each text without a head.
-    let found = SweepReport { read: 7, unnamed: 2, headless: 1, hidden: 0, dry_run: true };
+    let found = SweepReport { read: 7, unnamed: 2, headless: 1, dry_run: true, ..SweepReport::default() };
     assert_eq!(store.sweep(&keyspace, plan(true), |_, _| {}).await.unwrap(), found);
     assert_eq!(texts(&session, &keyspace, &orphan).await.len(), 1, "nothing was deleted");
     let swept = store.sweep(&keyspace, plan(false), |_, _| {}).await.unwrap();

@@ -427,9 +427,22 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     known.check(server.address, address);
     drop(server);
 
+    // So does one that lies beside the backup.
+    let copied = backups.join(handbill_store_redb::LEDGER_FILE);
+    fs::copy(&ledger, &copied).unwrap();
+    let found = folder.path().join("found");
+    let printed = restore(&found, None);
+    assert!(succeeded(&printed).contains(&format!("ledger: {}\n", copied.display())), "{}", text(&printed.stdout));
+    let server = start(&found, folder.path());
+    known.check(server.address, address);
+    drop(server);
+    fs::remove_file(&copied).unwrap();
+
     // Without any ledger the pages return: this is what the ledger is for.
     let without = folder.path().join("without");
-    succeeded(&restore(&without, None));
+    let restored = restore(&without, None);
+    assert!(text(&restored.stderr).contains("there is no copy of the ledger"), "{}", text(&restored.stderr));
+    succeeded(&restored);
     let server = start(&without, folder.path());
     let mut connection = Connection::open(server.address).unwrap();
     assert!(active[..5].iter().all(|slug| connection.get(&format!("/api/pages/{slug}")).unwrap().status == 200));
@@ -531,14 +544,41 @@ fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
     }
     watchdog.call_off();
     drop(server);
-    let ledger =
-        backups_in(&backups, Selection::All).unwrap().pop().map(|newest| BackupName::ledger_of(&newest.path)).unwrap();
+    let newest = backups_in(&backups, Selection::All).unwrap().pop().unwrap();
     let restored = folder.path().join("restored");
-    let args =
-        [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger"), ledger.as_os_str()];
-    succeeded(&on(&restored, args));
+    let printed = on(&restored, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
+    let taken = [("backup", newest.path.clone()), ("ledger", BackupName::ledger_of(&newest.path))];
+    for (what, path) in taken {
+        assert!(succeeded(&printed).contains(&format!("{what}: {}\n", path.display())), "{}", text(&printed.stdout));
+    }
     let server = Server::start(&restored, &[]);
     known.check(server.address, address);
+}
+
+/// Its backups would take the place of those that have the pages.
+#[test]
+fn an_empty_store_does_not_take_the_place_of_one_that_has_backups() {
+    let folder = tempdir().unwrap();
+    let (data, backups) = (folder.path().join("data"), folder.path().join("backups"));
+    let server = Server::start(&data, &[]);
+    Known::default().load(server.address, 3);
+    drop(server);
+    succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    fs::remove_dir_all(&data).unwrap();
+    let serve = [
+        OsStr::new("serve"),
+        OsStr::new("--listen"),
+        OsStr::new("127.0.0.1:0"),
+        OsStr::new("--backup-to"),
+        backups.as_os_str(),
+    ];
+    let output = on(&data, serve);
+    let line = refused(&output);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("has no database, but") && line.contains("restore --from"), "{line}");
+    assert!(!data.join(handbill_store_redb::DATABASE_FILE).exists());
+    let meant = Server::start(&data, &["--backup-to", backups.to_str().unwrap(), "--new-store"]);
+    assert_eq!(get(meant.admin, "/readyz").unwrap().status, 200);
 }
 
 #[test]

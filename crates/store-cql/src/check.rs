@@ -1,0 +1,85 @@
+//! `handbill check` for a cluster: a sweep that changes nothing, and the rows of the ledger that lack what was done.
+
+use std::fmt;
+
+use super::ring::Walk;
+use super::store::CqlStore;
+use super::sweep::{REPEATS, SweepError, SweepPlan, SweepReport};
+use crate::ports::page_store::StoreError;
+use crate::settings::CqlSettings;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    pub swept: SweepReport,
+    /// Rows of the ledger without the deletion, or without what operators did, that their page shows.
+    pub unended: u64,
+}
+
+impl CheckReport {
+    /// Texts that no page shows are no fault: each crash may leave one, and the sweep deletes it.
+    pub fn is_whole(&self) -> bool {
+        self.swept.without_text == 0 && self.unended == 0
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { swept: SweepReport { read, unnamed, headless, hidden, without_text, .. }, unended } = self;
+        let verdict = if self.is_whole() { "whole" } else { "damaged" };
+        write!(
+            f,
+            "{verdict}; {read} keys read, the text of {without_text} pages is missing, {unended} rows of the ledger lack their end. For \
+             handbill sweep: {unnamed} texts that no page shows, {headless} texts without a page, {hidden} hidden pages whose time is over"
+        )
+    }
+}
+
+/// Checks the keyspace of `settings` as `plan` sweeps it, and names each page with a fault to `fault`.
+pub async fn check(
+    settings: &CqlSettings,
+    plan: SweepPlan,
+    fault: impl Fn(&str) + Send + Sync,
+) -> Result<CheckReport, SweepError> {
+    let store = CqlStore::reach(settings).await?;
+    store.check(&settings.keyspace, plan, fault).await
+}
+
+impl CqlStore {
+    /// Checks `keyspace`, which must be that of this store.
+    pub async fn check(
+        &self,
+        keyspace: &str,
+        plan: SweepPlan,
+        fault: impl Fn(&str) + Send + Sync,
+    ) -> Result<CheckReport, SweepError> {
+        let plan = SweepPlan { dry_run: true, ..plan };
+        let swept =
+            self.sweep_naming(keyspace, plan, |_, _| {}, |slug| fault(&format!("the text is missing: {slug}"))).await?;
+        let (mut walk, mut unended) = (Walk::through(plan.share, REPEATS), 0);
+        while let Some(tokens) = walk.tokens() {
+            match self.unended_in(tokens).await {
+                Ok(found) => {
+                    unended += found.len() as u64;
+                    for slug in found {
+                        fault(&format!("the ledger lacks what was done: {slug}"));
+                    }
+                    walk.done();
+                }
+                Err(error) => walk.failed(SweepError::Database(error.into())).await?,
+            }
+        }
+        Ok(CheckReport { swept, unended })
+    }
+
+    async fn unended_in(&self, (mut after, until): (i64, i64)) -> Result<Vec<String>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let (unended, next) = self.unended_between((after, until)).await?;
+            all.extend(unended);
+            match next {
+                Some(last) => after = last,
+                None => return Ok(all),
+            }
+        }
+    }
+}
