@@ -206,10 +206,14 @@ impl StoreHandle {
 
     /// Begins to take down hidden pages whose time is over, if only this process uses the store.
     pub(super) fn follow_hidden(&self, operators: &Operators, clock: &SharedClock) {
-        if let Self::Embedded(store) = self {
-            let (store, operators, clock) = (Arc::clone(store), operators.clone(), Arc::clone(clock));
-            let over = async move |now| store.hidden_until(now, ENDED_AT_ONCE).await;
-            tokio::spawn(hiding::follow(over, operators, clock));
+        match self {
+            Self::Embedded(store) => {
+                let (store, operators, clock) = (Arc::clone(store), operators.clone(), Arc::clone(clock));
+                let over = async move |now| store.hidden_until(now, ENDED_AT_ONCE).await;
+                tokio::spawn(hiding::follow(over, operators, clock));
+            }
+            // `handbill sweep` does it for all replicas.
+            Self::Cluster(..) => {}
         }
     }
 
@@ -229,8 +233,9 @@ impl StoreHandle {
     }
 
     pub(super) async fn close(&self) {
-        if let Self::Embedded(store) = self {
-            store.close().await;
+        match self {
+            Self::Embedded(store) => store.close().await,
+            Self::Cluster(..) => {}
         }
     }
 }

@@ -42,9 +42,9 @@ pub(crate) struct History {
 impl Seen {
     pub(crate) fn of(page: &Page) -> Self {
         Self::Page {
-            version: page.version.get(),
-            title: page.title.as_ref().map(|title| title.as_str().to_owned()).unwrap_or_default(),
-            content: page.content.as_str().to_owned(),
+            version: page.head.version.get(),
+            title: page.head.title.as_ref().map(|title| title.as_str().to_owned()).unwrap_or_default(),
+            content: page.text.content.as_str().to_owned(),
         }
     }
 

@@ -177,7 +177,7 @@ async fn order(seed: u64, fault: Fault) -> Result<(), String> {
         .map(|name| Actor {
             name,
             replicas: &replicas,
-            slug: &created.page.slug,
+            slug: &created.page.head.slug,
             key: &created.edit_key,
             random: &random,
             history: &history,

@@ -206,7 +206,7 @@ impl PageStore for Pages {
             _ => None,
         };
         self.pause().await;
-        let is_there = |page: &Arc<Page>| page.state() == head.state() || self.fault == Fault::MixesStates;
+        let is_there = |page: &Arc<Page>| page.head.state() == head.state() || self.fault == Fault::MixesStates;
         let found = present.filter(is_there);
         Ok(found.map(|page| Arc::new(Page { head: head.clone(), text: page.text.clone() })))
     }
@@ -225,7 +225,7 @@ impl PageStore for Pages {
                 Some(Record::Active(page)) => Some(Arc::clone(page)),
                 _ => None,
             };
-            let is_expected = |page: &Page| page.version == expected || self.fault == Fault::DoesNotCompare;
+            let is_expected = |page: &Page| page.head.version == expected || self.fault == Fault::DoesNotCompare;
             match present {
                 Some(present) if is_expected(&present) => {
                     state.store(next);

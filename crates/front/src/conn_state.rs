@@ -302,6 +302,11 @@ impl ConnState {
         update(&mut self.lock().body)
     }
 
+    /// Whether hyper has a head that the service has not seen.
+    pub(super) fn is_given(&self) -> bool {
+        matches!(self.lock().stage, Stage::Given)
+    }
+
     /// Whether bytes that arrive belong to a body.
     pub(super) fn is_in_request(&self) -> bool {
         matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })

@@ -39,6 +39,11 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// already be on their way.
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
+/// The answer to bytes that hyper takes for no request.
+const NO_REQUEST: Refusal = Refusal::Ambiguous(
+    "The bytes are no request of HTTP/1.1. Check the first line, and the name and the value of each header.",
+);
+
 pub(super) struct Connection<A, C> {
     pub(super) app: A,
     pub(super) clients: Arc<C>,
@@ -90,6 +95,11 @@ impl<A: App, C: Clients> Connection<A, C> {
             if let Err(error) = Box::pin(self.serve_one(io)).await {
                 // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
                 tracing::debug!(%error, "a connection ended early");
+                if error.is_parse() && self.conn.is_given() {
+                    let is_long = error.is_parse_too_large();
+                    self.conn.answered();
+                    return self.refuse(io, if is_long { Refusal::HeadTooLarge } else { NO_REQUEST }).await;
+                }
             }
             if !io.may_go_on() {
                 return io.close().await;

@@ -198,6 +198,9 @@ pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: imp
     parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
 }
 
+/// The texts that may be long. All others are cut before they are parsed.
+const LONG_FIELDS: [&str; 2] = ["title", "content"];
+
 /// Parses `object` like [`parse_object`]. The fields of `B` are its own, and all others belong to `A`.
 pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
     mut object: Map<String, Value>,
@@ -205,8 +208,8 @@ pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
 ) -> Body<(A, B)> {
     let size = check_content_size(object.get("content"));
     let names = names_of::<B>();
-    // Only these texts may be long, and those of objects in a list.
-    let others = object.iter_mut().filter(|(name, _)| !["title", "content"].contains(&name.as_str()));
+    // Those of objects in a list may be long too.
+    let others = object.iter_mut().filter(|(name, _)| !LONG_FIELDS.contains(&name.as_str()));
     others.for_each(|(_, value)| json::shorten(value));
     let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
     let both = || Ok((from_object(of_a)?, from_object(of_b)?));

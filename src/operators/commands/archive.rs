@@ -109,10 +109,15 @@ impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let selection = if self.deletions { Selection::Deletions } else { Selection::All };
-        if let (Moved::Cluster(_), Selection::All) = (self.settings.place.place(), selection) {
-            return Err("a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
-                        ledger that belongs to it"
-                .to_owned());
+        match (self.settings.place.place(), selection) {
+            (Moved::Files(_), _) | (Moved::Cluster(_), Selection::Deletions) => {}
+            (Moved::Cluster(_), Selection::All) => {
+                return Err(
+                    "a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
+                            ledger that belongs to it"
+                        .to_owned(),
+                );
+            }
         }
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;

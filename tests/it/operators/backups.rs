@@ -9,11 +9,13 @@ use handbill::operators::archive::file::verify;
 use handbill::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::Clock;
+use handbill_core::ports::page_store::PageStore;
 use handbill_store_redb::RedbStore;
 use prometheus_client::metrics::gauge::Gauge;
 use tempfile::{TempDir, tempdir};
 
 use crate::in_process::clock::TestClock;
+use crate::support::pages::page;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -35,6 +37,14 @@ impl Daily {
         let backups =
             ScheduledBackups { plan, records, clock: Arc::clone(&clock) as _, last_success: Gauge::default() };
         Self { backups, clock, folder }
+    }
+
+    /// The same, of a store with a page: an empty one removes no backup.
+    async fn with_a_page() -> Self {
+        let Self { backups, clock, folder } = Self::new();
+        let store = RedbStore::open(&folder.path().join("with-a-page")).unwrap();
+        store.insert_if_absent(Arc::new(page("kept")), None).await.unwrap();
+        Self { backups: ScheduledBackups { records: Arc::new(store), ..backups }, clock, folder }
     }
 
     async fn look(&self) -> Option<PathBuf> {
@@ -96,8 +106,18 @@ async fn a_backup_leaves_the_core_to_threads_that_answer() {
 }
 
 #[tokio::test]
-async fn only_the_newest_backups_stay_with_their_ledgers_and_no_other_file_is_touched() {
+async fn an_empty_store_removes_no_backup() {
     let daily = Daily::new();
+    for _ in 0..6 {
+        daily.look().await.unwrap();
+        daily.clock.advance(24 * HOUR);
+    }
+    assert_eq!(daily.names().len(), 12);
+}
+
+#[tokio::test]
+async fn only_the_newest_backups_stay_with_their_ledgers_and_no_other_file_is_touched() {
+    let daily = Daily::with_a_page().await;
     daily.look().await.unwrap();
     let other = daily.folder.path().join("backups/handbill-by-hand.ndjson.zst");
     fs::write(&other, "").unwrap();

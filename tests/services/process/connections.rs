@@ -36,7 +36,7 @@ fn get_with_header(server: &Server, value: &str) -> (u16, String) {
 }
 
 #[test]
-fn bytes_that_are_no_request_are_answered_400_alone_and_the_connection_closed() {
+fn bytes_that_are_no_request_are_answered_as_any_other_mistake_and_the_connection_closed() {
     let (_directory, server) = server();
     for nonsense in [
         "NONSENSE\r\n\r\n",
@@ -51,7 +51,8 @@ fn bytes_that_are_no_request_are_answered_400_alone_and_the_connection_closed() 
         let mut connection = Connection::open(server.address).unwrap();
         connection.send(nonsense).unwrap();
         let answer = connection.answer().unwrap_or_else(|error| panic!("{error} to {nonsense:?}"));
-        assert_eq!((answer.status, answer.text()), (400, ""), "{nonsense:?}");
+        assert_eq!(answer.problem(), (400, "invalid_request".to_owned()), "{nonsense:?}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{nonsense:?}");
         assert_eq!(connection.rest().unwrap(), b"");
     }
     assert_eq!(get(server.address, "/").unwrap().status, 200);
