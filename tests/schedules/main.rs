@@ -115,7 +115,7 @@ impl Actor<'_> {
 
     async fn read(&self, service: &PageService) {
         let began = self.history.tick();
-        let seen = match service.read(&self.slug).await {
+        let seen = match service.read(self.slug).await {
             Ok(page) => Seen::of(&page),
             Err(ServiceError::Gone) => Seen::Gone,
             Err(error) => return self.failed(&error, None),
