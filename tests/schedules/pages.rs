@@ -20,7 +20,7 @@ use super::history::Seen;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// A read gets the answer of another one that had begun before it.
+    /// A read gets the answer of another one that had begun before it, whose text is still there.
     JoinsRunningReads,
     /// A write does not compare versions.
     DoesNotCompare,
@@ -41,6 +41,8 @@ pub(crate) struct Pages {
 #[derive(Default)]
 struct State {
     record: Option<Record>,
+    /// Every page that was stored.
+    pages: Vec<Arc<Page>>,
     log: Vec<Seen>,
     /// The heads of reads that are under way, oldest first.
     running: Vec<Lookup<PageHead>>,
@@ -147,6 +149,9 @@ impl State {
             Record::Active(page) => Seen::of(page),
             Record::Deleted(_) => Seen::Gone,
         });
+        if let Record::Active(page) = &record {
+            self.pages.push(Arc::clone(page));
+        }
         self.record = Some(record);
     }
 }
@@ -201,9 +206,15 @@ impl PageStore for Pages {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         self.pause().await;
         self.may_fail()?;
-        let present = match &self.state().record {
-            Some(Record::Active(page)) => Some(Arc::clone(page)),
-            _ => None,
+        let present = {
+            let state = self.state();
+            match (&state.record, self.fault) {
+                (_, Fault::JoinsRunningReads) => {
+                    state.pages.iter().find(|page| page.head.state() == head.state()).cloned()
+                }
+                (Some(Record::Active(page)), _) => Some(Arc::clone(page)),
+                _ => None,
+            }
         };
         self.pause().await;
         let is_there = |page: &Arc<Page>| page.head.state() == head.state() || self.fault == Fault::MixesStates;
