@@ -190,11 +190,7 @@ impl Restore {
         let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
         let mut ledgers = self.ledger.clone();
         ledgers.extend(ledgers_beside(&backup, LEDGER_FILE).map_err(|error| error.to_string())?);
-        if ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file() {
-            eprintln!(
-                "handbill: there is no copy of the ledger: what was deleted or hidden since the backup comes back"
-            );
-        }
+        let has_no_ledger = ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file();
         for (what, path) in [("backup", &backup)].into_iter().chain(ledgers.iter().map(|ledger| ("ledger", ledger))) {
             print_line(&format!("{what}: {}", path.display()))?;
         }
@@ -212,6 +208,11 @@ impl Restore {
             _ => String::new(),
         };
         let printed = print_counts(&counts.map_err(|error| format!("{error}{}", advice(&error)))?)?;
+        if has_no_ledger {
+            eprintln!(
+                "handbill: there is no copy of the ledger: what was deleted or hidden since the backup has come back"
+            );
+        }
         let skipped = skipped.load(Ordering::Relaxed);
         if skipped == 0 {
             return Ok(printed);

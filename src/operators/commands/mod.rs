@@ -59,7 +59,7 @@ pub enum OperatorsCommand {
     Backup(archive::Backup),
     /// Make an embedded store from a backup, without pages deleted since
     Restore(archive::Restore),
-    /// Read everything in an embedded store, or the keys of a cluster, and say what is damaged
+    /// Read everything in the store, and say what is damaged
     Check(upkeep::Check),
     /// Rewrite the embedded store without what was deleted
     Compact(upkeep::Compact),

@@ -669,8 +669,17 @@ fn compact_removes_every_deleted_and_replaced_text_byte_by_byte_and_keeps_the_re
     let mut service = Service::start();
     let address = service.server.address;
     let mut connection = Connection::open(address).unwrap();
-    // The texts are long, so that the small writes of later deletions cannot take the place of all of them.
-    let text_of = |number: usize| format!("Unmistakable-{number:04}-text. ").repeat(number % 60 * 20 + 1);
+    // Texts are compressed in the file, and the hosts of their links are not. The texts are long, also compressed, so that the small
+    // writes of later deletions cannot take the place of all of them.
+    let text_of = |number: usize| {
+        let mut state = number as u64;
+        let mut word = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{:x} ", state >> 24)
+        };
+        let words: String = (0..number % 60 * 40).map(|_| word()).collect();
+        format!("[A link](https://unmistakable-{number:04}.example/) {words}")
+    };
     let mut slugs = Vec::new();
     for number in 0..120 {
         slugs.push(service.known.create(&mut connection, "A page", &text_of(number)));
@@ -690,7 +699,7 @@ fn compact_removes_every_deleted_and_replaced_text_byte_by_byte_and_keeps_the_re
         let files = fs::read_dir(&data).unwrap().map(|file| file.unwrap().path());
         let files = files.filter(|path| !path.ends_with("handbill.reserve")).map(|path| fs::read(path).unwrap());
         let bytes = files.collect::<Vec<_>>().concat();
-        let name = b"Unmistakable-";
+        let name = b"unmistakable-";
         let numbers = places(&bytes, name).into_iter().map(|at| bytes[at + name.len()..].iter().take(4));
         numbers.map(|digits| digits.map(|&digit| char::from(digit)).collect()).collect::<BTreeSet<String>>()
     };
