@@ -383,7 +383,9 @@ class ClockAhead(OfTheCluster):
         self.serve()
         # Its clock is ahead by an hour, and it ends before anything scrapes it.
         binary, self.run.binary = self.run.binary, self.run.folder / "ahead"
-        self.run.binary.write_text(f'#!/bin/sh\nexec faketime -f +1h {binary} "$@"\n')
+        # The command `faketime` stays beside the process that it starts, and that one would not be ended.
+        preload = "$(faketime -f +1h sh -c 'echo \"$LD_PRELOAD\"')"
+        self.run.binary.write_text(f'#!/bin/sh\nLD_PRELOAD="{preload}" FAKETIME=+1h exec {binary} "$@"\n')
         self.run.binary.chmod(0o755)
         ahead = self.serve(name="ahead")
         self.run.binary = binary
