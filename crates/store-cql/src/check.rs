@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::ring::Walk;
+use super::ring::{Tokens, Walk};
 use super::store::CqlStore;
 use super::sweep::{REPEATS, SweepError, SweepPlan, SweepReport};
 use crate::ports::page_store::StoreError;
@@ -71,7 +71,7 @@ impl CqlStore {
         Ok(CheckReport { swept, unended })
     }
 
-    async fn unended_in(&self, (mut after, until): (i64, i64)) -> Result<Vec<String>, StoreError> {
+    async fn unended_in(&self, (mut after, until): Tokens) -> Result<Vec<String>, StoreError> {
         let mut all = Vec::new();
         loop {
             let (unended, next) = self.unended_between((after, until)).await?;

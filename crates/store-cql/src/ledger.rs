@@ -7,8 +7,6 @@
 //! happen. So it is when operators hide or show a page: a page that is later than what the ledger says was shown only if that
 //! was begun, because a page that both sides of a forced move changed is later too.
 
-use std::collections::VecDeque;
-
 use scylla::DeserializeRow;
 use scylla::value::CqlTimestamp;
 
@@ -281,7 +279,7 @@ impl CqlStore {
         &self,
         (after, until): Tokens,
     ) -> Result<(Vec<String>, Option<i64>), StoreError> {
-        let mut rows = self.ledger_rows((after, until), MAX_KEYS + 1).await?;
+        let mut rows = self.rows_between::<LedgerRow>(&self.operated.read_ledger, (after, until), MAX_KEYS + 1).await?;
         let next = if cut(&mut rows, MAX_KEYS) { rows.back().map(|row| row.place) } else { None };
         let mut unended = Vec::new();
         for Placed { slug: name, row, .. } in rows {
@@ -299,26 +297,13 @@ impl CqlStore {
         Ok((unended, next))
     }
 
-    async fn ledger_rows(
-        &self,
-        (after, until): Tokens,
-        count: usize,
-    ) -> Result<VecDeque<Placed<LedgerRow>>, StoreError> {
-        let count = i32::try_from(count).unwrap_or(i32::MAX);
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.operated.read_ledger, (after, until, count)).await?;
-            let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows::<Placed<LedgerRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
-        };
-        self.repeat(&self.background_permit().await?, request).await
-    }
-
     /// Some entries between `tokens`, and the token after which the next begin, if there are any.
     pub(super) async fn ledger_between(&self, tokens: Tokens, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
         let count = limit.records.clamp(1, MAX_KEYS);
         let (mut after, until) = tokens;
         loop {
-            let mut rows = self.ledger_rows((after, until), count + 1).await?;
+            let mut rows =
+                self.rows_between::<LedgerRow>(&self.operated.read_ledger, (after, until), count + 1).await?;
             let has_more = cut(&mut rows, count);
             let last = rows.back().map_or(until, |row| row.place);
             let (mut records, mut visibilities) = (Vec::new(), Vec::new());

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use scylla::deserialize::row::DeserializeRow;
 use scylla::response::{PagingState, PagingStateResponse};
+use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
@@ -103,18 +105,19 @@ impl CqlStore {
         Ok(matches!(self.scanned(name).await?, Some(Err(_))))
     }
 
-    /// At most `count` heads between `tokens`.
-    async fn heads_between(
+    /// At most `count` rows between `tokens`, by a statement that binds both.
+    pub(super) async fn rows_between<T: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>>(
         &self,
+        statement: &PreparedStatement,
         (after, until): Tokens,
         count: usize,
-    ) -> Result<VecDeque<Placed<HeadRow>>, StoreError> {
+    ) -> Result<VecDeque<Placed<T>>, StoreError> {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         let permit = self.background_permit().await?;
         let request = async || {
-            let answer = self.session.execute_unpaged(&self.operated.scan_heads, (after, until, count)).await?;
+            let answer = self.session.execute_unpaged(statement, (after, until, count)).await?;
             let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows::<Placed<HeadRow>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
+            rows.rows::<Placed<T>>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
         };
         self.repeat(&permit, request).await
     }
@@ -169,7 +172,7 @@ impl CqlStore {
         let count = limit.records.clamp(1, MAX_KEYS);
         let (mut after, until) = tokens;
         loop {
-            let mut heads = self.heads_between((after, until), count + 1).await?;
+            let mut heads = self.rows_between(&self.operated.scan_heads, (after, until), count + 1).await?;
             let has_more = cut(&mut heads, count);
             let Some(end) = heads.back().map(|head| head.place) else { return Ok(ended(Vec::new())) };
             let (records, last) = self.records_of(heads, (after, end), limit.bytes).await?;
