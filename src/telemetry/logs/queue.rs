@@ -7,15 +7,18 @@
 //! `tracing-appender` has such a queue too. But it bounds the number of lines and not of bytes, and at the end of the
 //! process it prints to standard error by itself, which blocks if nobody reads from there.
 
+use std::env;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum bytes of lines that wait. The writer may hold as many again. Each of these two buffers holds the lines of
@@ -46,6 +49,8 @@ struct Shared {
     dropped: Counter,
     /// The thread that writes. Its own lines are never dropped, since they report the dropped ones.
     writer: OnceLock<ThreadId>,
+    /// Whether systemd's journal reads the lines: it takes the priority of a line from its beginning (`man sd-daemon`).
+    to_journal: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,19 +64,22 @@ struct Waiting {
 
 impl LogQueue {
     /// A queue whose lines go to standard error.
+    #[expect(clippy::disallowed_methods, reason = "systemd sets it, so it is no setting of ours")]
     pub fn to_stderr() -> io::Result<Self> {
         // A separate handle, so that no lock is held while a write waits.
-        let stderr = io::stderr().as_fd().try_clone_to_owned()?;
-        Self::start(File::from(stderr), MAX_BYTES)
+        let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let to_journal = is_journal(env::var("JOURNAL_STREAM").ok().as_deref(), &stderr);
+        Self::start(stderr, MAX_BYTES, to_journal)
     }
 
-    fn start(sink: impl Write + Send + 'static, max_bytes: usize) -> io::Result<Self> {
+    fn start(sink: impl Write + Send + 'static, max_bytes: usize, to_journal: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             max_bytes,
             dropped: Counter::default(),
             writer: OnceLock::new(),
+            to_journal,
         });
         let writing = Arc::clone(&shared);
         let writer = thread::Builder::new().name("log-writer".to_owned()).spawn(move || writing.write_to(sink))?;
@@ -85,12 +93,12 @@ impl LogQueue {
 
     /// Appends a line that is not an event.
     pub fn line(&self, text: &str) {
-        self.0.push(format!("{text}\n").as_bytes());
+        self.0.push("", format!("{text}\n").as_bytes());
     }
 
     /// Appends `line`, which ends with a line break.
     pub(super) fn whole_line(&self, line: &[u8]) {
-        self.0.push(line);
+        self.0.push("", line);
     }
 
     /// Waits until all lines are written, for at most `time`. Returns whether all lines are written.
@@ -107,15 +115,16 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, line: &[u8]) {
+    fn push(&self, priority: &str, line: &[u8]) {
         let mut waiting = self.lock();
-        let is_full = line.len() > self.max_bytes.saturating_sub(waiting.lines.len());
+        let is_full = priority.len() + line.len() > self.max_bytes.saturating_sub(waiting.lines.len());
         if is_full && self.writer.get() != Some(&thread::current().id()) {
             waiting.unreported += 1;
             self.dropped.inc();
             return;
         }
         let (half, before) = (self.max_bytes / 2, waiting.lines.len());
+        waiting.lines.extend_from_slice(priority.as_bytes());
         waiting.lines.extend_from_slice(line);
         let after = waiting.lines.len();
         drop(waiting);
@@ -172,17 +181,38 @@ impl<'a> MakeWriter<'a> for LogQueue {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+        Line { shared: &self.0, priority: "" }
     }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
+        let priority = match *event.level() {
+            _ if !self.0.to_journal => "",
+            Level::ERROR => "<3>",
+            Level::WARN => "<4>",
+            // The journal takes lines without one for informational.
+            _ => "",
+        };
+        Line { shared: &self.0, priority }
+    }
+}
+
+/// Whether `stderr` is the journal's, by what systemd says in the variable `JOURNAL_STREAM`. A process of the service may have
+/// turned its standard error elsewhere.
+fn is_journal(stream: Option<&str>, stderr: &File) -> bool {
+    let found = stderr.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()));
+    stream.is_some_and(|stream| found.is_ok_and(|found| found == stream))
 }
 
 /// Writes one event, which `tracing-subscriber` passes as a whole.
 #[derive(Debug)]
-pub struct Line<'a>(&'a Shared);
+pub struct Line<'a> {
+    shared: &'a Shared,
+    priority: &'static str,
+}
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.push(line);
+        self.shared.push(self.priority, line);
         Ok(line.len())
     }
 
@@ -220,7 +250,7 @@ mod tests {
     /// A queue of 8 bytes whose writer is blocked on its first line.
     fn held_up() -> (LogQueue, mpsc::Receiver<String>, mpsc::Sender<io::Result<()>>) {
         let ((given, takes), (open, let_through)) = (mpsc::channel(), mpsc::channel());
-        let queue = LogQueue::start(Gate { given, let_through }, 8).unwrap();
+        let queue = LogQueue::start(Gate { given, let_through }, 8, false).unwrap();
         queue.line("first");
         assert_eq!(takes.recv_timeout(TEST_TIMEOUT).unwrap(), "first\n");
         (queue, takes, open)
@@ -261,5 +291,37 @@ mod tests {
         assert_eq!(queue.dropped().get(), 1);
         queue.line("b");
         assert_eq!(takes.recv_timeout(TEST_TIMEOUT).unwrap(), "b\n");
+    }
+
+    #[test]
+    fn the_journal_gets_the_priority_of_errors_and_warnings_and_nobody_else_does() {
+        for (to_journal, expected) in
+            [(true, ["<3>full\n", "<4>nearly\n", "fine\n"]), (false, ["full\n", "nearly\n", "fine\n"])]
+        {
+            let (given, takes) = mpsc::channel();
+            let queue = LogQueue::start(Gate { given, let_through: mpsc::channel().1 }, 1024, to_journal).unwrap();
+            let lines = tracing_subscriber::fmt()
+                .with_writer(queue.clone())
+                .with_level(false)
+                .with_target(false)
+                .without_time();
+            tracing::subscriber::with_default(lines.finish(), || {
+                tracing::error!("full");
+                tracing::warn!("nearly");
+                tracing::info!("fine");
+            });
+            assert!(queue.flush(TEST_TIMEOUT));
+            assert_eq!(takes.try_iter().collect::<String>(), expected.concat());
+        }
+    }
+
+    #[test]
+    fn standard_error_is_the_journals_only_if_it_is_the_file_that_systemd_names() {
+        let file = tempfile::tempfile().unwrap();
+        let data = file.metadata().unwrap();
+        let name = format!("{}:{}", data.dev(), data.ino());
+        assert!(is_journal(Some(&name), &file));
+        assert!(!is_journal(Some("1:2"), &file));
+        assert!(!is_journal(None, &file));
     }
 }
