@@ -58,8 +58,8 @@ struct LastGood {
     unsaved: Option<String>,
 }
 
-/// Puts the text of a file into force, or says why it makes no sense.
-type Take = Box<dyn Fn(&str) -> Result<(), String> + Send>;
+/// Puts the text of a file into force and says how many entries it has, or why it makes no sense.
+type Take = Box<dyn Fn(&str) -> Result<usize, String> + Send>;
 
 /// A file that is put into force when it has changed.
 struct FollowedFile {
@@ -98,10 +98,10 @@ impl Moderation {
             let (force, entries) = (policy.clone(), metrics.blocklist_entries.clone());
             let take = move |text: &str| {
                 let list = Blocklist::parse(text).map_err(|error| error.to_string())?;
-                tracing::info!(entries = list.len(), "the blocklist was read");
-                entries.set(i64::try_from(list.len()).unwrap_or(i64::MAX));
+                let count = list.len();
+                entries.set(i64::try_from(count).unwrap_or(i64::MAX));
                 force.set_blocklist(list);
-                Ok(())
+                Ok(count)
             };
             let last_good = files.last_blocklist.map(|path| LastGood { path, unsaved: None });
             let source = Source::new("blocklist", "blocklist", metrics);
@@ -117,9 +117,9 @@ impl Moderation {
             let tiers = tiers.clone();
             let take = move |text: &str| {
                 let read = Tiers::parse(text).map_err(|error| error.to_string())?;
-                tracing::info!(networks = read.networks(), "the tiers of limits were read");
+                let networks = read.networks();
                 tiers.set(read);
-                Ok(())
+                Ok(networks)
             };
             let mut file = FollowedFile::new(path, Source::new("tiers", "file of tiers", metrics), take);
             file.reload(metrics);
@@ -208,7 +208,7 @@ impl Moderation {
 }
 
 impl FollowedFile {
-    fn new(path: PathBuf, source: Source, take: impl Fn(&str) -> Result<(), String> + Send + 'static) -> Self {
+    fn new(path: PathBuf, source: Source, take: impl Fn(&str) -> Result<usize, String> + Send + 'static) -> Self {
         Self { file: WatchedFile::new(path), source, take: Box::new(take), last_good: None }
     }
 
@@ -223,7 +223,11 @@ impl FollowedFile {
     /// Puts the last good text into force, if there is one.
     fn take_last_good(&self) -> bool {
         let kept = self.last_good.as_ref().and_then(|last_good| fs::read_to_string(&last_good.path).ok());
-        kept.is_some_and(|text| (self.take)(&text).is_ok())
+        let taken = kept.and_then(|text| (self.take)(&text).ok());
+        if let Some(entries) = taken {
+            tracing::info!(entries, "the {} that was read last is in force", self.source.what);
+        }
+        taken.is_some()
     }
 
     /// Reads the file if it has changed. A text that made no sense is still an error if it has not changed.
@@ -232,10 +236,13 @@ impl FollowedFile {
             Ok(None) => return self.source.failure.clone().map_or(Ok(()), Err),
             Ok(Some(text)) => {
                 let taken = (self.take)(&text);
-                if let (Ok(()), Some(last_good)) = (&taken, &mut self.last_good) {
-                    last_good.unsaved = Some(text);
+                if let Ok(entries) = taken {
+                    tracing::info!(entries, "the {} was read", self.source.what);
+                    if let Some(last_good) = &mut self.last_good {
+                        last_good.unsaved = Some(text);
+                    }
                 }
-                taken
+                taken.map(drop)
             }
             Err(error) => Err(error.to_string()),
         };

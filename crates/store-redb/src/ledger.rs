@@ -16,7 +16,7 @@
 use std::io;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
-use tracing::error;
+use tracing::{error, info};
 
 use super::audit;
 use super::ledger_file::LedgerFile;
@@ -115,7 +115,9 @@ impl Ledger {
         let written = self.file.as_mut().map_or(Ok(()), |file| file.append(lines.as_bytes()));
         match written {
             Ok(()) => {
-                self.failure = None;
+                if self.failure.take().is_some() {
+                    info!("the ledger of deletions can be written again, and has what was waiting");
+                }
                 self.logged.extend(self.waiting.drain(..).map(|line| line.key()));
             }
             Err(reason) => self.failed(&reason),

@@ -102,7 +102,7 @@ pub(super) async fn check(
     })?;
     let Some(expected) = expected else {
         return Err(OperatorsRefusal::forbidden(
-            "Operators' routes are closed, because no token is set. Start Handbill with --admin-token-file FILE, and send that file's token as `Authorization: Bearer TOKEN`.",
+            "Operators' routes are closed, because no token is set. Start Handbill with --admin-token-file FILE (the chart: moderation.tokenSecret), and send that file's token as `Authorization: Bearer TOKEN`.",
         ));
     };
     let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());

@@ -228,7 +228,7 @@ fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
     let Counts { pages, tombstones, turned, same, older, deleted, hidden } = counts;
     let turned = if *turned > 0 { format!(", {turned} hidden or shown") } else { String::new() };
     print_line(&format!(
-        "stored: {pages} pages, {tombstones} deletions{turned}; left as they were: {same} already there, {older} older than the \
+        "stored: {pages} pages, {tombstones} deletions{turned}; left as they were: {same} already there or read twice, {older} older than the \
          page in the store, {deleted} deleted in the store, {hidden} hidden in the store"
     ))?;
     Ok(ExitCode::SUCCESS)

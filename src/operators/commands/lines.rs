@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 /// `given`, or the lines of standard input if nothing is given, each up to its first tab, so that one command reads what another
-/// found. Empty lines and lines that begin with `#` are left out.
+/// found. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     if !given.is_empty() {
         return Ok(given.to_vec());
@@ -17,7 +17,11 @@ pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     let lines = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>();
     let lines = lines.map_err(|error| format!("standard input cannot be read: {error}"))?;
     let lines = lines.into_iter().map(|line| line.split('\t').next().unwrap_or_default().trim().to_owned());
-    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    if lines.is_empty() {
+        return Err("standard input names no page, so nothing was done".to_owned());
+    }
+    Ok(lines)
 }
 
 /// Prints one line on standard output.

@@ -64,6 +64,28 @@ fn replace(path: &Path, content: &str) {
 }
 
 #[test]
+fn a_list_that_names_no_page_is_a_mistake_that_is_said() {
+    let operated = Operated::start(|_| Vec::new());
+    for named in [["takedown", "--reason", "spam"].as_slice(), &["hide", "--reason", "spam"], &["show"], &["inspect"]] {
+        let refused = operated.command(&[named, &["--by", "desk"]].concat(), "# nothing was reported today\n\n");
+        assert_eq!(refused.status.code(), Some(2), "{named:?}: {refused:?}");
+        assert_eq!(text(&refused.stderr), "handbill: standard input names no page, so nothing was done\n", "{named:?}");
+    }
+}
+
+#[test]
+fn a_command_that_reads_is_in_the_audit_under_the_name_of_who_called_sudo() {
+    let operated = Operated::start(|_| Vec::new());
+    let slug = publish(operated.server.address, "Text.");
+    let mut inspect = handbill(["inspect", &slug]);
+    inspect.arg("--admin-listen").arg(operated.server.admin.to_string());
+    inspect.arg("--admin-token-file").arg(&operated.token).env("SUDO_USER", "alice");
+    assert!(run(inspect, b"").status.success());
+    let audit = operated.done(&["audit"], "");
+    assert!(audit.contains(r#""by":"user alice""#), "{audit}");
+}
+
+#[test]
 fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_once_and_audited() {
     let operated = Operated::start(|_| Vec::new());
     let address = operated.server.address;
