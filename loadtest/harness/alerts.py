@@ -14,6 +14,8 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
+import threading
 import time
 import urllib.parse
 from pathlib import Path
@@ -32,9 +34,8 @@ PATIENCE, QUIET = 420, 30
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # A release whose requests fail burns its budget of errors as well. A busy machine is slow, which is no fault of a rule.
 BURNS = {"HandbillErrorBudgetBurnsFast", "HandbillErrorBudgetBurnsSlowly"}
-# This run does not cause these: no text is known whose rendering does not end, the kubelet's metrics are missing, and of the clients
-# that hold memory the slow ones are cut off, so that only an overload of fast ones is refused.
-NOT_CAUSED = {"HandbillRenderingHangs", "HandbillVolumeNearlyFull", "HandbillMemoryRefused"}
+# This run does not cause this one, since the kubelet's metrics are missing.
+NOT_CAUSED = {"HandbillVolumeNearlyFull"}
 
 
 def shortened(rules):
@@ -228,6 +229,76 @@ def flip(path, part):
     for place in places:
         data[place] ^= 1
     path.write_bytes(data)
+
+
+class UploadsOfMany(Situation):
+    """More clients than the memory is made for send at a pace at which none is cut off as slow: 16 KiB in half a second."""
+
+    expected, allowed = {"HandbillMemoryRefused"}, BURNS
+    options = ("--memory", "128MiB")
+    CLIENTS, PART, LENGTH = 400, 17_000, 130_000
+
+    def begin(self):
+        self.serve()
+        threading.Thread(target=self.upload, daemon=True).start()
+
+    def upload(self):
+        host, port = urllib.parse.urlsplit(self.servers[0].url).netloc.split(":")
+        head = f"POST /api/pages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {self.LENGTH}\r\n\r\n"
+        sending = {}
+        while self.servers[0].process.poll() is None:
+            for number in range(self.CLIENTS):
+                try:
+                    if number not in sending:
+                        source = f"127.0.{6 + number // 250}.{number % 250 + 1}"
+                        connection = socket.create_connection((host, int(port)), timeout=5, source_address=(source, 0))
+                        connection.sendall(head.encode())
+                        connection.setblocking(False)
+                        sending[number] = connection, self.LENGTH
+                    connection, left = sending[number]
+                    sending[number] = connection, left - connection.send(b" " * min(self.PART, left))
+                    connection.recv(100)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    pass
+                # It was answered or cut off.
+                if number in sending:
+                    sending.pop(number)[0].close()
+            time.sleep(0.2)
+
+
+class ThreadsThatStop(Situation):
+    """The threads that render are stopped as a debugger stops them, so that no rendering ends."""
+
+    expected, allowed = {"HandbillRenderingHangs"}, {"HandbillWritesFail", *BURNS}
+    quoted = [("HandbillRenderingHangs", "a rendering did not end")]
+    # It stops the threads by ptrace (SEIZE, INTERRUPT), and the kernel lets them go on when it ends.
+    STOPPER = """
+import ctypes, os, signal, sys
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+tasks = f"/proc/{sys.argv[1]}/task"
+for task in os.listdir(tasks):
+    if open(f"{tasks}/{task}/comm").read().startswith("handbill-render"):
+        assert ptrace(0x4206, int(task), None, None) == 0 and ptrace(0x4207, int(task), None, None) == 0, os.strerror(ctypes.get_errno())
+signal.pause()
+"""
+
+    def begin(self):
+        self.serve()
+        self.published()
+        command = [sys.executable, "-c", self.STOPPER, str(self.servers[0].process.pid)]
+        self.stopper = self.run.processes.start(command, "stopper")
+
+    def each_second(self):
+        # A create waits for the rendering, and nobody else may wait for that.
+        if self.seconds % 5 == 1 and self.seconds < 30:
+            threading.Thread(target=self.publish, daemon=True).start()
+        # Until then the process does not end even if it is killed.
+        if self.stopper and (self.expected <= set(self.fired) or self.seconds == 200):
+            self.run.processes.stop(self.stopper)
+            self.stopper = None
 
 
 class CacheThatDoesNotAnswer(Situation):
@@ -426,7 +497,7 @@ class DatabaseLost(OfTheCluster):
 ONE_PROCESS = [
     Well, Killed, OneOfTwoKilled, RestartedOften, ConnectionsHeldOpen, DamagedRecord, DamagedLedger, CacheThatDoesNotAnswer,
     LogThatNobodyReads, ProxyThatIsNotTrusted, WrongTokens, ListWithAMistake, CreatesPaused,
-    VolumeWithATenthLeft, FullVolume, BackupsWithoutRoom,
+    VolumeWithATenthLeft, FullVolume, BackupsWithoutRoom, UploadsOfMany, ThreadsThatStop,
 ]  # fmt: skip
 CLUSTER = [RedisLost, ClockAhead, FenceMoved]
 
