@@ -132,7 +132,7 @@ pub struct FailoverOptions {
     /// they ever start again, or an unfinished write there can overwrite one that is acknowledged here
     #[arg(long, requires = "force")]
     pub force_paxos_unknown: bool,
-    /// Do not read every page from all copies while nobody writes. Writes that the new side has missed stay missing until a
+    /// Do not read every page from all copies before the move. Writes that the new side has missed stay missing until a
     /// repair
     #[arg(long)]
     pub skip_copy: bool,

@@ -1,9 +1,13 @@
 //! `handbill failover`: moves the fence to another datacentre.
 //!
-//! 1. The fence is closed for everybody, and a quorum of each datacentre shows that (`SERIAL`, then a read in each).
-//! 2. Every lease ends, and every write that was sent within one is done.
+//! 1. The fence says that a move has begun, and a quorum of each datacentre shows that (`SERIAL`, then a read in each). The old
+//!    side goes on writing, and acknowledges each write only once both have it ([`super::confirm`]).
+//! 2. Every lease of before ends, and every write that was sent within one is done.
 //! 3. All pages are read from all copies (`ALL`), so that a copy that has missed a write gets it.
-//! 4. The fence is opened for the new side.
+//! 4. The fence is closed for everybody. Again every lease ends, and every write that was sent within one is done.
+//! 5. What operators have done since is copied, which is little, and the fence is opened for the new side.
+//!
+//! Writes stop for the steps 4 and 5 alone, whatever the number of pages. Until then a move can be given up, or begun again.
 //!
 //! Before that all nodes are asked for their `paxos_variant`: with v1 a move is refused ([`super::paxos_variants`]).
 //!
@@ -92,6 +96,11 @@ pub enum FailoverError {
     Overtaken,
     #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
     Copy(Cause),
+    #[error(
+        "the pages were not copied ({cause}). {writing} goes on writing, and each write waits for both datacentres: run it \
+         again, or with --to {writing} to give the move up"
+    )]
+    CopyBesideWrites { cause: Cause, writing: String },
 }
 
 /// Moves the fence of the keyspace of `settings`. Lines for the operator go to `say`. Returns the last of them.
@@ -121,20 +130,36 @@ pub async fn failover(
     if before.datacenter.as_deref() == Some(plan.to.as_str()) {
         // If the last move was forced, the other datacentre may have missed the row.
         fence.replace(&before, Some(&plan.to), None).await?;
-        return Ok(format!("The datacentre {} writes already.", plan.to));
+        let given_up = before.moving_to.map(|other| format!(", and the move to {other} is given up"));
+        return Ok(format!("The datacentre {} writes already{}.", plan.to, given_up.unwrap_or_default()));
     }
     check_paxos(&session, &settings.keyspace, plan).await?;
     let from = before.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
-    let closed = fence.replace(&before, None, Some(&plan.to)).await?;
-    let wait = LEASE + LATE_WRITES;
+    let (copies_pages, wait) = (plan.copies_pages && !plan.is_forced, LEASE + LATE_WRITES);
+    let mut lacking = &TABLES[..];
+    let mut standing = before;
+    if let (true, Some(writing)) = (copies_pages, standing.datacenter.clone()) {
+        standing = fence.replace(&standing, Some(&writing), Some(&plan.to)).await?;
+        say(&format!(
+            "{writing} goes on writing, and each write waits for {} too. In {} s the pages are copied.",
+            plan.to,
+            wait.as_secs()
+        ));
+        sleep(wait).await;
+        let copied = copy(&session, &settings.keyspace, lacking, &say).await;
+        let copied = copied.map_err(|cause| FailoverError::CopyBesideWrites { cause, writing })?;
+        say(&format!("All copies have the same {copied} rows."));
+        lacking = &TABLES[CONFIRMED..];
+    }
+    let closed = fence.replace(&standing, None, Some(&plan.to)).await?;
     say(&format!(
         "The fence is closed; until now it was at: {from}. Waiting {} s for the last writes.",
         wait.as_secs()
     ));
     sleep(wait).await;
-    if plan.copies_pages && !plan.is_forced {
-        let copied = copy(&session, &settings.keyspace, &say).await.map_err(FailoverError::Copy)?;
-        say(&format!("All copies have the same {copied} rows."));
+    if copies_pages {
+        let copied = copy(&session, &settings.keyspace, lacking, &say).await.map_err(FailoverError::Copy)?;
+        say(&format!("All copies have the same {copied} rows, which were left."));
     }
     fence.replace(&closed, Some(&plan.to), None).await?;
     Ok(format!("The datacentre {} writes from now on.", plan.to))
@@ -309,6 +334,9 @@ impl<'a> FenceTable<'a> {
     }
 }
 
+/// The first tables of [`TABLES`] have no row that was acknowledged in one datacentre alone while the move copied.
+const CONFIRMED: usize = 3;
+
 /// The tables that are copied, each with its partition key, and how many of its rows are read at once. A text has at most 1.7 MB.
 const TABLES: [(&str, &str, i32); 7] = [
     ("pages", "slug", 500),
@@ -320,11 +348,16 @@ const TABLES: [(&str, &str, i32); 7] = [
     ("slug_secret", "component", 500),
 ];
 
-/// Reads every row of all tables from all copies. The servers bring copies that differ to the newest value before they
+/// Reads every row of `tables` from all copies. The servers bring copies that differ to the newest value before they
 /// answer. Returns the number of rows.
-async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -> Result<u64, Cause> {
+async fn copy(
+    session: &Session,
+    keyspace: &str,
+    tables: &[(&str, &str, i32)],
+    say: &(impl Fn(&str) + Send),
+) -> Result<u64, Cause> {
     let mut copied = 0;
-    for (table, key, rows_at_once) in TABLES {
+    for &(table, key, rows_at_once) in tables {
         let cql = format!("SELECT * FROM {keyspace}.{table} WHERE token({key}) > ? AND token({key}) <= ?");
         let cql = ring::of_scan(cql, server_of(session));
         let mut statement = session.prepare(Statement::new(cql).with_page_size(rows_at_once)).await?;

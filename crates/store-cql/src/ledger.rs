@@ -130,7 +130,7 @@ impl CqlStore {
         let at = head.updated_at;
         let values = (head.slug.as_str(), CqlTimestamp(at.get()), micros(at));
         let request = async || {
-            self.session.execute_unpaged(&self.operated.begin_turn, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.operated.begin_turn), values).await?;
             Ok(())
         };
         self.repeat(permit, request).await
@@ -149,7 +149,7 @@ impl CqlStore {
         let column = (CqlTimestamp(visibility.at.get()), until, reason, by);
         let values = (visibility.slug.as_str(), column, micros(visibility.at));
         let request = async || {
-            self.session.execute_unpaged(&self.operated.enter_visibility, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.operated.enter_visibility), values).await?;
             Ok(())
         };
         self.repeat(permit, request).await
@@ -206,7 +206,7 @@ impl CqlStore {
     async fn note_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
         let values = (tombstone.slug.as_str(), CqlTimestamp(tombstone.deleted_at.get()));
         let request = async || {
-            self.session.execute_unpaged(&self.operated.begin_deletion, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.operated.begin_deletion), values).await?;
             Ok(())
         };
         self.repeat(permit, request).await
@@ -224,7 +224,7 @@ impl CqlStore {
             takedown.map(|takedown| takedown.by.as_str()),
         );
         let request = async || {
-            self.session.execute_unpaged(&self.operated.enter_deletion, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.operated.enter_deletion), values).await?;
             Ok(())
         };
         self.repeat(permit, request).await

@@ -16,7 +16,7 @@
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
-//! | `fence`, `failover` | the datacentre that writes, and how operators move that |
+//! | `fence`, `failover`, `confirm` | the datacentre that writes, how operators move that, and what it acknowledges while a move copies |
 //! | `paxos_variants` | which nodes a move has to fear |
 //! | `reconcile` | settles what both sides of a forced move did |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
@@ -37,7 +37,7 @@
 //! * A text is deleted only when it is certain that no head points to it, or ever will: after the head that replaces it
 //!   was written, or after the write that would have pointed to it was certainly refused.
 //!
-//! No table is written both ways.
+//! No table is written both ways, but for a head that is sent once more with its own timestamp while a planned move copies (`confirm`).
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
@@ -82,6 +82,7 @@
 mod audit;
 mod bulkhead;
 mod check;
+mod confirm;
 mod connect;
 mod creates;
 mod failover;

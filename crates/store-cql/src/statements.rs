@@ -5,6 +5,7 @@
 //! | [`Statements::read_head`], [`Statements::read_state`], [`Statements::read_text`], those of scans, [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
 //! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
 //! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
+//! | [`Statements::spread_head`], and all plain writes while a planned move copies | `EACH_QUORUM` | | yes |
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
 //! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
@@ -61,6 +62,8 @@ pub(super) struct Statements {
     pub(super) delete_text: PreparedStatement,
     /// Binds a timestamp in microseconds and the slug.
     pub(super) delete_texts: PreparedStatement,
+    /// Binds a timestamp in microseconds, [`HEAD`] and the slug: what the timestamp's write has written, once more.
+    pub(super) spread_head: PreparedStatement,
     /// Binds a [`super::rows::HeadImage`].
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
@@ -176,6 +179,14 @@ impl Statements {
             delete_texts: repeatable(
                 format!("DELETE FROM {texts} USING TIMESTAMP ? WHERE slug = ?"),
                 Consistency::LocalQuorum,
+            )
+            .await?,
+            spread_head: repeatable(
+                format!(
+                    "UPDATE {pages} USING TIMESTAMP ? SET {} = ? WHERE slug = ?",
+                    HEAD.split(", ").collect::<Vec<_>>().join(" = ?, ")
+                ),
+                Consistency::EachQuorum,
             )
             .await?,
             create_head: conditional(format!("UPDATE {pages} SET {assignments} WHERE slug = :slug IF state = null"))

@@ -172,7 +172,11 @@ impl CqlStore {
             clock: &self.clock,
             deadline: permit.deadline,
         };
-        runner.run(&write).await
+        let done = runner.run(&write).await?;
+        if done {
+            self.confirm(permit, write.slug).await?;
+        }
+        Ok(done)
     }
 
     /// Sends a request until it is answered, a few times at most and within the budget of retries. The request must be
@@ -337,7 +341,10 @@ impl PageStore for CqlStore {
         // A text may be large, and the permits of reads bound how many arrive at once.
         drop(permit);
         let permit = self.permit(&self.reads, &page.head.slug, needed_by).await?;
-        InsertResult::refused(self.settled_record(&permit, &page.head.slug).await?)
+        let found = self.settled_record(&permit, &page.head.slug).await?;
+        // A request that is sent again finds what it has made.
+        self.confirm(&permit, &page.head.slug).await?;
+        InsertResult::refused(found)
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -378,6 +385,9 @@ impl PageStore for CqlStore {
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
         let permit = self.permit(&self.writes, record.slug(), None).await?;
+        if self.fence.check().is_ok() {
+            self.confirm(&permit, record.slug()).await?;
+        }
         match record {
             Record::Active(page) => self.complete_turn(&permit, &page.head).await,
             Record::Deleted(tombstone) => self.complete_deletion(&permit, tombstone).await,

@@ -99,7 +99,7 @@ impl CqlStore {
         let now = self.clock.now();
         let request = async || {
             let values = TextInsert::of(page, text, now, write_times::of_text(page.head.updated_at));
-            self.session.execute_unpaged(&self.statements.insert_text, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.statements.insert_text), values).await?;
             Ok(now)
         };
         self.repeat(permit, request).await
@@ -111,7 +111,7 @@ impl CqlStore {
         let (version, nonce) = (text.version.get().cast_signed(), text.nonce);
         let values = (write_times::above_text(updated_at), slug.as_str(), version, nonce.as_slice());
         let request = async || {
-            self.session.execute_unpaged(&self.statements.delete_text, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.statements.delete_text), values).await?;
             Ok(())
         };
         log_failure(self.repeat(permit, request).await);
@@ -121,7 +121,7 @@ impl CqlStore {
     pub(super) async fn delete_texts(&self, permit: &Permit<'_>, slug: &Slug, until: UnixMillis) {
         let values = (write_times::above_text(until), slug.as_str());
         let request = async || {
-            self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
+            self.session.execute_unpaged(&self.spread(&self.statements.delete_texts), values).await?;
             Ok(())
         };
         log_failure(self.repeat(permit, request).await);

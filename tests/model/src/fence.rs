@@ -11,8 +11,8 @@ const LEASE: u8 = 3;
 /// How late a write may still be done after it was sent.
 const LATE: u8 = 2;
 
-/// Ticks that a run has: enough for a move there, and writes after it.
-const TICKS: u8 = 9;
+/// Ticks that a run has: enough for a move there, which waits twice if it is planned, and writes after it.
+const TICKS: u8 = 14;
 
 /// How often each side's replica writes, at most.
 const WRITES: u8 = 2;
@@ -35,6 +35,12 @@ pub(crate) enum FenceWeakening {
     LeaseFromTheAnswer,
     /// The new side is opened before it has what the old one has written.
     NotCopied,
+    /// The pages are copied before the leases of before have ended.
+    CopiedAtOnce,
+    /// While the pages are copied, a write is acknowledged that the old side alone has.
+    NotConfirmed,
+    /// The copying begins although the old side's copies may not show that a move has begun.
+    AnnouncedToOne,
     /// The operator takes the answer to the change of the row, which copies of the new side alone may have given, for one of both.
     AnswerTakenForBoth,
     /// Nobody stops the old side's replicas before a forced move, and they read the fence in their own datacentre.
@@ -55,6 +61,8 @@ pub(crate) struct FenceModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fence {
     Open(usize),
+    /// The old side writes, and confirms each write in both.
+    Copying,
     Moving,
 }
 
@@ -63,10 +71,11 @@ enum Fence {
 struct Replica {
     /// When it began to read the fence, and what the read found; the answer is on its way.
     reading: Option<(u8, Fence)>,
-    /// Until when it may write.
+    /// Until when it may write, and whether it confirms what it writes in both.
     lease_until: Option<u8>,
-    /// When the writes were sent that are not done yet.
-    sent: Vec<u8>,
+    confirms: bool,
+    /// When the writes were sent that are not done yet, and whether they are confirmed in both.
+    sent: Vec<(u8, bool)>,
     left: u8,
     is_stopped: bool,
 }
@@ -75,12 +84,17 @@ struct Replica {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
     Idle,
-    /// The change of the row is answered, and the new side shows it.
+    /// The beginning of a planned move is answered, and the new side shows it.
+    Announcing,
+    /// Both sides show that a move has begun, since this tick.
+    Announced(u8),
+    /// The new side has what was written before the copying.
+    Copied,
+    /// The closing is answered, and the new side shows it.
     Closing,
     /// Both sides show that the fence is moving, since this tick.
     Waiting(u8),
-    /// The new side has what the old one has.
-    Copied,
+    Closed,
     Opened,
 }
 
@@ -129,13 +143,16 @@ impl FenceModel {
     /// The moves with one rule left out, and what then must be found.
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
         use FenceWeakening::{
-            AnswerTakenForBoth, LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait, NotCopied, OldSideNotStopped,
+            AnnouncedToOne, AnswerTakenForBoth, CopiedAtOnce, LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait,
+            NotConfirmed, NotCopied, OldSideNotStopped,
         };
         let planned = |weakening| Self { is_forced: false, reads_both: false, weakening: Some(weakening) };
         let mut all: Vec<_> = [LostFence, NoWait, LateWritesIgnored, LeaseFromTheAnswer, AnswerTakenForBoth]
             .map(|weakening| (planned(weakening), ONE_SIDE))
             .into();
-        all.push((planned(NotCopied), NOTHING_LOST));
+        all.extend(
+            [NotCopied, CopiedAtOnce, NotConfirmed, AnnouncedToOne].map(|weakening| (planned(weakening), NOTHING_LOST)),
+        );
         all.push((Self { is_forced: true, ..planned(OldSideNotStopped) }, ONE_SIDE));
         all
     }
@@ -163,28 +180,42 @@ impl FenceModel {
             _ => LEASE + LATE,
         };
         match state.operator {
-            Operator::Idle => {
+            Operator::Idle if self.is_forced => {
+                // The operator has been asked to stop the old side, unless a majority of both sides is needed.
+                state.replicas[OLD].is_stopped =
+                    !self.reads_both && !self.is_weakened(FenceWeakening::OldSideNotStopped);
+                // A forced move has nothing to copy from.
                 state.fences[NEW] = Fence::Moving;
-                let is_over = self.is_forced || self.is_weakened(FenceWeakening::AnswerTakenForBoth);
-                state.operator = if is_over { Operator::Waiting(state.now) } else { Operator::Closing };
-                if self.is_forced {
-                    // The operator has been asked to stop the old side, unless a majority of both sides is needed.
-                    state.replicas[OLD].is_stopped =
-                        !self.reads_both && !self.is_weakened(FenceWeakening::OldSideNotStopped);
-                }
-            }
-            Operator::Closing => {
-                state.fences[OLD] = Fence::Moving;
                 state.operator = Operator::Waiting(state.now);
             }
-            Operator::Waiting(since) if state.now >= since + wait => {
-                // A forced move has nothing to copy from.
-                if !self.is_forced && !self.is_weakened(FenceWeakening::NotCopied) {
+            Operator::Idle => {
+                state.fences[NEW] = Fence::Copying;
+                let is_over = self.is_weakened(FenceWeakening::AnnouncedToOne);
+                state.operator = if is_over { Operator::Announced(state.now) } else { Operator::Announcing };
+            }
+            Operator::Announcing => {
+                state.fences[OLD] = Fence::Copying;
+                state.operator = Operator::Announced(state.now);
+            }
+            Operator::Announced(since)
+                if state.now >= since + LEASE + LATE || self.is_weakened(FenceWeakening::CopiedAtOnce) =>
+            {
+                if !self.is_weakened(FenceWeakening::NotCopied) {
                     state.copied = state.written;
                 }
                 state.operator = Operator::Copied;
             }
             Operator::Copied => {
+                state.fences[NEW] = Fence::Moving;
+                let is_over = self.is_weakened(FenceWeakening::AnswerTakenForBoth);
+                state.operator = if is_over { Operator::Waiting(state.now) } else { Operator::Closing };
+            }
+            Operator::Closing => {
+                state.fences[OLD] = Fence::Moving;
+                state.operator = Operator::Waiting(state.now);
+            }
+            Operator::Waiting(since) if state.now >= since + wait => state.operator = Operator::Closed,
+            Operator::Closed => {
                 if self.is_forced {
                     state.fences[NEW] = Fence::Open(NEW);
                 } else {
@@ -192,7 +223,7 @@ impl FenceModel {
                 }
                 state.operator = Operator::Opened;
             }
-            Operator::Waiting(_) | Operator::Opened => return None,
+            Operator::Announced(_) | Operator::Waiting(_) | Operator::Opened => return None,
         }
         Some(())
     }
@@ -206,7 +237,8 @@ impl Model for FenceModel {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let replica = Replica { reading: None, lease_until: None, sent: Vec::new(), left: WRITES, is_stopped: false };
+        let (reading, lease_until, sent) = (None, None, Vec::new());
+        let replica = Replica { reading, lease_until, confirms: false, sent, left: WRITES, is_stopped: false };
         vec![State {
             now: 0,
             fences: [Fence::Open(OLD); 2],
@@ -235,7 +267,7 @@ impl Model for FenceModel {
         match action {
             Action::Tick => {
                 // A write that was sent is done by then, or never.
-                let is_late = |replica: &Replica| replica.sent.iter().any(|sent| sent + LATE <= state.now);
+                let is_late = |replica: &Replica| replica.sent.iter().any(|(sent, _)| sent + LATE <= state.now);
                 if state.now == TICKS || state.replicas.iter().any(is_late) {
                     return None;
                 }
@@ -252,26 +284,30 @@ impl Model for FenceModel {
                 let replica = &mut next.replicas[side];
                 let (began, fence) = replica.reading.take()?;
                 let from = if self.is_weakened(FenceWeakening::LeaseFromTheAnswer) { state.now } else { began };
-                replica.lease_until = (fence == Fence::Open(side)).then_some(from + LEASE);
+                let may_write = fence == Fence::Open(side) || (fence == Fence::Copying && side == OLD);
+                replica.lease_until = may_write.then_some(from + LEASE);
+                replica.confirms = fence == Fence::Copying && !self.is_weakened(FenceWeakening::NotConfirmed);
             }
             Action::Send(side) => {
                 if !self.may_send(state, side) {
                     return None;
                 }
-                next.replicas[side].left -= 1;
-                next.replicas[side].sent.push(state.now);
+                let replica = &mut next.replicas[side];
+                replica.left -= 1;
+                replica.sent.push((state.now, replica.confirms));
             }
             Action::Done(side) => {
                 if next.replicas[side].sent.is_empty() {
                     return None;
                 }
-                next.replicas[side].sent.remove(0);
+                let (_, is_confirmed) = next.replicas[side].sent.remove(0);
                 if side == NEW {
                     next.is_new_written = true;
                     // A forced move may lose what the old side has acknowledged, and says so.
                     next.is_lost = !self.is_forced && state.copied < state.written;
                 } else {
                     next.written += 1;
+                    next.copied += u8::from(is_confirmed);
                     next.is_split = state.is_new_written;
                 }
             }

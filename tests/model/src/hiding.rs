@@ -175,8 +175,14 @@ impl HidingModel {
     pub(crate) fn as_it_is() -> [(Self, &'static str); 2] {
         let model = |store| Self { store, weakening: None };
         [
-            (model(Store::Cluster), "a page that is hidden and shown, edits, its end and a restore of a cluster, two faults"),
-            (model(Store::Embedded), "a page that is hidden and shown, edits, its end and a restore of the embedded store, two faults"),
+            (
+                model(Store::Cluster),
+                "a page that is hidden and shown, edits, its end and a restore of a cluster, two faults",
+            ),
+            (
+                model(Store::Embedded),
+                "a page that is hidden and shown, edits, its end and a restore of the embedded store, two faults",
+            ),
         ]
     }
 
@@ -559,7 +565,8 @@ impl Model for HidingModel {
                 if next.row.begun > next.row.noted.map_or(0, |noted| noted.at) {
                     return None;
                 }
-                if next.done != next.confirmed || next.runs.iter().any(|step| !matches!(step, Step::Begin | Step::End)) {
+                if next.done != next.confirmed || next.runs.iter().any(|step| !matches!(step, Step::Begin | Step::End))
+                {
                     return None;
                 }
                 (next.can_fork, next.is_forked) = (false, true);

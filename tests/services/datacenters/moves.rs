@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use handbill_core::domain::page::Page;
+use handbill_core::domain::page::{HeadChanges, Page};
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_store_cql::{CqlStore, Fenced, builder};
 use scylla::statement::{Consistency, Statement};
 
 use super::ring::{EAST, Ring, WEST};
-use crate::support::pages::{edited, page};
+use crate::support::pages::{edited, page, with_head};
 
 /// How often something is tried that soon succeeds or is refused.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
@@ -110,8 +110,10 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
 
     let is_over = Arc::new(AtomicBool::new(false));
     let [old, new] = [&west, &east].map(|store| tokio::spawn(write_until(Arc::clone(store), Arc::clone(&is_over))));
+    let began = Instant::now();
     let moved = ring.failover(EAST, &[]).await;
     assert!(moved.code == Some(0) && moved.output.contains("east writes from now on"), "{moved:?}");
+    assert!(moved.errors.contains("west goes on writing"), "it copies beside writes: {moved:?}");
     until(&east, true).await;
     is_over.store(true, Ordering::Relaxed);
     let (old, new) = (old.await.unwrap(), new.await.unwrap());
@@ -127,7 +129,54 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
         let Lookup::Active(found) = east.lookup(&page.head.slug).await.unwrap() else { panic!("a page is lost") };
         assert!(found.head.version >= page.head.version, "an edit is lost");
     }
+    let (pause, copying) = (first.duration_since(*last), last.duration_since(began));
     println!("{} writes in the west, {} in the east, none lost", old.len(), new.len());
+    println!("the west wrote for {copying:?} of the move, and nobody for {pause:?}");
+}
+
+/// What `store` answers to a create, to a change of a title, which leaves the text as it is, to a create that is sent again, and to
+/// a deletion.
+async fn write_each_way(store: &CqlStore, page: &Page) -> [Result<bool, StoreError>; 4] {
+    let is_inserted = |result| result == InsertResult::Inserted;
+    let is_swapped = |result| result == CasResult::Swapped;
+    let inserted = insert(store, &Arc::new(self::page("created meanwhile"))).await.map(is_inserted);
+    let retitled = with_head(page, |head| head.updated(HeadChanges { title: Some(None) }, page.head.updated_at));
+    let changed = store.compare_and_set(page.head.version, Record::Active(Arc::clone(&retitled)), None).await;
+    let again = insert(store, &retitled).await.map(is_inserted);
+    let tombstone = retitled.head.tombstone(retitled.head.updated_at);
+    let deleted = store.compare_and_set(retitled.head.version, Record::Deleted(tombstone), None).await;
+    [inserted, changed.map(is_swapped), again, deleted.map(is_swapped)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_move_copies_nothing_is_acknowledged_that_one_side_alone_has_and_it_can_be_given_up() {
+    let ring = Arc::new(Ring::migrated().await);
+    let west = ring.store(WEST).await;
+    let before = Arc::new(page("before the move"));
+    insert(&west, &before).await.unwrap();
+    let moving = tokio::spawn({
+        let ring = Arc::clone(&ring);
+        async move { ring.failover(EAST, &[]).await }
+    });
+    ring.until_a_move_begins().await;
+    ring.kill(EAST).await;
+    let moved = moving.await.unwrap();
+    let says = ["west goes on writing", "--to west"].iter().all(|words| moved.errors.contains(words));
+    assert!(moved.code == Some(2) && says, "{moved:?}");
+
+    assert_eq!(*west.fenced().borrow(), None, "the west may write");
+    for outcome in write_each_way(&west, &before).await {
+        let is_refused = matches!(outcome, Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_)));
+        assert!(is_refused, "the east has nothing of it: {outcome:?}");
+    }
+    assert!(matches!(west.lookup(&before.head.slug).await, Ok(Lookup::Active(_))), "reads go on");
+
+    let given_up = ring.failover(WEST, &["--force", "--yes"]).await;
+    assert!(given_up.code == Some(0) && given_up.output.contains("the move to east is given up"), "{given_up:?}");
+    while insert(&west, &Arc::new(page("in the west alone again"))).await.is_err() {
+        tokio::time::sleep(AGAIN).await;
+    }
+    ring.heal().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

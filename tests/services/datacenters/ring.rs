@@ -103,6 +103,19 @@ impl Ring {
         }
     }
 
+    /// Waits until the row of the fence says that a move has begun.
+    pub(crate) async fn until_a_move_begins(&self) {
+        let session = self.session().await;
+        let cql = format!("SELECT moving_to FROM {}.fence WHERE component = 'handbill'", self.keyspace);
+        loop {
+            let answer = session.query_unpaged(cql.as_str(), ()).await.unwrap().into_rows_result().unwrap();
+            if answer.single_row::<(Option<String>,)>().unwrap().0.is_some() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Makes both copies of every table equal, as a repair does: each row is read from both.
     pub(crate) async fn repair(&self) {
         let session = self.session().await;

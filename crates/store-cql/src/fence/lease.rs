@@ -20,9 +20,10 @@ pub(crate) const LATE_WRITES: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq, DeserializeRow)]
 pub(crate) struct FenceRow {
-    /// The datacentre whose replicas may write; `None` while the fence is moving.
+    /// The datacentre whose replicas may write; `None` while the fence is closed.
     pub(crate) datacenter: Option<String>,
     pub(crate) epoch: i64,
+    /// The datacentre to which a move has begun. While another one writes, each write is confirmed by both.
     pub(crate) moving_to: Option<String>,
 }
 
@@ -46,6 +47,8 @@ pub(super) struct Lease {
     datacenter: String,
     /// Until when it may write.
     until: Option<Instant>,
+    /// Whether a planned move copies, by the last row that was read.
+    confirms: bool,
     epoch: i64,
     /// Why it may not write if it has no lease.
     reason: Fenced,
@@ -54,7 +57,13 @@ pub(super) struct Lease {
 impl Lease {
     /// The lease of a replica of `datacenter` that has not read the fence.
     pub(super) fn new(datacenter: &str) -> Self {
-        Self { datacenter: datacenter.to_owned(), until: None, epoch: i64::MIN, reason: Fenced::Unread }
+        Self {
+            datacenter: datacenter.to_owned(),
+            until: None,
+            confirms: false,
+            epoch: i64::MIN,
+            reason: Fenced::Unread,
+        }
     }
 
     pub(super) fn found(&mut self, began: Instant, row: Option<FenceRow>) {
@@ -67,6 +76,7 @@ impl Lease {
             return;
         }
         self.epoch = epoch;
+        self.confirms = datacenter.is_some() && moving_to.is_some();
         (self.until, self.reason) = match datacenter {
             Some(name) if name == self.datacenter => (Some(began + LEASE), Fenced::Unread),
             Some(name) => (None, Fenced::Elsewhere(name)),
@@ -76,6 +86,7 @@ impl Lease {
 
     /// The keyspace has copies in `datacenter` alone, so nobody else could write, whatever the row says.
     pub(super) fn found_alone(&mut self, began: Instant, datacenter: String) {
+        self.confirms = false;
         (self.until, self.reason) = if datacenter == self.datacenter {
             (Some(began + LEASE), Fenced::Unread)
         } else {
@@ -89,6 +100,11 @@ impl Lease {
             Some(until) if now < until => Ok(()),
             _ => Err(self.reason.clone()),
         }
+    }
+
+    /// Whether a write is acknowledged only once a quorum of each datacentre has it.
+    pub(super) fn confirms(&self) -> bool {
+        self.confirms
     }
 }
 
@@ -128,6 +144,25 @@ mod tests {
             lease.found(began, row);
             assert_eq!(lease.check(began), Err(reason));
         }
+    }
+
+    #[test]
+    fn while_a_move_copies_the_old_side_writes_and_confirms_in_each_datacentre() {
+        let (began, mut lease) = (Instant::now(), Lease::new("west"));
+        let copying = |epoch| FenceRow { moving_to: Some("east".to_owned()), ..open("west", epoch) };
+        for (row, confirms) in
+            [(open("west", 1), false), (copying(2), true), (moving(3), false), (open("west", 4), false)]
+        {
+            lease.found(began, Some(row));
+            assert_eq!(lease.confirms(), confirms);
+        }
+        lease.found(began, Some(copying(5)));
+        assert_eq!(lease.check(began), Ok(()));
+        let mut of_the_new_side = Lease::new("east");
+        of_the_new_side.found(began, Some(copying(5)));
+        assert_eq!(of_the_new_side.check(began), Err(Fenced::Elsewhere("west".to_owned())));
+        lease.found_alone(began, "west".to_owned());
+        assert!(!lease.confirms(), "there is nobody else");
     }
 
     #[test]

@@ -86,6 +86,12 @@ impl Fence {
         self.shared.lease().check(Instant::now())
     }
 
+    /// Whether a write is acknowledged only once a quorum of each datacentre has it: a planned move copies what was written
+    /// before.
+    pub(super) fn confirms(&self) -> bool {
+        self.shared.lease().confirms()
+    }
+
     /// Why this replica may not write, whenever that changes; `None` while it may.
     pub fn state(&self) -> watch::Receiver<Option<Fenced>> {
         self.shared.state.subscribe()
