@@ -7,6 +7,10 @@
 //! 4. The fence is closed for everybody. Again every lease ends, and every write that was sent within one is done.
 //! 5. What operators have done since is copied, which is little, and the fence is opened for the new side.
 //!
+//! Each change of the fence is one of all its rows, in their order. Whoever changes the first one, on condition that it is as
+//! it was read, has won the change, and the others follow it unless a later change has reached them. The change counts, and the
+//! next may begin, once all of them show it.
+//!
 //! Writes stop for the steps 4 and 5 alone, whatever the number of pages. Until then a move can be given up, or begun again.
 //!
 //! Before that all nodes are asked for their `paxos_variant`: with v1 a move is refused ([`super::paxos_variants`]).
@@ -17,6 +21,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use futures_util::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::NewSessionError;
 use scylla::statement::prepared::PreparedStatement;
@@ -25,8 +30,8 @@ use scylla::value::Row as AnyRow;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fence::{FenceRow, LATE_WRITES, LEASE, placement};
-use super::migrate::schema::{COMPONENT, server_of};
+use super::fence::{FenceRow, LATE_WRITES, LEASE, PARTITIONS, placement};
+use super::migrate::schema::server_of;
 use super::paxos_variants;
 use super::ring::{self, Share, Walk};
 use super::rows::applied;
@@ -127,18 +132,18 @@ pub async fn failover(
     let datacenters = check_copies(&session, &settings.keyspace, plan).await?;
     let fence = FenceTable::on(&session, settings, plan, datacenters);
     let before = fence.read().await?;
-    if before.datacenter.as_deref() == Some(plan.to.as_str()) {
+    if before.first.datacenter.as_deref() == Some(plan.to.as_str()) {
         // If the last move was forced, the other datacentre may have missed the row.
         fence.replace(&before, Some(&plan.to), None).await?;
-        let given_up = before.moving_to.map(|other| format!(", and the move to {other} is given up"));
+        let given_up = before.first.moving_to.map(|other| format!(", and the move to {other} is given up"));
         return Ok(format!("The datacentre {} writes already{}.", plan.to, given_up.unwrap_or_default()));
     }
     check_paxos(&session, &settings.keyspace, plan).await?;
-    let from = before.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
+    let from = before.first.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
     let (copies_pages, wait) = (plan.copies_pages && !plan.is_forced, LEASE + LATE_WRITES);
     let mut lacking = &TABLES[..];
     let mut standing = before;
-    if let (true, Some(writing)) = (copies_pages, standing.datacenter.clone()) {
+    if let (true, Some(writing)) = (copies_pages, standing.first.datacenter.clone()) {
         standing = fence.replace(&standing, Some(&writing), Some(&plan.to)).await?;
         say(&format!(
             "{writing} goes on writing, and each write waits for {} too. In {} s the pages are copied.",
@@ -206,7 +211,14 @@ async fn check_paxos(session: &Session, keyspace: &str, plan: &FailoverPlan) -> 
     paxos_variants::record(session, keyspace, &asked).await.map_err(|error| FailoverError::Fence(error.into()))
 }
 
-/// The row of the fence, read and written as a move needs it.
+/// The first row of the fence, and the highest epoch of all rows, which is its own unless somebody has restored the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Standing {
+    first: FenceRow,
+    highest: i64,
+}
+
+/// The rows of the fence, read and written as a move needs them.
 struct FenceTable<'a> {
     session: &'a Session,
     keyspace: &'a str,
@@ -226,8 +238,15 @@ impl<'a> FenceTable<'a> {
         Self { session, keyspace: &settings.keyspace, serial, commit, shown_in }
     }
 
-    /// The row. It completes a change that was interrupted.
-    async fn read(&self) -> Result<FenceRow, FailoverError> {
+    /// The rows. A change of one that was interrupted is completed.
+    async fn read(&self) -> Result<Standing, FailoverError> {
+        let rows = try_join_all(PARTITIONS.map(|key| self.read_row(key))).await?;
+        let highest = rows.iter().map(|row| row.epoch).max();
+        let first = rows.into_iter().next().ok_or(FailoverError::Missing)?;
+        Ok(Standing { highest: highest.unwrap_or(first.epoch), first })
+    }
+
+    async fn read_row(&self, key: &str) -> Result<FenceRow, FailoverError> {
         let mut statement = self.selection();
         statement.set_consistency(match self.serial {
             SerialConsistency::Serial => Consistency::Serial,
@@ -235,7 +254,7 @@ impl<'a> FenceTable<'a> {
         });
         let mut repeats = 0;
         loop {
-            let failed: Cause = match self.session.query_unpaged(statement.clone(), ()).await {
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), (key,)).await {
                 Ok(answer) => match answer.into_rows_result() {
                     Ok(rows) => {
                         let row =
@@ -254,9 +273,9 @@ impl<'a> FenceTable<'a> {
         }
     }
 
-    /// An error unless a quorum of each datacentre shows `row`. The answer to a conditional write does not say so: Cassandra
+    /// An error unless a quorum of each datacentre shows `row` under `key`. The answer to a conditional write does not say so: Cassandra
     /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
-    async fn check_each(&self, row: &FenceRow) -> Result<(), Cause> {
+    async fn check_each(&self, key: &str, row: &FenceRow) -> Result<(), Cause> {
         let state = self.session.get_cluster_state();
         for datacenter in &self.shown_in {
             let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
@@ -266,7 +285,7 @@ impl<'a> FenceTable<'a> {
             let mut statement = self.selection();
             statement.set_consistency(Consistency::LocalQuorum);
             session::send_only_to(&mut statement, node);
-            let answer = self.session.query_unpaged(statement, ()).await?.into_rows_result()?;
+            let answer = self.session.query_unpaged(statement, (key,)).await?.into_rows_result()?;
             if answer.maybe_first_row::<FenceRow>()?.is_none_or(|shown| shown.epoch < row.epoch) {
                 return Err(format!("{datacenter} does not show the change").into());
             }
@@ -275,41 +294,81 @@ impl<'a> FenceTable<'a> {
     }
 
     fn selection(&self) -> Statement {
-        Statement::new(format!(
-            "SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = '{COMPONENT}'",
-            self.keyspace
-        ))
+        Statement::new(format!("SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = ?", self.keyspace))
     }
 
-    /// Replaces `before`, and returns the row that then stands.
+    /// The statement that changes a row on `condition`.
+    fn change(&self, condition: &str) -> Statement {
+        let set = "SET datacenter = ?, epoch = ?, moving_to = ?";
+        let mut statement =
+            Statement::new(format!("UPDATE {}.fence {set} WHERE component = ? IF {condition}", self.keyspace));
+        statement.set_consistency(self.commit);
+        statement.set_serial_consistency(Some(self.serial));
+        statement
+    }
+
+    /// Changes all rows, of which `before` stands, and returns what then stands.
+    async fn replace(
+        &self,
+        before: &Standing,
+        datacenter: Option<&str>,
+        moving_to: Option<&str>,
+    ) -> Result<Standing, FailoverError> {
+        let first = self.replace_first(before, datacenter, moving_to).await?;
+        for key in &PARTITIONS[1..] {
+            self.follow(key, &first).await?;
+        }
+        Ok(Standing { highest: first.epoch, first })
+    }
+
+    /// Makes the row of `key` equal to `first`, unless it shows a later change. Doing it again changes nothing.
+    async fn follow(&self, key: &str, first: &FenceRow) -> Result<(), FailoverError> {
+        let statement = self.change("epoch <= ?");
+        let values = (&first.datacenter, first.epoch, &first.moving_to, key, first.epoch);
+        let mut repeats = 0;
+        loop {
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
+                Ok(answer) => match applied(answer) {
+                    Ok(true) => match self.check_each(key, first).await {
+                        Ok(()) => return Ok(()),
+                        Err(cause) => cause,
+                    },
+                    Ok(false) => return Err(FailoverError::Overtaken),
+                    Err(cause) => cause,
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+        }
+    }
+
+    /// Replaces the first row of `before`, and returns the row that then stands.
     ///
     /// Without an answer, or if a datacentre does not show the row, it is unknown which copies have it. So the change is
     /// repeated, each time in a further epoch, until a quorum of each datacentre shows it.
-    async fn replace(
+    async fn replace_first(
         &self,
-        before: &FenceRow,
+        before: &Standing,
         datacenter: Option<&str>,
         moving_to: Option<&str>,
     ) -> Result<FenceRow, FailoverError> {
-        let cql = format!(
-            "UPDATE {}.fence SET datacenter = ?, epoch = ?, moving_to = ? WHERE component = '{COMPONENT}' IF epoch = ?",
-            self.keyspace
-        );
-        let mut statement = Statement::new(cql);
-        statement.set_consistency(self.commit);
-        statement.set_serial_consistency(Some(self.serial));
+        let (statement, key) = (self.change("epoch = ?"), PARTITIONS[0]);
         let mut standing = before.clone();
         let mut repeats = 0;
         loop {
             let next = FenceRow {
                 datacenter: datacenter.map(str::to_owned),
-                epoch: standing.epoch + 1,
+                epoch: standing.highest + 1,
                 moving_to: moving_to.map(str::to_owned),
             };
-            let values = (datacenter, next.epoch, moving_to, standing.epoch);
+            let values = (datacenter, next.epoch, moving_to, key, standing.first.epoch);
             let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
                 Ok(answer) => match applied(answer) {
-                    Ok(true) => match self.check_each(&next).await {
+                    Ok(true) => match self.check_each(key, &next).await {
                         Ok(()) => return Ok(next),
                         Err(cause) => cause,
                     },
@@ -325,11 +384,11 @@ impl<'a> FenceTable<'a> {
                 return Err(FailoverError::Fence(failed));
             }
             sleep(REPEAT_PAUSE).await;
-            let row = self.read().await?;
-            if row != standing && row != next {
+            let read = self.read().await?;
+            if read.first != standing.first && read.first != next {
                 return Err(FailoverError::Overtaken);
             }
-            standing = row;
+            standing = read;
         }
     }
 }

@@ -14,9 +14,6 @@ const LATE: u8 = 2;
 /// Ticks that a run has: enough for a move there, which waits twice if it is planned, and writes after it.
 const TICKS: u8 = 14;
 
-/// How often each side's replica writes, at most.
-const WRITES: u8 = 2;
-
 /// A side: the one that writes at the start, and the one that takes over.
 const SIDES: [usize; 2] = [OLD, NEW];
 const OLD: usize = 0;
@@ -43,6 +40,8 @@ pub(crate) enum FenceWeakening {
     AnnouncedToOne,
     /// The operator takes the answer to the change of the row, which copies of the new side alone may have given, for one of both.
     AnswerTakenForBoth,
+    /// The operator waits once the first row is closed, and closes the others later.
+    OneRowClosed,
     /// Nobody stops the old side's replicas before a forced move, and they read the fence in their own datacentre.
     OldSideNotStopped,
 }
@@ -54,6 +53,10 @@ pub(crate) struct FenceModel {
     is_forced: bool,
     /// Whether replicas read the fence at a majority of both datacentres, which a cut makes impossible.
     reads_both: bool,
+    /// The number of rows that the fence has, of which any one is enough for a replica.
+    rows: usize,
+    /// How often each side's replica writes, at most.
+    writes: u8,
     pub(crate) weakening: Option<FenceWeakening>,
 }
 
@@ -69,8 +72,10 @@ enum Fence {
 /// A replica of one side.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Replica {
-    /// When it began to read the fence, and what the read found; the answer is on its way.
-    reading: Option<(u8, Fence)>,
+    /// When it began to read a row of the fence, and what the read found; the answer is on its way.
+    reading: Option<(u8, (u8, Fence))>,
+    /// The highest epoch that it has seen.
+    epoch: u8,
     /// Until when it may write, and whether it confirms what it writes in both.
     lease_until: Option<u8>,
     confirms: bool,
@@ -83,27 +88,30 @@ struct Replica {
 /// The operator's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
-    Idle,
-    /// The beginning of a planned move is answered, and the new side shows it.
-    Announcing,
-    /// Both sides show that a move has begun, since this tick.
-    Announced(u8),
-    /// The new side has what was written before the copying.
-    Copied,
-    /// The closing is answered, and the new side shows it.
-    Closing,
-    /// Both sides show that the fence is moving, since this tick.
-    Waiting(u8),
-    Closed,
+    /// All rows are being changed to what [`FenceModel::change`] says, and so many parts of that are done: each row is first
+    /// shown by the new side, then by the old one.
+    Changing(Change, u8),
+    /// The change counts since this tick.
+    Waiting(Change, u8),
+    /// The leases of before have ended, and the pages are to be copied.
+    Copying,
     Opened,
+}
+
+/// A change of the fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Change {
+    Announce,
+    Close,
+    Open,
 }
 
 /// The state of both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     now: u8,
-    /// The fence as each side's quorum has it.
-    fences: [Fence; 2],
+    /// The rows of the fence, each with its epoch, as each side's quorum has them.
+    fences: Vec<[(u8, Fence); 2]>,
     replicas: [Replica; 2],
     operator: Operator,
     /// Acknowledged writes, and how many of them the new side has.
@@ -119,7 +127,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     Tick,
-    BeginRead(usize),
+    BeginRead(usize, usize),
     EndRead(usize),
     Send(usize),
     Done(usize),
@@ -131,10 +139,11 @@ pub(crate) enum Action {
 
 impl FenceModel {
     /// The moves as they are.
-    pub(crate) fn as_it_is() -> [(Self, &'static str); 3] {
-        let model = |is_forced, reads_both| Self { is_forced, reads_both, weakening: None };
+    pub(crate) fn as_it_is() -> [(Self, &'static str); 4] {
+        let model = |is_forced, reads_both| Self { is_forced, reads_both, rows: 1, writes: 2, weakening: None };
         [
             (model(false, false), "a planned move, the fence read in one datacentre"),
+            (Self { rows: 2, writes: 1, ..model(false, false) }, "a planned move, a fence of two rows"),
             (model(true, false), "a forced move, the old side's replicas stopped"),
             (model(true, true), "a forced move, the fence read in both datacentres, nobody stopped"),
         ]
@@ -144,9 +153,10 @@ impl FenceModel {
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
         use FenceWeakening::{
             AnnouncedToOne, AnswerTakenForBoth, CopiedAtOnce, LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait,
-            NotConfirmed, NotCopied, OldSideNotStopped,
+            NotConfirmed, NotCopied, OldSideNotStopped, OneRowClosed,
         };
-        let planned = |weakening| Self { is_forced: false, reads_both: false, weakening: Some(weakening) };
+        let planned =
+            |weakening| Self { is_forced: false, reads_both: false, rows: 1, writes: 2, weakening: Some(weakening) };
         let mut all: Vec<_> = [LostFence, NoWait, LateWritesIgnored, LeaseFromTheAnswer, AnswerTakenForBoth]
             .map(|weakening| (planned(weakening), ONE_SIDE))
             .into();
@@ -154,6 +164,7 @@ impl FenceModel {
             [NotCopied, CopiedAtOnce, NotConfirmed, AnnouncedToOne].map(|weakening| (planned(weakening), NOTHING_LOST)),
         );
         all.push((Self { is_forced: true, ..planned(OldSideNotStopped) }, ONE_SIDE));
+        all.push((Self { rows: 2, writes: 1, ..planned(OneRowClosed) }, ONE_SIDE));
         all
     }
 
@@ -172,58 +183,68 @@ impl FenceModel {
         !replica.is_stopped && replica.left > 0 && (has_lease || self.is_weakened(FenceWeakening::LostFence))
     }
 
+    /// What a change makes of each row.
+    fn change(change: Change) -> (u8, Fence) {
+        match change {
+            Change::Announce => (1, Fence::Copying),
+            Change::Close => (2, Fence::Moving),
+            Change::Open => (3, Fence::Open(NEW)),
+        }
+    }
+
+    /// Whether the operator waits for a row of the old side to show `change`.
+    fn is_shown_in_old(&self, change: Change) -> bool {
+        !self.is_forced
+            && match change {
+                Change::Announce => !self.is_weakened(FenceWeakening::AnnouncedToOne),
+                Change::Close => !self.is_weakened(FenceWeakening::AnswerTakenForBoth),
+                Change::Open => true,
+            }
+    }
+
+    /// How many rows show a change before it counts.
+    fn rows_of(&self, change: Change) -> usize {
+        if change == Change::Close && self.is_weakened(FenceWeakening::OneRowClosed) { 1 } else { self.rows }
+    }
+
     /// The operator's next step; `None` if it is not time for it.
     fn operate(&self, state: &mut State) -> Option<()> {
-        let wait = match self.weakening {
-            Some(FenceWeakening::NoWait) => 0,
-            Some(FenceWeakening::LateWritesIgnored) => LEASE,
+        let wait = |change| match (self.weakening, change) {
+            (Some(FenceWeakening::NoWait), Change::Close) | (Some(FenceWeakening::CopiedAtOnce), Change::Announce) => 0,
+            (Some(FenceWeakening::LateWritesIgnored), Change::Close) => LEASE,
             _ => LEASE + LATE,
         };
         match state.operator {
-            Operator::Idle if self.is_forced => {
-                // The operator has been asked to stop the old side, unless a majority of both sides is needed.
-                state.replicas[OLD].is_stopped =
-                    !self.reads_both && !self.is_weakened(FenceWeakening::OldSideNotStopped);
-                // A forced move has nothing to copy from.
-                state.fences[NEW] = Fence::Moving;
-                state.operator = Operator::Waiting(state.now);
+            Operator::Changing(change, done) => {
+                let (row, side) = (usize::from(done / 2), if done % 2 == 0 { NEW } else { OLD });
+                if self.is_forced && change == Change::Close && done == 0 {
+                    // The operator has been asked to stop the old side, unless a majority of both sides is needed.
+                    state.replicas[OLD].is_stopped =
+                        !self.reads_both && !self.is_weakened(FenceWeakening::OldSideNotStopped);
+                }
+                if side == NEW || self.is_shown_in_old(change) {
+                    state.fences[row][side] = Self::change(change);
+                }
+                let is_last = usize::from(done) + 1 == 2 * self.rows_of(change);
+                state.operator = match change {
+                    _ if !is_last => Operator::Changing(change, done + 1),
+                    Change::Open => Operator::Opened,
+                    Change::Announce | Change::Close => Operator::Waiting(change, state.now),
+                };
             }
-            Operator::Idle => {
-                state.fences[NEW] = Fence::Copying;
-                let is_over = self.is_weakened(FenceWeakening::AnnouncedToOne);
-                state.operator = if is_over { Operator::Announced(state.now) } else { Operator::Announcing };
+            Operator::Waiting(change, since) if state.now >= since + wait(change) => {
+                state.operator = match change {
+                    Change::Announce => Operator::Copying,
+                    Change::Close | Change::Open => Operator::Changing(Change::Open, 0),
+                };
             }
-            Operator::Announcing => {
-                state.fences[OLD] = Fence::Copying;
-                state.operator = Operator::Announced(state.now);
-            }
-            Operator::Announced(since)
-                if state.now >= since + LEASE + LATE || self.is_weakened(FenceWeakening::CopiedAtOnce) =>
-            {
+            Operator::Copying => {
                 if !self.is_weakened(FenceWeakening::NotCopied) {
                     state.copied = state.written;
                 }
-                state.operator = Operator::Copied;
+                state.operator = Operator::Changing(Change::Close, 0);
             }
-            Operator::Copied => {
-                state.fences[NEW] = Fence::Moving;
-                let is_over = self.is_weakened(FenceWeakening::AnswerTakenForBoth);
-                state.operator = if is_over { Operator::Waiting(state.now) } else { Operator::Closing };
-            }
-            Operator::Closing => {
-                state.fences[OLD] = Fence::Moving;
-                state.operator = Operator::Waiting(state.now);
-            }
-            Operator::Waiting(since) if state.now >= since + wait => state.operator = Operator::Closed,
-            Operator::Closed => {
-                if self.is_forced {
-                    state.fences[NEW] = Fence::Open(NEW);
-                } else {
-                    state.fences = [Fence::Open(NEW); 2];
-                }
-                state.operator = Operator::Opened;
-            }
-            Operator::Announced(_) | Operator::Waiting(_) | Operator::Opened => return None,
+            Operator::Waiting(..) | Operator::Opened => return None,
         }
         Some(())
     }
@@ -238,12 +259,15 @@ impl Model for FenceModel {
 
     fn init_states(&self) -> Vec<State> {
         let (reading, lease_until, sent) = (None, None, Vec::new());
-        let replica = Replica { reading, lease_until, confirms: false, sent, left: WRITES, is_stopped: false };
+        let (epoch, left) = (0, self.writes);
+        let replica = Replica { reading, epoch, lease_until, confirms: false, sent, left, is_stopped: false };
+        // A forced move has nothing to copy from.
+        let first = if self.is_forced { Change::Close } else { Change::Announce };
         vec![State {
             now: 0,
-            fences: [Fence::Open(OLD); 2],
+            fences: vec![[(0, Fence::Open(OLD)); 2]; self.rows],
             replicas: [replica.clone(), replica],
-            operator: Operator::Idle,
+            operator: Operator::Changing(first, 0),
             written: 0,
             copied: 0,
             is_new_written: false,
@@ -258,7 +282,8 @@ impl Model for FenceModel {
         }
         actions.extend([Action::Tick, Action::Replicate, Action::Operate]);
         for side in SIDES {
-            actions.extend([Action::BeginRead(side), Action::EndRead(side), Action::Send(side), Action::Done(side)]);
+            actions.extend((0..self.rows).map(|row| Action::BeginRead(side, row)));
+            actions.extend([Action::EndRead(side), Action::Send(side), Action::Done(side)]);
         }
     }
 
@@ -273,16 +298,20 @@ impl Model for FenceModel {
                 }
                 next.now += 1;
             }
-            Action::BeginRead(side) => {
+            Action::BeginRead(side, row) => {
                 let replica = &mut next.replicas[side];
                 if replica.reading.is_some() || replica.is_stopped || (self.reads_both && self.is_cut()) {
                     return None;
                 }
-                replica.reading = Some((state.now, state.fences[side]));
+                replica.reading = Some((state.now, state.fences[row][side]));
             }
             Action::EndRead(side) => {
                 let replica = &mut next.replicas[side];
-                let (began, fence) = replica.reading.take()?;
+                let (began, (epoch, fence)) = replica.reading.take()?;
+                if epoch < replica.epoch {
+                    return Some(next);
+                }
+                replica.epoch = epoch;
                 let from = if self.is_weakened(FenceWeakening::LeaseFromTheAnswer) { state.now } else { began };
                 let may_write = fence == Fence::Open(side) || (fence == Fence::Copying && side == OLD);
                 replica.lease_until = may_write.then_some(from + LEASE);

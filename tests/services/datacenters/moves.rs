@@ -59,10 +59,7 @@ async fn one_datacentre_asks_for_no_row_and_with_a_second_one_the_row_counts() {
     ring.place("ALTER", &[WEST]).await;
     let migrated = ring.command("migrate", &["--scylla-datacenter", WEST]).await;
     assert_eq!(migrated.code, Some(0), "{migrated:?}");
-    let session = ring.session().await;
-    let naming =
-        |name| format!("UPDATE {}.fence SET datacenter = '{name}' WHERE component = 'handbill'", ring.keyspace);
-    session.query_unpaged(naming(EAST), ()).await.unwrap();
+    ring.name_in_one_row("handbill", EAST, 2).await;
     let west = ring.store(WEST).await;
     until(&west, true).await;
     assert_eq!(insert(&west, &Arc::new(page("written alone"))).await.unwrap(), InsertResult::Inserted);
@@ -73,8 +70,22 @@ async fn one_datacentre_asks_for_no_row_and_with_a_second_one_the_row_counts() {
     assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
     let refused = insert(&west, &Arc::new(page("written beside another"))).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
-    session.query_unpaged(naming(WEST), ()).await.unwrap();
+    ring.name_in_one_row("handbill", WEST, 3).await;
     until(&west, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_one_row_of_the_fence_is_enough_and_the_highest_epoch_counts() {
+    let ring = Ring::migrated().await;
+    let west = ring.store(WEST).await;
+    until(&west, true).await;
+    ring.name_in_one_row("handbill 5", EAST, 2).await;
+    assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
+    ring.name_in_one_row("handbill 3", WEST, 3).await;
+    until(&west, true).await;
+    let moved = ring.failover(EAST, &["--skip-copy"]).await;
+    assert!(moved.code == Some(0), "a move begins above the highest epoch: {moved:?}");
+    until(&ring.store(EAST).await, true).await;
 }
 
 /// The writes that `store` acknowledged until `is_over`, one at least: when each was sent and answered, and its page.
@@ -150,17 +161,11 @@ async fn write_each_way(store: &CqlStore, page: &Page) -> [Result<bool, StoreErr
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_move_copies_nothing_is_acknowledged_that_one_side_alone_has_and_it_can_be_given_up() {
-    let ring = Arc::new(Ring::migrated().await);
+    let ring = Ring::migrated().await;
     let west = ring.store(WEST).await;
     let before = Arc::new(page("before the move"));
     insert(&west, &before).await.unwrap();
-    let moving = tokio::spawn({
-        let ring = Arc::clone(&ring);
-        async move { ring.failover(EAST, &[]).await }
-    });
-    ring.until_a_move_begins().await;
-    ring.kill(EAST).await;
-    let moved = moving.await.unwrap();
+    let moved = ring.failover_and(EAST, "west goes on writing", ring.kill(EAST)).await;
     let says = ["west goes on writing", "--to west"].iter().all(|words| moved.errors.contains(words));
     assert!(moved.code == Some(2) && says, "{moved:?}");
 

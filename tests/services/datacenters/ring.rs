@@ -11,6 +11,7 @@ use handbill_core::ports::random::{Random, index_below};
 use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -103,17 +104,11 @@ impl Ring {
         }
     }
 
-    /// Waits until the row of the fence says that a move has begun.
-    pub(crate) async fn until_a_move_begins(&self) {
-        let session = self.session().await;
-        let cql = format!("SELECT moving_to FROM {}.fence WHERE component = 'handbill'", self.keyspace);
-        loop {
-            let answer = session.query_unpaged(cql.as_str(), ()).await.unwrap().into_rows_result().unwrap();
-            if answer.single_row::<(Option<String>,)>().unwrap().0.is_some() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    /// Makes one row of the fence name `datacenter` in `epoch`.
+    pub(crate) async fn name_in_one_row(&self, key: &str, datacenter: &str, epoch: i64) {
+        let set = format!("SET datacenter = '{datacenter}', epoch = {epoch}");
+        let cql = format!("UPDATE {}.fence {set} WHERE component = '{key}'", self.keyspace);
+        self.session().await.query_unpaged(cql, ()).await.unwrap();
     }
 
     /// Makes both copies of every table equal, as a repair does: each row is read from both.
@@ -164,14 +159,32 @@ impl Ring {
         CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap()
     }
 
-    /// Runs `handbill SUBCOMMAND` on this keyspace, without a terminal.
-    pub(crate) async fn command(&self, subcommand: &str, more: &[&str]) -> Said {
+    fn handbill(&self, subcommand: &str, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
         command.env_clear().arg(subcommand).args(["--store", "scylla", "--scylla-nodes", &self.nodes]);
         command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
-        let done = command.output().await.expect("it can be run");
+        command
+    }
+
+    /// Runs `handbill SUBCOMMAND` on this keyspace, without a terminal.
+    pub(crate) async fn command(&self, subcommand: &str, more: &[&str]) -> Said {
+        let done = self.handbill(subcommand, more).output().await.expect("it can be run");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Said { code: done.status.code(), output: text(done.stdout), errors: text(done.stderr) }
+    }
+
+    /// Runs `handbill failover --to DATACENTER`, and `then` once it has said `words`.
+    pub(crate) async fn failover_and(&self, to: &str, words: &str, then: impl Future<Output = ()>) -> Said {
+        let mut child = self.handbill("failover", &["--to", to]).stderr(Stdio::piped()).spawn().expect("it can be run");
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (mut errors, mut then) = (String::new(), Some(then));
+        while let Some(line) = lines.next_line().await.unwrap() {
+            errors.push_str(&line);
+            if let Some(then) = then.take_if(|_| line.contains(words)) {
+                then.await;
+            }
+        }
+        Said { code: child.wait().await.unwrap().code(), output: String::new(), errors }
     }
 
     /// Runs `handbill failover --to DATACENTER`.

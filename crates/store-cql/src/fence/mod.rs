@@ -1,14 +1,16 @@
 //! The fence: only the replicas of one datacentre write.
 //!
 //! Every write of a page is decided by the replicas of one datacentre (`LOCAL_SERIAL`). Quorums of two datacentres share no
-//! copy, so if both wrote, each would overwrite what the other had acknowledged. The row of the table `fence` names the
-//! datacentre that writes. `handbill migrate` writes the row, and `handbill failover` moves it.
+//! copy, so if both wrote, each would overwrite what the other had acknowledged. The table `fence` names the datacentre that
+//! writes, in five rows with a partition each ([`PARTITIONS`]), so that two lost nodes stop no write because they hold the row.
+//! `handbill migrate` writes the rows, and `handbill failover` changes all of them, one after the other.
 //!
-//! Each replica reads the row every two seconds, and sends a write only while its last successful read is younger than a
-//! [lease](lease). While the keyspace has copies in one datacentre alone, nobody could write elsewhere. Then the replica
-//! does not read the row, which a quorum of its copies would have to show; it only asks any one node, as often, whether
-//! there is still one datacentre. `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
-//! the rules.
+//! Each replica reads the rows every two seconds, needs one of them, and believes the highest epoch that it has ever seen. It
+//! sends a write only while its last successful read is younger than a [lease](lease). While the keyspace has copies in one
+//! datacentre alone, nobody could write elsewhere. Then the replica does not read the rows, which a quorum of their copies
+//! would have to show; it only asks any one node, as often, whether there is still one datacentre.
+//!
+//! `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks the rules.
 
 mod lease;
 pub(super) mod placement;
@@ -16,6 +18,7 @@ pub(super) mod placement;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
@@ -30,6 +33,9 @@ pub(super) use self::lease::{FenceRow, LATE_WRITES, LEASE};
 use super::migrate::schema::COMPONENT;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::settings::FenceConsistency;
+
+/// The keys of the rows. Whoever changes the first one of them changes the others after it.
+pub(super) const PARTITIONS: [&str; 5] = [COMPONENT, "handbill 2", "handbill 3", "handbill 4", "handbill 5"];
 
 /// How often a replica reads the fence. Four reads may fail before its lease ends.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,7 +69,7 @@ impl Fence {
         datacenter: &str,
         consistency: FenceConsistency,
     ) -> Result<Self, PrepareError> {
-        let cql = format!("SELECT datacenter, epoch, moving_to FROM {keyspace}.fence WHERE component = '{COMPONENT}'");
+        let cql = format!("SELECT datacenter, epoch, moving_to FROM {keyspace}.fence WHERE component = ?");
         let mut read = session.prepare(Statement::new(cql)).await?;
         read.set_consistency(match consistency {
             FenceConsistency::LocalQuorum => Consistency::LocalQuorum,
@@ -141,8 +147,17 @@ impl Shared {
         if let (Some(only), true) = (datacenters.pop(), datacenters.is_empty()) {
             return Ok(Standing::Alone(only));
         }
-        let answer = self.session.execute_unpaged(&self.read, ()).await?;
-        Ok(Standing::Fenced(answer.into_rows_result()?.maybe_first_row()?))
+        let rows = join_all(PARTITIONS.map(|key| self.row(key))).await;
+        let (found, failed): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
+        match failed.into_iter().next() {
+            Some(Err(cause)) if found.is_empty() => Err(cause),
+            _ => Ok(Standing::Fenced(found.into_iter().filter_map(Result::ok).flatten().max_by_key(|row| row.epoch))),
+        }
+    }
+
+    async fn row(&self, key: &str) -> Result<Option<FenceRow>, Cause> {
+        let answer = self.session.execute_unpaged(&self.read, (key,)).await?;
+        Ok(answer.into_rows_result()?.maybe_first_row()?)
     }
 }
 
@@ -150,7 +165,7 @@ impl Shared {
 enum Standing {
     /// The only datacentre with copies.
     Alone(String),
-    /// The row, if there is one.
+    /// The newest of the rows that could be read, if there is one.
     Fenced(Option<FenceRow>),
 }
 
@@ -160,11 +175,10 @@ impl From<Fenced> for StoreError {
     }
 }
 
-/// The statement that makes the row of the fence, if there is none. It binds the datacentre.
+/// The statement that makes a row of the fence, if it is not there. It binds the key and the datacentre.
 pub(super) fn creation() -> Statement {
-    let mut statement = Statement::new(format!(
-        "INSERT INTO fence (component, datacenter, epoch) VALUES ('{COMPONENT}', ?, 1) IF NOT EXISTS"
-    ));
+    let mut statement =
+        Statement::new("INSERT INTO fence (component, datacenter, epoch) VALUES (?, ?, 1) IF NOT EXISTS");
     statement.set_consistency(Consistency::Quorum);
     statement.set_serial_consistency(Some(scylla::statement::SerialConsistency::Serial));
     statement

@@ -202,17 +202,24 @@ async fn is_current(session: &Session, keyspace: &str, migrations: &[Migration])
     Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_fence(session).await?)
 }
 
-/// A plain read suffices if there is a row, and a datacentre that is down then does no harm.
+/// Plain reads suffice if the rows are there, and a datacentre that is down then does no harm.
 async fn has_fence(session: &Session) -> Result<bool, MigrateError> {
-    let present = Statement::new(format!("SELECT epoch FROM fence WHERE component = '{COMPONENT}'"));
-    let rows = lease::repeated(session, present, ()).await?.into_rows_result();
-    Ok(rows.map_err(|error| SchemaError::Unreadable(error.into()))?.rows_num() > 0)
+    let cql = "SELECT epoch FROM fence WHERE component = ?";
+    let reading = fence::PARTITIONS.map(|key| lease::repeated(session, Statement::new(cql), (key,)));
+    for answer in try_join_all(reading).await? {
+        let rows = answer.into_rows_result().map_err(|error| SchemaError::Unreadable(error.into()))?;
+        if rows.rows_num() == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-/// Makes the row of the fence, if there is none: pages are written in `datacenter` from then on.
+/// Makes the rows of the fence that are not there: pages are written in `datacenter` from then on.
 async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateError> {
     if !has_fence(session).await? {
-        lease::repeated(session, fence::creation(), (datacenter,)).await?;
+        let making = fence::PARTITIONS.map(|key| lease::repeated(session, fence::creation(), (key, datacenter)));
+        try_join_all(making).await?;
     }
     Ok(())
 }
