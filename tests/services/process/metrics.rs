@@ -9,6 +9,7 @@ use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, 
 use super::support::{Server, handbill, handbill_after};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
+use crate::support::pages::noise;
 
 /// Sends requests of every kind, many of them with words that no earlier request had.
 fn ask_around(server: &Server) {
@@ -153,7 +154,8 @@ fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_
     // A limit of 8 MiB per file stands in for a full volume. Further writes fail, and the signal for them is ignored.
     let command = handbill_after("trap '' XFSZ && ulimit -f 16384");
     let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
-    let content = "x".repeat(100_000);
+    // A hundred pages of it fill the file. Text that compresses well would take thousands.
+    let content = noise(100_000);
     let mut slug = None;
     let refused = loop {
         let answer = post(server.address, "One of many", &content).unwrap();
