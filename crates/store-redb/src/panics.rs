@@ -9,8 +9,6 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
-use super::no_wait::WouldWait;
-
 /// Exit code of a process whose data file is damaged: the same as for a start that is refused.
 const EXIT_CODE: i32 = 2;
 
@@ -29,7 +27,7 @@ pub(super) struct Panicked {
 }
 
 /// The result of `work`, or its panic. Data that `work` shares with others must stay usable after a panic, or the caller
-/// must discard it. The end of a lookup that would wait is no panic, and goes on.
+/// must discard it.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -47,12 +45,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     let outer = PANICS.replace(Some(0));
     let answer = panic::catch_unwind(AssertUnwindSafe(work));
     PANICS.set(outer);
-    answer.map_err(|payload| {
-        if payload.is::<WouldWait>() {
-            panic::resume_unwind(payload);
-        }
-        Panicked { message: message(&*payload), location: LOCATION.take() }
-    })
+    answer.map_err(|payload| Panicked { message: message(&*payload), location: LOCATION.take() })
 }
 
 /// Remembers the location of a panic that [`caught`] will return.
@@ -87,7 +80,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::no_wait::{may_wait, without_waiting, would_wait};
+    use super::super::no_wait::{WouldWait, may_wait, without_waiting, would_wait};
     use super::*;
 
     #[test]
@@ -115,9 +108,7 @@ mod tests {
                 would_wait();
             }
         };
-        assert_eq!(without_waiting(|| caught(waits)), Err(WouldWait));
-        let panicked = without_waiting(|| caught(|| panic!("as planned"))).unwrap().unwrap_err();
-        assert!(panicked.to_string().ends_with(": as planned"), "{panicked}");
+        assert_eq!(caught(|| without_waiting(waits)), Ok(Err(WouldWait)));
         let panicked = caught(|| without_waiting(|| panic!("as planned"))).unwrap_err();
         assert!(panicked.to_string().ends_with(": as planned"), "{panicked}");
     }

@@ -1,5 +1,6 @@
 //! Lookups in the database that readers share with the writer: those that may block their thread, and those that must not.
 
+use std::io;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -91,8 +92,12 @@ pub(super) fn read_now<T: Found>(
     query: impl FnOnce(&Database, &Slug) -> QueryResult<T>,
 ) -> Option<T> {
     let state = shared.state_now()?;
-    // An error is left to `read`, which has the file reopened if that may help.
-    without_waiting(|| read_in(&state, shared, slug, query)).ok()?.ok()
+    // An error is left to `read`, which has the file reopened if that may help. A lookup that would wait is unwound only to here.
+    let query = |database: &Database, slug: &Slug| {
+        without_waiting(|| query(database, slug))
+            .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::WouldBlock).into()))
+    };
+    read_in(&state, shared, slug, query).ok()
 }
 
 /// Runs `query` in `state`. The database is not replaced while the caller borrows it, so what is learned is from the
