@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::ring::{Tokens, Walk};
+use super::ring::{Tokens, read_parts};
 use super::store::CqlStore;
-use super::sweep::{REPEATS, SweepError, SweepPlan, SweepReport};
+use super::sweep::{REPEATS, SweepError, SweepPlan, SweepReport, left_out};
 use crate::ports::page_store::StoreError;
 use crate::settings::CqlSettings;
 
@@ -18,14 +18,18 @@ pub struct CheckReport {
 impl CheckReport {
     /// Texts that no page shows are no fault: each crash may leave one, and the sweep deletes it.
     pub fn is_whole(&self) -> bool {
-        self.swept.without_text == 0 && self.unended == 0
+        self.swept.without_text == 0 && self.unended == 0 && self.swept.unread == 0
     }
 }
 
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { swept: SweepReport { read, unnamed, headless, hidden, without_text, .. }, unended } = self;
-        let verdict = if self.is_whole() { "whole" } else { "damaged" };
+        let Self { swept: SweepReport { read, unnamed, headless, hidden, without_text, unread, .. }, unended } = self;
+        let verdict = match (self.is_whole(), without_text + unended) {
+            (true, _) => "whole".to_owned(),
+            (false, 0) => format!("not known, because {unread} parts could not be read"),
+            (false, _) => "damaged".to_owned(),
+        };
         write!(
             f,
             "{verdict}; {read} keys read, the text of {without_text} pages is missing, {unended} rows of the ledger lack their end. For \
@@ -53,21 +57,23 @@ impl CqlStore {
         fault: impl Fn(&str) + Send + Sync,
     ) -> Result<CheckReport, SweepError> {
         let plan = SweepPlan { dry_run: true, ..plan };
-        let swept =
+        let mut swept =
             self.sweep_naming(keyspace, plan, |_, _| {}, |slug| fault(&format!("the text is missing: {slug}"))).await?;
-        let (mut walk, mut unended) = (Walk::through(plan.share, REPEATS), 0);
-        while let Some(tokens) = walk.tokens() {
-            match self.unended_in(tokens).await {
+        let mut unended = 0;
+        let read = async |tokens| self.unended_in(tokens).await.map_err(|error| SweepError::Database(error.into()));
+        read_parts(plan.share, REPEATS, read, |_, tokens, part| {
+            match part {
                 Ok(found) => {
                     unended += found.len() as u64;
                     for slug in found {
                         fault(&format!("the ledger lacks what was done: {slug}"));
                     }
-                    walk.done();
                 }
-                Err(error) => walk.failed(SweepError::Database(error.into())).await?,
+                Err(error) => swept.unread += left_out(tokens, error, swept.unread)?.unread,
             }
-        }
+            Ok(())
+        })
+        .await?;
         Ok(CheckReport { swept, unended })
     }
 

@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::fence::{FenceRow, LATE_WRITES, LEASE, PARTITIONS, placement};
 use super::migrate::schema::server_of;
 use super::paxos_variants;
-use super::ring::{self, Share, Walk};
+use super::ring::{self, Share};
 use super::rows::applied;
 use super::session;
 use super::settings_error::SettingsError;
@@ -396,10 +396,11 @@ impl<'a> FenceTable<'a> {
 /// The first tables of [`TABLES`] have no row that was acknowledged in one datacentre alone while the move copied.
 const CONFIRMED: usize = 3;
 
-/// The tables that are copied, each with its partition key, and how many of its rows are read at once. A text has at most 1.7 MB.
+/// The tables that are copied, each with its partition key, and how many rows of a part are read at once. A text has at most 1.7 MB,
+/// and several parts are read beside each other.
 const TABLES: [(&str, &str, i32); 7] = [
     ("pages", "slug", 500),
-    ("texts", "slug", 20),
+    ("texts", "slug", 4),
     ("deletions", "slug", 500),
     ("audit", "bucket", 500),
     ("takedowns_begun", "component", 500),
@@ -423,21 +424,21 @@ async fn copy(
         statement.set_consistency(Consistency::All);
         statement.set_is_idempotent(true);
         statement.set_request_timeout(Some(COPY_TIMEOUT));
-        let (mut walk, mut quarters) = (Walk::through(Share::WHOLE, REPEATS), 0);
-        while let Some(tokens) = walk.tokens() {
-            match copy_part(session, &statement, tokens).await {
-                Ok(rows) => copied += rows,
-                Err(error) => {
-                    walk.failed(error).await?;
-                    continue;
+        let mut quarters = 0;
+        ring::read_parts(
+            Share::WHOLE,
+            REPEATS,
+            async |tokens| copy_part(session, &statement, tokens).await,
+            |percent, _, rows| {
+                copied += rows?;
+                if percent / 25 > quarters {
+                    quarters = percent / 25;
+                    say(&format!("Copied {percent} % of {table}."));
                 }
-            }
-            let percent = walk.done();
-            if percent / 25 > quarters {
-                quarters = percent / 25;
-                say(&format!("Copied {percent} % of {table}."));
-            }
-        }
+                Ok(())
+            },
+        )
+        .await?;
     }
     Ok(copied)
 }

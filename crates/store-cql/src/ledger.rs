@@ -317,7 +317,7 @@ impl CqlStore {
                 }
             }
             if !has_more || !records.is_empty() || !visibilities.is_empty() {
-                return Ok(ScanBatch { records, visibilities, next: has_more.then(|| cursor_at(last)) });
+                return Ok(ScanBatch { records, visibilities, next: has_more.then(|| cursor_at(&[(last, until)])) });
             }
             after = last;
         }

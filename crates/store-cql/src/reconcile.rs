@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use super::connect::ReachError;
 use super::keys::ReadKeys;
-use super::ring::{Share, Walk};
-use super::scan::{Scanned, ShareScan};
+use super::ring::{Share, read_parts};
+use super::share_scan::{Scanned, ShareScan};
 use super::store::CqlStore;
 use super::sweep::REPEATS;
 use crate::domain::page::{Page, Tombstone};
@@ -172,19 +172,21 @@ impl CqlStore {
     /// Lists each page whose text is missing, and returns how many there are.
     async fn list_without_text(&self, keyspace: &str, say: &impl Fn(&str)) -> Result<u64, ReconcileError> {
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
-        let (mut walk, mut missing) = (Walk::through(Share::WHOLE, REPEATS), 0);
-        while let Some(tokens) = walk.tokens() {
-            match self.without_text(&keys, tokens).await {
-                Ok(found) => {
-                    missing += found.len() as u64;
-                    for slug in found {
-                        say(&format!("the text is missing: {slug}"));
-                    }
-                    walk.done();
+        let mut missing = 0;
+        read_parts(
+            Share::WHOLE,
+            REPEATS,
+            async |tokens| self.without_text(&keys, tokens).await,
+            |_, _, found| {
+                let found = found?;
+                missing += found.len() as u64;
+                for slug in found {
+                    say(&format!("the text is missing: {slug}"));
                 }
-                Err(error) => walk.failed(error).await?,
-            }
-        }
+                Ok(())
+            },
+        )
+        .await?;
         Ok(missing)
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
 use scylla::deserialize::value::DeserializeValue;
 use scylla::deserialize::{DeserializationError, TypeCheckError};
@@ -26,6 +27,9 @@ const MAX_SHARES: u8 = 128;
 /// A share of the ring is read in this many parts.
 const PARTS: u8 = 128;
 
+/// Ranges of the ring that one command reads at the same time, so that it waits for several nodes at once.
+pub(super) const RANGES_AT_ONCE: u8 = 8;
+
 /// Pause before a part is read again.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -46,6 +50,11 @@ impl Share {
 
     pub(super) fn tokens(self) -> Tokens {
         piece(RING, self.number - 1, self.of)
+    }
+
+    /// The ranges that are read at the same time by whoever reads this share from its beginning to its end.
+    pub(super) fn ranges(self) -> Vec<Tokens> {
+        (0..RANGES_AT_ONCE).map(|number| piece(self.tokens(), number, RANGES_AT_ONCE)).collect()
     }
 
     /// How many there are of what the whole ring has `all`.
@@ -72,41 +81,31 @@ fn piece(tokens: Tokens, number: u8, of: u8) -> Tokens {
     (bound(number), if number + 1 == of { tokens.1 } else { bound(number + 1) })
 }
 
-/// The parts of a share of the ring, one after another. A part that could not be read is read again, from its beginning.
-pub(super) struct Walk {
-    tokens: Tokens,
-    part: u8,
-    repeats: u32,
+/// Has `read` read every part of `share`, several at a time, and gives `done` what each came to, and the percentage that is done then.
+/// A part that could not be read is read again, from its beginning, but no more than `most_repeats` times. An error of `done` ends it.
+pub(super) async fn read_parts<T, E: Display>(
+    share: Share,
     most_repeats: u32,
-}
-
-impl Walk {
-    /// A walk through `share` that reads no part again more than `most_repeats` times.
-    pub(super) fn through(share: Share, most_repeats: u32) -> Self {
-        Self { tokens: share.tokens(), part: 0, repeats: 0, most_repeats }
-    }
-
-    /// The tokens of the present part; `None` if all parts are done.
-    pub(super) fn tokens(&self) -> Option<Tokens> {
-        (self.part < PARTS).then(|| piece(self.tokens, self.part, PARTS))
-    }
-
-    /// Goes on to the next part. Returns the percentage that is done.
-    pub(super) fn done(&mut self) -> u8 {
-        (self.part, self.repeats) = (self.part + 1, 0);
-        u8::try_from(u32::from(self.part) * 100 / u32::from(PARTS)).unwrap_or(100)
-    }
-
-    /// Waits before the part is read again after `error`, which is returned if the part was read often enough.
-    pub(super) async fn failed<E: Display>(&mut self, error: E) -> Result<(), E> {
-        if self.repeats == self.most_repeats {
-            return Err(error);
+    read: impl AsyncFn(Tokens) -> Result<T, E>,
+    mut done: impl FnMut(u8, Tokens, Result<T, E>) -> Result<(), E>,
+) -> Result<(), E> {
+    let read_part = async |part| {
+        let tokens = piece(share.tokens(), part, PARTS);
+        for _ in 0..most_repeats {
+            match read(tokens).await {
+                Err(error) => tracing::warn!(%error, "a part of a table is read again"),
+                read => return (tokens, read),
+            }
+            sleep(REPEAT_PAUSE).await;
         }
-        tracing::warn!(%error, "a part of a table is read again");
-        self.repeats += 1;
-        sleep(REPEAT_PAUSE).await;
-        Ok(())
+        (tokens, read(tokens).await)
+    };
+    let mut reading = stream::iter(0..PARTS).map(read_part).buffer_unordered(RANGES_AT_ONCE.into());
+    for count in 1..=u32::from(PARTS) {
+        let Some((tokens, read)) = reading.next().await else { break };
+        done(u8::try_from(count * 100 / u32::from(PARTS)).unwrap_or(100), tokens, read)?;
     }
+    Ok(())
 }
 
 /// A row with its token and slug, which are the first two columns.
@@ -151,6 +150,9 @@ pub(super) fn of_scan(cql: String, server: Server) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::{HashMap, HashSet};
+
     use super::*;
 
     #[test]
@@ -181,23 +183,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_walk_reads_a_part_again_a_few_times_and_then_goes_on_or_ends() {
-        let mut walk = Walk::through(Share::WHOLE, 2);
-        let first = walk.tokens();
-        for _ in 0..2 {
-            walk.failed("no answer").await.unwrap();
-            assert_eq!(walk.tokens(), first);
-        }
-        assert_eq!(walk.done(), 0);
-        assert_ne!(walk.tokens(), first);
-        for _ in 0..2 {
-            walk.failed("no answer").await.unwrap();
-        }
-        assert_eq!(walk.failed("no answer").await, Err("no answer"), "each part has its own repeats");
-        let mut parts = 1;
-        while walk.tokens().is_some() {
-            parts += 1;
-            assert_eq!(walk.done() == 100, parts == u32::from(PARTS));
-        }
+    async fn several_parts_are_read_at_once_and_one_that_fails_is_read_again_a_few_times_and_holds_up_no_other() {
+        let (at_once, most, reads) = (Cell::new(0), Cell::new(0), RefCell::new(HashMap::new()));
+        let unreadable = piece(RING, 5, PARTS);
+        let read = async |tokens| {
+            at_once.set(at_once.get() + 1);
+            most.set(most.get().max(at_once.get()));
+            *reads.borrow_mut().entry(tokens).or_insert(0) += 1;
+            sleep(REPEAT_PAUSE).await;
+            at_once.set(at_once.get() - 1);
+            if tokens == unreadable { Err("no answer") } else { Ok(tokens) }
+        };
+        let (mut percents, mut found, mut failed) = (Vec::new(), HashSet::new(), Vec::new());
+        let all = read_parts(Share::WHOLE, 2, read, |percent, tokens, part| {
+            percents.push(percent);
+            match part {
+                Ok(read) => assert!(read == tokens && found.insert(read)),
+                Err(error) => failed.push((tokens, error)),
+            }
+            Ok(())
+        });
+        all.await.unwrap();
+        assert_eq!((percents.last(), percents.is_sorted(), most.get()), (Some(&100), true, RANGES_AT_ONCE.into()));
+        assert_eq!((found.len(), failed), (usize::from(PARTS) - 1, vec![(unreadable, "no answer")]));
+        assert!(reads.borrow().iter().all(|(&tokens, &reads)| reads == if tokens == unreadable { 3 } else { 1 }));
+        let ended = read_parts(Share::WHOLE, 0, async |_| Err::<(), _>("no answer"), |_, _, part| part);
+        assert_eq!(ended.await, Err("no answer"));
     }
 }

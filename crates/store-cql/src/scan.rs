@@ -8,7 +8,6 @@
 //! The next batch begins only when the caller asks for it, so the load is bounded, however large the keyspace is.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,11 +15,11 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::nonces::TextId;
 use super::request_error::unreadable;
-use super::ring::{Placed, REPEAT_PAUSE, Share, Tokens};
+use super::ring::{Placed, Share, Tokens};
 use super::rows::HeadRow;
 use super::store::CqlStore;
 use super::texts::{NamedTextRow, TextRow};
@@ -40,9 +39,6 @@ const SAMPLE: usize = 1000;
 
 /// How long an estimate is used.
 const ESTIMATE_AGE: Duration = Duration::from_mins(1);
-
-/// How often a command asks a database again that does not answer.
-const MOST_REPEATS: u32 = 300;
 
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = 200;
@@ -180,7 +176,7 @@ impl CqlStore {
                 return Ok(ended(records));
             }
             if !records.is_empty() {
-                return Ok(ScanBatch { records, visibilities: Vec::new(), next: Some(cursor_at(last)) });
+                return Ok(ScanBatch { records, visibilities: Vec::new(), next: Some(cursor_at(&[(last, until)])) });
             }
             after = last;
         }
@@ -237,7 +233,7 @@ impl Texts<'_> {
     }
 }
 
-fn ended(records: ScanRecords) -> ScanBatch {
+pub(super) fn ended(records: ScanRecords) -> ScanBatch {
     ScanBatch { records, visibilities: Vec::new(), next: None }
 }
 
@@ -271,20 +267,30 @@ fn estimate(count: usize, last: i64) -> u64 {
     (count as f64 / share) as u64
 }
 
-pub(super) fn cursor_at(last: i64) -> ScanCursor {
-    ScanCursor::new(last.to_be_bytes())
+/// A cursor that has what is left of each range.
+pub(super) fn cursor_at(ranges: &[Tokens]) -> ScanCursor {
+    let bytes = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
+    ScanCursor::new(bytes.collect::<Vec<_>>().concat())
 }
 
-pub(super) fn token_of(cursor: &ScanCursor) -> Result<i64, StoreError> {
-    let bytes = cursor.as_bytes().try_into();
-    bytes.map(i64::from_be_bytes).map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))
+/// The ranges of [`cursor_at`], of which there is at least one.
+pub(super) fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
+    let (tokens, rest) = cursor.as_bytes().as_chunks();
+    let tokens: Vec<_> = tokens.iter().copied().map(i64::from_be_bytes).collect();
+    let (ranges, odd) = tokens.as_chunks();
+    let is_ours = rest.is_empty() && odd.is_empty() && !ranges.is_empty();
+    let ranges = is_ours.then(|| ranges.iter().map(|&[after, until]| (after, until)).collect());
+    ranges.ok_or_else(|| StoreError::Unavailable(Box::new(ForeignCursorError)))
 }
 
 #[async_trait]
 impl PageScan for CqlStore {
+    /// Reads one range at a time, because requests are answered meanwhile.
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let (first, until) = Share::WHOLE.tokens();
-        self.pages_between((after.map_or(Ok(first), token_of)?, until), limit).await
+        match *after.map_or_else(|| Ok(vec![Share::WHOLE.tokens()]), ranges_of)? {
+            [tokens] => self.pages_between(tokens, limit).await,
+            _ => Err(StoreError::Unavailable(Box::new(ForeignCursorError))),
+        }
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
@@ -301,60 +307,6 @@ impl PageScan for CqlStore {
         };
         *known = Some((Instant::now(), records));
         Ok(Some(records))
-    }
-}
-
-/// The table of a share that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scanned {
-    Pages,
-    Ledger,
-}
-
-/// A share of the ring, for a command that runs for days: it waits for a database that does not answer, and then goes on where it was.
-pub struct ShareScan {
-    store: Arc<CqlStore>,
-    share: Share,
-    scanned: Scanned,
-}
-
-impl ShareScan {
-    pub fn of(store: Arc<CqlStore>, share: Share, scanned: Scanned) -> Self {
-        Self { store, share, scanned }
-    }
-}
-
-#[async_trait]
-impl PageScan for ShareScan {
-    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let Self { store, share, scanned } = self;
-        let (first, until) = share.tokens();
-        let tokens = (after.map_or(Ok(first), token_of)?, until);
-        let mut repeats = 0;
-        loop {
-            let batch = match scanned {
-                Scanned::Pages => store.pages_between(tokens, limit).await,
-                Scanned::Ledger => store.ledger_between(tokens, limit).await,
-            };
-            match batch {
-                Err(error @ StoreError::Unavailable(_)) if repeats < MOST_REPEATS => {
-                    if repeats == 0 {
-                        tracing::warn!(%error, "the database does not answer: it is asked again for some minutes");
-                    }
-                    repeats += 1;
-                    sleep(REPEAT_PAUSE).await;
-                }
-                batch => return batch,
-            }
-        }
-    }
-
-    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
-        let Self { store, share, scanned } = self;
-        Ok(match scanned {
-            Scanned::Pages => store.estimated_records().await?.map(|all| share.of_all(all)),
-            Scanned::Ledger => None,
-        })
     }
 }
 
@@ -392,8 +344,12 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_by_the_store_that_made_it() {
-        let cursor = |bytes: &[u8]| token_of(&ScanCursor::new(bytes));
-        assert_eq!(cursor(&(-5_i64).to_be_bytes()).unwrap(), -5);
-        assert!(cursor(b"a-page-22222222").is_err());
+        let cursor = |bytes: &[u8]| ranges_of(&ScanCursor::new(bytes));
+        for ranges in [&[(-5, 7)][..], &[(i64::MIN, -5), (0, i64::MAX)]] {
+            assert_eq!(ranges_of(&cursor_at(ranges)).unwrap(), ranges);
+        }
+        for foreign in [&b"a-page-22222222"[..], &[], &[0; 8], &[0; 24]] {
+            assert!(cursor(foreign).is_err(), "{foreign:?}");
+        }
     }
 }

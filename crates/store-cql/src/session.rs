@@ -11,6 +11,7 @@
 //! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `lwt` knows how to repeat a write |
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -331,6 +332,14 @@ pub(super) fn is_overload(error: &ExecutionError) -> bool {
             DbError::Overloaded | DbError::RateLimitReached { .. },
             _
         ))
+    )
+}
+
+/// Whether nodes have answered that they cannot read what they were asked for.
+pub(super) fn is_read_failure(error: &(dyn Error + 'static)) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::ReadFailure { .. }, _)))
     )
 }
 

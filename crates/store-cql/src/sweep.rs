@@ -15,6 +15,7 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -24,7 +25,7 @@ use super::connect::ReachError;
 use super::fence::Fenced;
 use super::keys::ReadKeys;
 use super::nonces::TextId;
-use super::ring::{Share, Tokens, Walk};
+use super::ring::{RANGES_AT_ONCE, Share, Tokens, read_parts};
 use super::rows::HeadRow;
 use super::store::CqlStore;
 use crate::domain::slug::Slug;
@@ -34,6 +35,9 @@ use crate::settings::CqlSettings;
 
 /// How often a part is read again from its beginning after an error.
 pub(super) const REPEATS: u32 = 3;
+
+/// Parts that may be left out because they cannot be read. With more, the database does not answer.
+const MOST_UNREAD: u64 = 8;
 
 /// Which texts are deleted, and how fast the table is read.
 #[derive(Clone, Copy, Debug)]
@@ -60,19 +64,33 @@ pub struct SweepReport {
     pub hidden: u64,
     /// Pages whose text is missing.
     pub without_text: u64,
+    /// Parts of the ring that could not be read and were left out.
+    pub unread: u64,
     /// Whether all was only counted.
     pub dry_run: bool,
 }
 
+impl SweepReport {
+    fn add(&mut self, part: Self) {
+        self.read += part.read;
+        self.unnamed += part.unnamed;
+        self.headless += part.headless;
+        self.hidden += part.hidden;
+        self.without_text += part.without_text;
+        self.unread += part.unread;
+    }
+}
+
 impl fmt::Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { read, unnamed, headless, hidden, without_text, dry_run } = self;
+        let Self { read, unnamed, headless, hidden, without_text, unread, dry_run } = self;
         let (deleted, took) = if *dry_run { ("Would delete", "Would take") } else { ("Deleted", "Took") };
         write!(
             f,
             "Read {read} keys. {deleted} {unnamed} texts that no page shows and {headless} texts without a page. \
              {took} down {hidden} hidden pages whose time was over. The text of {without_text} pages is missing."
-        )
+        )?;
+        if *unread > 0 { write!(f, " {unread} parts could not be read: the log names them.") } else { Ok(()) }
     }
 }
 
@@ -122,21 +140,36 @@ impl CqlStore {
         // named them.
         self.fence.check()?;
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
-        let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
-        let mut walk = Walk::through(plan.share, REPEATS);
-        while let Some(tokens) = walk.tokens() {
-            let before = report;
-            match self.sweep_part(&keys, tokens, plan, &mut report, &missing).await {
-                Ok(()) => progress(walk.done(), &report),
-                Err(error @ SweepError::Fenced(_)) => return Err(error),
+        let all = Mutex::new(SweepReport { dry_run: plan.dry_run, ..SweepReport::default() });
+        let add = |part| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.add(part);
+            *all
+        };
+        let read = async |tokens| {
+            let mut part = SweepReport::default();
+            match self.sweep_part(&keys, tokens, plan, &mut part, &missing).await {
+                Ok(()) => Ok(Ok(part)),
+                Err(error @ SweepError::Fenced(_)) => Ok(Err(error)),
                 Err(error) => {
-                    walk.failed(error).await?;
                     // Texts that were deleted already are not found again; those that were only counted are.
-                    report = if plan.dry_run { before } else { SweepReport { read: before.read, ..report } };
+                    if !plan.dry_run {
+                        add(SweepReport { read: 0, without_text: 0, ..part });
+                    }
+                    Err(error)
                 }
             }
-        }
-        Ok(report)
+        };
+        read_parts(plan.share, REPEATS, read, |percent, tokens, part| {
+            let part = match part {
+                Ok(swept) => swept?,
+                Err(error) => left_out(tokens, error, add(SweepReport::default()).unread)?,
+            };
+            progress(percent, &add(part));
+            Ok(())
+        })
+        .await?;
+        Ok(add(SweepReport::default()))
     }
 
     async fn sweep_part(
@@ -150,6 +183,7 @@ impl CqlStore {
         let age = i64::try_from(plan.min_age.as_millis()).unwrap_or(i64::MAX);
         let inserted_before = UnixMillis::new(plan.now.get().saturating_sub(age));
         let mut part = keys.between(&self.session, tokens).await.map_err(failed)?;
+        let pace = Duration::from_secs(RANGES_AT_ONCE.into()) / plan.rows_per_second.get();
         let (began, mut read) = (Instant::now(), 0_u32);
         while let Some(page) = part.next().await.map_err(failed)? {
             let (count, before) = (page.count(), read);
@@ -167,7 +201,7 @@ impl CqlStore {
                 }
             }
             if read / 100 > before / 100 {
-                sleep_until(began + Duration::from_secs(read.into()) / plan.rows_per_second.get()).await;
+                sleep_until(began + pace * read).await;
             }
         }
         Ok(())
@@ -217,6 +251,15 @@ impl CqlStore {
         }
         Ok(())
     }
+}
+
+/// The report of the part between `tokens`, which could not be read, beside `unread` others.
+pub(super) fn left_out(tokens: Tokens, error: SweepError, unread: u64) -> Result<SweepReport, SweepError> {
+    if unread == MOST_UNREAD {
+        return Err(error);
+    }
+    tracing::error!(%error, above = tokens.0, until = tokens.1, "the part between these tokens cannot be read and is left out");
+    Ok(SweepReport { unread: 1, ..SweepReport::default() })
 }
 
 fn failed(cause: impl Into<Cause>) -> SweepError {

@@ -25,6 +25,7 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_store_cql::{self, CqlStore, Scanned, Share, ShareScan};
@@ -59,7 +60,8 @@ impl Stores<'_> {
         let log = logs::install(&settings.logs, self.0, None);
         let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
         let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
-        let (records, audit, scan) = (Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _);
+        let scan: Arc<dyn PageScan> = Arc::new(ShareScan::of(Arc::clone(&store), Share::WHOLE, Scanned::Pages));
+        let (records, audit) = (Arc::clone(&store) as _, Arc::clone(&store) as _);
         let operators = Operators::new(records, audit, Arc::clone(&scan), clock, Random::System);
         Ok(Some(api::routes(OperatorsApi { operators, records: scan, switch: store, policy, log, metrics })))
     }
@@ -100,10 +102,14 @@ impl Stores<'_> {
             }
         };
         let swept = Box::pin(handbill_store_cql::sweep(&cluster, plan, progress)).await;
-        swept.map(|report| report.to_string()).map_err(|error| CommandError {
-            exit_code: if matches!(error, handbill_store_cql::SweepError::Database(_)) { 1 } else { 2 },
-            reason: error.to_string(),
-        })
+        match swept {
+            Ok(report) if report.unread == 0 => Ok(report.to_string()),
+            Ok(report) => Err(CommandError { reason: report.to_string(), exit_code: 1 }),
+            Err(error @ handbill_store_cql::SweepError::Database(_)) => {
+                Err(CommandError { reason: error.to_string(), exit_code: 1 })
+            }
+            Err(error) => Err(error.to_string().into()),
+        }
     }
 
     /// Moves the writing of pages to another datacentre. Each step but the last, which is returned, goes to `say`.

@@ -81,6 +81,13 @@ impl Proxied {
         self.rules(Vec::new(), vec![ResponseRule(together, refuse)]);
     }
 
+    /// Nodes fail in place of each answer that has `text`.
+    pub(crate) fn cannot_read(&mut self, text: &str) {
+        let has = Condition::BodyContainsCaseSensitive(text.as_bytes().into());
+        let fail = error_in_its_place(example_db_errors::read_failure());
+        self.rules(Vec::new(), vec![ResponseRule(Condition::ResponseOpcode(ResponseOpcode::Result).and(has), fail)]);
+    }
+
     /// Lets everything through.
     pub(crate) fn be_honest(&mut self) {
         self.proxy.turn_off_rules();
@@ -115,8 +122,12 @@ pub(crate) fn paxos_timeout() -> DbError {
 }
 
 fn timeout_in_its_place() -> ResponseReaction {
-    ResponseReaction::transform_frame(Arc::new(|frame: ResponseFrame| {
-        ResponseFrame::forged_error(frame.params, paxos_timeout(), None).unwrap()
+    error_in_its_place(paxos_timeout())
+}
+
+fn error_in_its_place(error: DbError) -> ResponseReaction {
+    ResponseReaction::transform_frame(Arc::new(move |frame: ResponseFrame| {
+        ResponseFrame::forged_error(frame.params, error.clone(), None).unwrap()
     }))
 }
 

@@ -1,15 +1,15 @@
 //! Scans of a keyspace that has parts of records. The rules of all scans are in `tests/it/contract/rules/scan.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
-use handbill_core::ports::page_store::{PageStore, Record};
+use handbill_core::ports::page_store::{PageStore, Record, StoreError};
 use handbill_store_cql::{CqlTimeouts, Scanned, Share, ShareScan};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, example_db_errors};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::server::{Proxied, drop_keyspace, fresh_store, migrated_settings, proxied_session, store_in};
+use super::server::{Proxied, drop_keyspace, fresh_store, migrated_settings, proxied_session, session, store_in};
 use crate::support::pages::{page, slug};
 use crate::support::scans::{all, of as limit_of};
 
@@ -69,8 +69,8 @@ async fn each_record_is_in_one_of_the_shares_of_a_keyspace() {
     drop_keyspace(&session, &keyspace).await;
 }
 
-/// A store of these pages in a keyspace of its own, behind a proxy.
-async fn proxied_pages(count: usize) -> (Proxied, BTreeMap<String, Record>) {
+/// A store of these pages in a keyspace of its own, behind a proxy, and the keyspace.
+async fn proxied_pages(count: usize) -> (Proxied, BTreeMap<String, Record>, String) {
     let settings = migrated_settings().await;
     let (session, proxy) = proxied_session(&settings, 1).await;
     let store = store_in(session, &settings.keyspace, CqlTimeouts::default()).await;
@@ -80,12 +80,12 @@ async fn proxied_pages(count: usize) -> (Proxied, BTreeMap<String, Record>) {
         store.insert_if_absent(page.clone(), None).await.unwrap();
         records.insert(page.head.slug.to_string(), Record::Active(page));
     }
-    (Proxied { store, proxy }, records)
+    (Proxied { store, proxy }, records, settings.keyspace)
 }
 
 #[tokio::test]
 async fn texts_that_cannot_be_read_together_are_read_one_by_one() {
-    let (mut proxied, expected) = proxied_pages(6).await;
+    let (mut proxied, expected, _) = proxied_pages(6).await;
     let (tell, mut refused) = unbounded_channel();
     proxied.refuse_to_show_together("text 3", "text 4", tell);
     assert_eq!(all(&*proxied.store, ScanLimit::DEFAULT).await, expected);
@@ -94,7 +94,7 @@ async fn texts_that_cannot_be_read_together_are_read_one_by_one() {
 
 #[tokio::test]
 async fn an_export_goes_on_where_it_was_once_the_database_answers_again() {
-    let (mut proxied, expected) = proxied_pages(12).await;
+    let (mut proxied, expected, _) = proxied_pages(12).await;
     let scan = ShareScan::of(Arc::clone(&proxied.store), Share::WHOLE, Scanned::Pages);
     let first = scan.scan(None, limit_of(5)).await.unwrap();
     let (tell, mut refused) = unbounded_channel();
@@ -108,4 +108,60 @@ async fn an_export_goes_on_where_it_was_once_the_database_answers_again() {
     proxied.be_honest();
     let records = first.records.into_iter().chain(rest.await.unwrap().unwrap().records).map(Result::unwrap);
     assert_eq!(records.map(|record| (record.slug().to_string(), record)).collect::<BTreeMap<_, _>>(), expected);
+}
+
+#[tokio::test]
+async fn a_command_reads_eight_ranges_of_the_ring_at_once() {
+    let (mut proxied, expected, _) = proxied_pages(40).await;
+    let scan = Arc::new(ShareScan::of(Arc::clone(&proxied.store), Share::WHOLE, Scanned::Pages));
+    let (tell, mut held) = unbounded_channel();
+    let no_answer = RequestReaction::drop_frame().with_feedback_when_performed(tell);
+    proxied.rules(vec![RequestRule(Condition::RequestOpcode(RequestOpcode::Execute), no_answer)], Vec::new());
+    let reading = Arc::clone(&scan);
+    let first = tokio::spawn(async move { reading.scan(None, ScanLimit::DEFAULT).await });
+    // None of them was answered. A request that is sent again has the same tokens.
+    let mut asked = HashSet::new();
+    while asked.len() < 8 {
+        asked.insert(held.recv().await.unwrap().0.body);
+    }
+    proxied.be_honest();
+    let mut batch = first.await.unwrap().unwrap();
+    let mut found = BTreeMap::new();
+    loop {
+        for record in batch.records.into_iter().map(Result::unwrap) {
+            assert!(found.insert(record.slug().to_string(), record).is_none());
+        }
+        let Some(next) = batch.next else { break };
+        batch = scan.scan(Some(&next), limit_of(3)).await.unwrap();
+    }
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_partition_that_no_node_can_read_is_left_out_by_its_token_and_the_rest_is_read() {
+    let (mut proxied, mut expected, keyspace) = proxied_pages(12).await;
+    let lost = expected.keys().nth(5).unwrap().clone();
+    proxied.cannot_read(&lost);
+    let failed = proxied.store.scan(None, ScanLimit::DEFAULT).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "the rule has no effect: {failed:?}");
+    let scan = ShareScan::of(Arc::clone(&proxied.store), Share::WHOLE, Scanned::Pages);
+    let (mut found, mut left_out, mut after) = (BTreeMap::new(), Vec::new(), None);
+    loop {
+        let batch = scan.scan(after.as_ref(), limit_of(4)).await.unwrap();
+        for record in batch.records {
+            match record {
+                Ok(record) => assert!(found.insert(record.slug().to_string(), record).is_none()),
+                Err(unreadable) => left_out.push(unreadable.name),
+            }
+        }
+        after = batch.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    expected.remove(&lost);
+    assert_eq!(found, expected);
+    let token = format!("SELECT token(slug) FROM {keyspace}.pages WHERE slug = ?");
+    let token = session().await.query_unpaged(token, (&lost,)).await.unwrap().into_rows_result().unwrap();
+    assert_eq!(left_out, [format!("token {}", token.single_row::<(i64,)>().unwrap().0)]);
 }

@@ -326,8 +326,8 @@ async fn a_writer_that_stood_still_for_half_of_the_shortest_age_points_to_no_tex
 async fn a_sweep_deletes_nothing_once_the_fence_has_moved() {
     let (_, session, keyspace) = fresh_store().await;
     let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
-    // Its token is not in the first part of the ring.
-    let orphan = Slug::parse("orphan-22222222").unwrap();
+    // Its token is near the end of the ring, far from the parts that are read first.
+    let orphan = Slug::parse("orphan-33333333").unwrap();
     insert_text(&session, &keyspace, &orphan, "orphan", CREATED * 1000).await;
     let move_once = |_: u8, report: &SweepReport| {
         if store.fenced().borrow().is_none() {
