@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use serde::{Deserialize, Serialize};
 
 use handbill_core::domain::archive::{Encoder, Entry};
 use handbill_core::domain::timestamp::UnixMillis;
@@ -20,16 +21,36 @@ pub enum Selection {
     Deletions,
 }
 
+/// Some lines of an archive.
+pub struct Piece {
+    pub lines: Bytes,
+    /// The place after them; `None` before the first record and after the last.
+    pub place: Option<Place>,
+}
+
+/// A place in an archive between two records, at which another process can go on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Place {
+    /// The cursor of the store, in hexadecimal.
+    cursor: String,
+    /// How many of the records until there could not be read.
+    pub unreadable: u64,
+}
+
 /// An archive of `store`, in pieces of about one megabyte. An error ends it before its trailer, so the file is not
-/// complete.
+/// complete. It goes on after what an `earlier` attempt wrote.
 ///
 /// A record that cannot be read is left out, logged and counted in the trailer.
 pub fn archive(
     store: Arc<dyn PageScan>,
     selection: Selection,
     created_at: UnixMillis,
-) -> impl Stream<Item = Result<Bytes, StoreError>> + Send {
-    stream::try_unfold((store, Step::Begin), move |(store, step)| async move {
+    earlier: Option<(Encoder, Place)>,
+) -> impl Stream<Item = Result<Piece, StoreError>> + Send {
+    let first = earlier.map_or(Step::Begin, |(encoder, place)| {
+        Step::Batch(encoder, Some(ScanCursor::from_hex(&place.cursor).unwrap_or_else(|| ScanCursor::new([]))))
+    });
+    stream::try_unfold((store, first), move |(store, step)| async move {
         let (encoder, after) = match step {
             Step::Begin => {
                 let expected = match selection {
@@ -37,13 +58,20 @@ pub fn archive(
                     Selection::Deletions => None,
                 };
                 let (encoder, line) = Encoder::begin(created_at, generator(), expected);
-                return Ok(Some((Bytes::from(line), (store, Step::Batch(encoder, None)))));
+                let piece = Piece { lines: Bytes::from(line), place: None };
+                return Ok(Some((piece, (store, Step::Batch(encoder, None)))));
             }
             Step::Batch(encoder, after) => (encoder, after),
             Step::End => return Ok(None),
         };
         let (text, step) = next_piece(&*store, selection, encoder, after).await?;
-        Ok(Some((Bytes::from(text), (store, step))))
+        let place = match &step {
+            Step::Batch(encoder, Some(after)) => {
+                Some(Place { cursor: after.to_hex(), unreadable: encoder.unreadable_count() })
+            }
+            _ => None,
+        };
+        Ok(Some((Piece { lines: Bytes::from(text), place }, (store, step))))
     })
 }
 

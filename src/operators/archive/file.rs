@@ -1,13 +1,16 @@
 //! Files of archives and ledgers, compressed with zstd if their name ends in `.zst`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::export::Place;
+use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
 use handbill_core::domain::audit::NumberedEntry;
 
@@ -46,17 +49,30 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == ZSTD_EXTENSION)
 }
 
-/// A file that gets its name when it is complete.
+/// A file that gets its name when it is complete. A compressed one has a frame for each piece.
 pub struct NewFile {
     path: PathBuf,
     unfinished: PathBuf,
-    output: Output,
-    is_finished: bool,
+    output: BufWriter<File>,
+    state: State,
 }
 
-enum Output {
-    Plain(BufWriter<File>),
-    Compressed(Box<zstd::Encoder<'static, BufWriter<File>>>),
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begun,
+    /// Another attempt can go on with it.
+    Kept,
+    Finished,
+}
+
+/// How far an unfinished file is. It is in a file beside that.
+#[derive(Deserialize, Serialize)]
+struct Mark {
+    /// The name of the store and of what is read of it.
+    of: String,
+    /// Bytes of the unfinished file until there.
+    bytes: u64,
+    place: Place,
 }
 
 impl NewFile {
@@ -65,61 +81,79 @@ impl NewFile {
         if path.symlink_metadata().is_ok() {
             return Err(FileError::Exists(path.to_owned()));
         }
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".");
-        unfinished.push(UNFINISHED_EXTENSION);
-        let unfinished = PathBuf::from(unfinished);
+        let unfinished = with_ending(path, UNFINISHED_EXTENSION);
         let refused = |reason| FileError::Io { path: unfinished.clone(), action: "written", reason };
+        remove_if_there(&mark_of(&unfinished)).map_err(refused)?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished);
-        let file = BufWriter::new(file.map_err(refused)?);
-        let output = if is_compressed(path) {
-            let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL).map_err(refused)?;
-            encoder.include_checksum(true).map_err(refused)?;
-            Output::Compressed(Box::new(encoder))
-        } else {
-            Output::Plain(file)
-        };
-        Ok(Self { path: path.to_owned(), unfinished, output, is_finished: false })
+        let output = BufWriter::new(file.map_err(refused)?);
+        Ok(Self { path: path.to_owned(), unfinished, output, state: State::Begun })
+    }
+
+    /// Goes on with the file `path` at the last place that an earlier attempt to write the same `of` has kept; `None` if there is
+    /// none, or what is in the file until there is not whole. Also returns what that is.
+    pub fn go_on(path: &Path, of: &str) -> Result<Option<(Self, Place, Receiver)>, FileError> {
+        let unfinished = with_ending(path, UNFINISHED_EXTENSION);
+        let mark = fs::read(mark_of(&unfinished)).ok().and_then(|mark| serde_json::from_slice::<Mark>(&mark).ok());
+        let Some(mark) = mark.filter(|mark| mark.of == of && path.symlink_metadata().is_err()) else { return Ok(None) };
+        let refused = |reason| FileError::Io { path: unfinished.clone(), action: "written", reason };
+        let mut file = OpenOptions::new().read(true).write(true).open(&unfinished).map_err(refused)?;
+        file.set_len(mark.bytes).map_err(refused)?;
+        let mut written = Receiver::default();
+        let mut reader = reader(path, file.try_clone().map_err(refused)?).map_err(refused)?;
+        loop {
+            let Ok(bytes) = reader.fill_buf() else { return Ok(None) };
+            let read = bytes.len();
+            if read == 0 {
+                break;
+            }
+            if written.take(bytes).is_err() {
+                return Ok(None);
+            }
+            reader.consume(read);
+        }
+        file.seek(SeekFrom::End(0)).map_err(refused)?;
+        let output = BufWriter::new(file);
+        Ok(Some((Self { path: path.to_owned(), unfinished, output, state: State::Kept }, mark.place, written)))
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        let written = match &mut self.output {
-            Output::Plain(file) => file.write_all(bytes),
-            Output::Compressed(encoder) => encoder.write_all(bytes),
-        };
-        written.map_err(|reason| self.refused(reason))
+        self.copy(&mut &*bytes)
     }
 
     /// Adds what is left of `source`.
     pub fn copy(&mut self, source: &mut impl Read) -> Result<(), FileError> {
-        let copied = match &mut self.output {
-            Output::Plain(file) => io::copy(source, file),
-            Output::Compressed(encoder) => io::copy(source, encoder),
+        let copied = if is_compressed(&self.path) {
+            compress(source, &mut self.output)
+        } else {
+            io::copy(source, &mut self.output).map(drop)
         };
-        copied.map(drop).map_err(|reason| self.refused(reason))
+        copied.map_err(|reason| self.refused(reason))
+    }
+
+    /// Notes that another attempt to write `of` can go on from here, at `place`.
+    pub fn keep(&mut self, of: &str, place: &Place) -> Result<(), FileError> {
+        let kept = self.output.stream_position().and_then(|bytes| {
+            self.output.get_ref().sync_data()?;
+            let (mark, next) = (mark_of(&self.unfinished), with_ending(&self.unfinished, "new"));
+            fs::write(&next, serde_json::to_vec(&Mark { of: of.to_owned(), bytes, place: place.clone() })?)?;
+            fs::rename(next, mark)
+        });
+        kept.map_err(|reason| self.refused(reason))?;
+        self.state = State::Kept;
+        Ok(())
     }
 
     /// Puts the file on disk and gives it its name.
     pub fn finish(mut self) -> Result<(), FileError> {
-        let finished = self.flush().and_then(|()| {
+        let finished = self.output.flush().and_then(|()| {
+            self.output.get_ref().sync_all()?;
             fs::rename(&self.unfinished, &self.path)?;
-            File::open(folder_of(&self.path))?.sync_all()
+            File::open(folder_of(&self.path))?.sync_all()?;
+            remove_if_there(&mark_of(&self.unfinished))
         });
         finished.map_err(|reason| self.refused(reason))?;
-        self.is_finished = true;
+        self.state = State::Finished;
         Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let file = match &mut self.output {
-            Output::Plain(file) => file,
-            Output::Compressed(encoder) => {
-                encoder.do_finish()?;
-                encoder.get_mut()
-            }
-        };
-        file.flush()?;
-        file.get_ref().sync_all()
     }
 
     fn refused(&self, reason: io::Error) -> FileError {
@@ -129,15 +163,52 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.is_finished {
+        if self.state == State::Begun {
             // On a full disk the unfinished file would take the space that is left.
             let _ = fs::remove_file(&self.unfinished);
         }
     }
 }
 
+/// Adds a frame with what is left of `source` to `output`.
+fn compress(source: &mut impl Read, output: &mut BufWriter<File>) -> io::Result<()> {
+    let mut encoder = zstd::Encoder::new(output, ZSTD_LEVEL)?;
+    encoder.include_checksum(true)?;
+    io::copy(source, &mut encoder)?;
+    encoder.finish().map(drop)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// The file of the [`Mark`] of an unfinished file.
+fn mark_of(unfinished: &Path) -> PathBuf {
+    with_ending(unfinished, "place")
+}
+
+/// The content of `file`, which is called `path` when it is finished.
+fn reader(path: &Path, mut file: File) -> io::Result<Box<dyn BufRead + Send>> {
+    file.rewind()?;
+    Ok(if is_compressed(path) {
+        Box::new(BufReader::new(zstd::Decoder::new(file)?))
+    } else {
+        Box::new(BufReader::new(file))
+    })
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Gets each damaged line of a ledger that is left out, with the file and the reason. An archive with damage is refused in any case.
@@ -165,11 +236,7 @@ impl Records {
         if !file.metadata().map_err(refused)?.is_file() {
             return Err(FileError::NotAFile(path.to_owned()));
         }
-        let input: Box<dyn BufRead + Send> = if is_compressed(path) {
-            Box::new(BufReader::new(zstd::Decoder::new(file).map_err(refused)?))
-        } else {
-            Box::new(BufReader::new(file))
-        };
+        let input = reader(path, file).map_err(refused)?;
         let (mut lines, mut decoder) = (Lines { input, line: Vec::new() }, Decoder::default());
         let line = lines.next().map_err(refused)?.unwrap_or_default();
         match decoder.line(line) {

@@ -3,13 +3,15 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use thiserror::Error;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::export::{self, Selection};
-use super::file::{FileError, NewFile, Records, Skip, verify};
+use super::export::{self, Piece, Selection};
+use super::file::{FileError, NewFile, Records, Skip, remove_if_there, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
@@ -22,6 +24,9 @@ use handbill_core::ports::renderer::RenderError;
 /// store looks up at a time, so that an import never waits for a permit, however slow the machine is.
 const IMPORTS_AT_ONCE: usize = 32;
 
+/// How often the place of an export is written down: what is read since is read again by the next attempt.
+const KEPT_EVERY: Duration = Duration::from_secs(10);
+
 /// Gets the number of records that are done, and about how many there are.
 pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 
@@ -29,6 +34,8 @@ pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     File(PathBuf),
+    /// A file with what the text names. If an earlier attempt to write the same did not end, it goes on where that was.
+    Resumable(PathBuf, String),
     /// Standard output, uncompressed.
     Stdout,
 }
@@ -86,18 +93,35 @@ pub async fn write(
     now: UnixMillis,
     progress: Progress<'_>,
 ) -> Result<Summary, MoveError> {
-    let mut archive = std::pin::pin!(export::archive(store, selection, now));
     let mut receiver = Receiver::default();
+    let (mut earlier, mut kept_at) = (None, None::<Instant>);
     let mut file = match to {
         Destination::File(path) => Some(NewFile::create(path)?),
+        Destination::Resumable(path, of) => match NewFile::go_on(path, of)? {
+            Some((file, place, written)) => {
+                let records = written.records();
+                eprintln!("handbill: the export goes on after {records} records of an earlier attempt");
+                earlier = Some((written.encoder(place.unreadable), place));
+                receiver = written;
+                Some(file)
+            }
+            None => Some(NewFile::create(path)?),
+        },
         Destination::Stdout => None,
     };
+    let mut archive = std::pin::pin!(export::archive(store, selection, now, earlier));
     while let Some(piece) = archive.next().await {
-        let piece = piece?;
-        receiver.take(&piece)?;
+        let Piece { lines, place } = piece?;
+        receiver.take(&lines)?;
         match &mut file {
-            Some(file) => file.write(&piece)?,
-            None => io::stdout().write_all(&piece).map_err(MoveError::Output)?,
+            Some(file) => file.write(&lines)?,
+            None => io::stdout().write_all(&lines).map_err(MoveError::Output)?,
+        }
+        if let (Some(file), Destination::Resumable(_, of), Some(place)) = (&mut file, to, place)
+            && kept_at.is_none_or(|at| at.elapsed() > KEPT_EVERY)
+        {
+            file.keep(of, &place)?;
+            kept_at = Some(Instant::now());
         }
         progress(receiver.records(), receiver.expected());
     }
@@ -247,13 +271,6 @@ pub fn keep_newest(directory: &Path, selection: Selection, keep: usize) -> Resul
         }
     }
     Ok(())
-}
-
-pub fn remove_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 pub fn new_backup_in(directory: &Path, selection: Selection, now: UnixMillis) -> PathBuf {

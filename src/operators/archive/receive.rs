@@ -1,6 +1,6 @@
 //! An archive that arrives in pieces, checked line by line.
 
-use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, MAX_LINE_BYTES, Summary};
+use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Encoder, MAX_LINE_BYTES, Summary};
 
 #[derive(Debug, Default)]
 pub struct Receiver {
@@ -26,6 +26,11 @@ impl Receiver {
             self.line.clear();
         }
         Ok(())
+    }
+
+    /// An encoder that goes on after the last whole line.
+    pub fn encoder(&self, unreadable: u64) -> Encoder {
+        self.decoder.encoder(unreadable)
     }
 
     pub fn records(&self) -> u64 {

@@ -13,10 +13,8 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
-use super::file::{FileError, NewFile, UNFINISHED_EXTENSION};
-use super::moving::{
-    BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, remove_if_there, write,
-};
+use super::file::{FileError, NewFile, UNFINISHED_EXTENSION, remove_if_there};
+use super::moving::{BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, write};
 use crate::config::BackupSettings;
 use handbill_core::niceness::give_way;
 use handbill_core::ports::clock::SharedClock;

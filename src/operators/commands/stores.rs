@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::Router;
 use prometheus_client::metrics::counter::Counter;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::RenderThreads;
@@ -21,11 +22,13 @@ use crate::telemetry::logs::{self, LogQueue};
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::archive::Summary;
 use handbill_core::domain::audit::{AuditAction, AuditEntry};
+use handbill_core::domain::hex;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_store_cql::{self, CqlStore, Scanned, Share, ShareScan};
@@ -181,7 +184,14 @@ impl Stores<'_> {
                     Selection::All => Scanned::Pages,
                     Selection::Deletions => Scanned::Ledger,
                 };
-                write(Arc::new(ShareScan::of(store, share, scanned)), to, selection, now, progress).await
+                let to = match to {
+                    // The ledger is small, and its copies have the time in their names.
+                    Destination::File(path) if selection == Selection::All => {
+                        Destination::Resumable(path.clone(), name_of(&store, share).await?)
+                    }
+                    to => to.clone(),
+                };
+                write(Arc::new(ShareScan::of(store, share, scanned)), &to, selection, now, progress).await
             }
         }
     }
@@ -230,6 +240,12 @@ impl Stores<'_> {
         restoring.finish()?;
         Ok(counts)
     }
+}
+
+/// Names a share of a keyspace: one that is made later, even under its name, has another secret.
+async fn name_of(store: &CqlStore, share: Share) -> Result<String, MoveError> {
+    let keyspace = Sha256::digest(store.slug_secret().await?.as_bytes());
+    Ok(format!("{share:?} {}", hex::encode(&keyspace[..16])))
 }
 
 /// Notes in the audit that `by` is about to copy everything. A store that can no longer be written is exported all the same.

@@ -3,6 +3,7 @@
 mod backups;
 mod contact;
 mod creates;
+mod exports;
 mod guard;
 mod hiding;
 mod hosts;

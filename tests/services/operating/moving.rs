@@ -1,17 +1,22 @@
 //! The way of pages from the embedded store into a cluster and back, page by page and key by key.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use handbill::operators::archive::export::Selection;
+use handbill::operators::archive::file::{Records, verify};
 use handbill::operators::archive::moving::backups_in;
+use handbill_core::domain::archive::{Encoder, Entry};
+use handbill_core::domain::timestamp::UnixMillis;
 
 use super::Cluster;
 use crate::process::client::Connection;
 use crate::process::moving::{Known, on, refused, succeeded, writing_while};
 use crate::process::support::{Server, text};
 use crate::process::takedowns::status;
+use crate::support::pages::{CREATED, page};
 
 /// An embedded store with pages, and a file with them that was written while the store was used.
 fn exported(cluster: &Cluster, pages: usize) -> (Known, std::net::SocketAddr, std::path::PathBuf) {
@@ -106,6 +111,41 @@ fn an_older_export_brings_nothing_back_into_a_cluster_and_overwrites_nothing() {
         let expected = if page.is_some() { 200 } else { 410 };
         assert_eq!(status(other.address, &format!("/{slug}")), expected, "{slug}");
     }
+}
+
+#[test]
+fn an_export_of_a_cluster_that_was_killed_goes_on_where_it_is_run_again_and_is_whole() {
+    let cluster = Cluster::migrated();
+    let (made, out) = (cluster.path("made.ndjson"), cluster.path("out.ndjson.zst"));
+    let (mut encoder, mut text) = Encoder::begin(UnixMillis::new(CREATED), "test".to_owned(), None);
+    let pages: Vec<_> = (0..600).map(|number| Entry::of(&page(&format!("page {number}")))).collect();
+    for page in &pages {
+        text.push_str(&encoder.entry(page));
+    }
+    fs::write(&made, text + &encoder.end()).unwrap();
+    cluster.done(import(&made));
+
+    let export = [OsStr::new("export"), out.as_os_str()];
+    let place = cluster.path("out.ndjson.zst.part.place");
+    loop {
+        let mut child = cluster.on_it(crate::process::support::handbill(export)).spawn().unwrap();
+        while !place.exists() && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !out.exists() {
+            break;
+        }
+        fs::remove_file(&out).unwrap();
+    }
+    let output = cluster.command(export, "");
+    assert!(succeeded(&output).ends_with(": 600 records\n"));
+    let said = crate::process::support::text(&output.stderr);
+    assert!(said.contains("goes on after ") && !said.contains("after 0 records"), "{said}");
+    let slugs = |entries: Vec<Entry>| entries.iter().map(|entry| entry.slug().to_string()).collect::<BTreeSet<_>>();
+    verify(&out, None, |_| {}).unwrap();
+    let found = Records::open(&out, None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(slugs(found), slugs(pages));
+    assert!(!place.exists());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::encoder::Encoder;
 use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
 use crate::domain::audit::NumberedEntry;
@@ -100,6 +101,11 @@ impl Decoder {
         Ok(Decoded::Entry(entry))
     }
 
+    /// An encoder that goes on after the last line that was read.
+    pub fn encoder(&self, unreadable: u64) -> Encoder {
+        Encoder::after(self.digest.clone(), self.records, unreadable)
+    }
+
     /// Ends the file after its last line.
     pub fn end(self) -> Result<Summary, ArchiveError> {
         match (self.summary, self.header) {
@@ -136,7 +142,7 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Encoder, audit_line, entry_line, ledger_header};
+    use super::super::{audit_line, entry_line, ledger_header};
     use super::*;
     use crate::domain::audit::{AuditAction, AuditEntry};
     use crate::domain::content::Content;

@@ -24,6 +24,11 @@ impl Encoder {
         (encoder, line)
     }
 
+    /// Goes on with an archive of which lines with this digest were written.
+    pub(super) fn after(digest: Sha256, records: u64, unreadable: u64) -> Self {
+        Self { digest, records, unreadable }
+    }
+
     pub fn entry(&mut self, entry: &Entry) -> String {
         self.records += 1;
         self.digested(&Body::of(entry))
@@ -32,6 +37,11 @@ impl Encoder {
     /// Counts a record that the store has and that cannot be read.
     pub fn unreadable(&mut self) {
         self.unreadable += 1;
+    }
+
+    /// How many records were counted that cannot be read.
+    pub fn unreadable_count(&self) -> u64 {
+        self.unreadable
     }
 
     pub fn end(self) -> String {
