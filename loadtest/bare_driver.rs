@@ -2,8 +2,12 @@
 //! store's two queries, of the head and of its text, with the driver's own defaults.
 //!
 //!     bare_driver <nodes> <keyspace>
+//!     bare_driver <nodes> <keyspace> rows
 //!
-//! `GET /<slug>` is answered with the page's source and HTML. There is no cache, no limit, no retry and no log. The
+//! With `rows` it reads the rows of all pages, one page of the driver's after another, and prints how many bytes their texts have:
+//! the least that an export can cost. `tests/move/run` compares the two.
+//!
+//! Without, `GET /<slug>` is answered with the page's source and HTML. There is no cache, no limit, no retry and no log. The
 //! start-up line on standard output names the listener. A test compares the queries with those of the store.
 
 use std::error::Error;
@@ -13,11 +17,12 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
+use futures_util::TryStreamExt;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
-use scylla::value::CqlTimestamp;
+use scylla::value::{CqlTimestamp, CqlValue, Row};
 use tokio::net::TcpListener;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -25,6 +30,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// The columns of a head, as the store selects them.
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
+
+/// Rows of one request with `rows`.
+const ROWS_AT_ONCE: i32 = 500;
 
 /// The columns of [`HEAD`], and the time of the last write.
 type HeadRow<'row> = (
@@ -73,6 +81,26 @@ impl Pages {
         Ok(Self { session, read_head, read_text })
     }
 
+    /// The bytes of all texts. Reads all rows.
+    async fn read_rows(&self, keyspace: &str) -> Result<usize, Failure> {
+        let heads = format!("SELECT slug, {HEAD}, WRITETIME(version) AS written_at FROM {keyspace}.pages");
+        let texts = format!("SELECT slug, content, html, excerpt, code_blocks, language FROM {keyspace}.texts");
+        let read = async |cql: String| {
+            let statement = Statement::new(cql).with_page_size(ROWS_AT_ONCE);
+            let mut statement = self.session.prepare(statement).await?;
+            statement.set_consistency(Consistency::LocalQuorum);
+            Ok::<_, Failure>(self.session.execute_iter(statement, ()).await?)
+        };
+        let mut heads = read(heads).await?.rows_stream::<Row>()?;
+        let mut bytes = 0;
+        while heads.try_next().await?.is_some() {}
+        let mut texts = read(texts).await?.rows_stream::<Row>()?;
+        while let Some(row) = texts.try_next().await? {
+            bytes += row.columns.iter().flatten().filter_map(CqlValue::as_text).map(String::len).sum::<usize>();
+        }
+        Ok(bytes)
+    }
+
     /// The source and the HTML of a page, or `None` if there is no such page.
     async fn read(&self, slug: &str) -> Result<Option<String>, Failure> {
         let head = self.session.execute_unpaged(&self.read_head, (slug,)).await?.into_rows_result()?;
@@ -91,6 +119,10 @@ async fn main() -> Result<(), Failure> {
         return Err("bare_driver <nodes> <keyspace>".into());
     };
     let pages = Arc::new(Pages::of(&nodes, &keyspace).await?);
+    if arguments.next().is_some_and(|argument| argument == "rows") {
+        println!("{} bytes of texts", pages.read_rows(&keyspace).await?);
+        return Ok(());
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listens on http://{}", listener.local_addr()?);
     Ok(axum::serve(listener, Router::new().route("/{slug}", get(page)).with_state(pages)).await?)
