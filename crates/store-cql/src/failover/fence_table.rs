@@ -1,0 +1,204 @@
+//! The rows of the fence, as a move reads and changes them.
+//!
+//! Each change of the fence is one of all its rows, in their order. Whoever changes the first one, on condition that it is as
+//! it was read, has won the change, and the others follow it unless a later change has reached them. The change counts, and the
+//! next may begin, once all of them show it.
+
+use futures_util::future::try_join_all;
+use scylla::client::session::Session;
+use scylla::statement::{Consistency, SerialConsistency, Statement};
+use tokio::time::sleep;
+
+use super::{FailoverError, FailoverPlan, REPEAT_PAUSE, REPEATS};
+use crate::fence::{FenceRow, PARTITIONS};
+use crate::ports::page_store::Cause;
+use crate::rows::applied;
+use crate::session;
+use crate::settings::CqlSettings;
+
+/// The first row of the fence, and the highest epoch of all rows, which is its own unless somebody has restored the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) first: FenceRow,
+    highest: i64,
+}
+
+/// The rows of the fence, read and written as a move needs them.
+pub(super) struct FenceTable<'a> {
+    session: &'a Session,
+    keyspace: &'a str,
+    serial: SerialConsistency,
+    commit: Consistency,
+    /// Each must show a change: all with copies, or none if the move is forced.
+    shown_in: Vec<String>,
+}
+
+impl<'a> FenceTable<'a> {
+    pub(super) fn on(
+        session: &'a Session,
+        settings: &'a CqlSettings,
+        plan: &FailoverPlan,
+        datacenters: Vec<String>,
+    ) -> Self {
+        let (serial, commit, shown_in) = if plan.is_forced {
+            (SerialConsistency::LocalSerial, Consistency::LocalQuorum, Vec::new())
+        } else {
+            (SerialConsistency::Serial, Consistency::EachQuorum, datacenters)
+        };
+        Self { session, keyspace: &settings.keyspace, serial, commit, shown_in }
+    }
+
+    /// The rows. A change of one that was interrupted is completed.
+    pub(super) async fn read(&self) -> Result<Standing, FailoverError> {
+        let rows = try_join_all(PARTITIONS.map(|key| self.read_row(key))).await?;
+        let highest = rows.iter().map(|row| row.epoch).max();
+        let first = rows.into_iter().next().ok_or(FailoverError::Missing)?;
+        Ok(Standing { highest: highest.unwrap_or(first.epoch), first })
+    }
+
+    async fn read_row(&self, key: &str) -> Result<FenceRow, FailoverError> {
+        let mut statement = self.selection();
+        statement.set_consistency(match self.serial {
+            SerialConsistency::Serial => Consistency::Serial,
+            SerialConsistency::LocalSerial => Consistency::LocalSerial,
+        });
+        let mut repeats = 0;
+        loop {
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), (key,)).await {
+                Ok(answer) => match answer.into_rows_result() {
+                    Ok(rows) => {
+                        let row =
+                            rows.maybe_first_row::<FenceRow>().map_err(|error| FailoverError::Fence(error.into()))?;
+                        return row.ok_or(FailoverError::Missing);
+                    }
+                    Err(error) => error.into(),
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+        }
+    }
+
+    /// An error unless a quorum of each datacentre shows `row` under `key`. The answer to a conditional write does not say so: Cassandra
+    /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
+    async fn check_each(&self, key: &str, row: &FenceRow) -> Result<(), Cause> {
+        let state = self.session.get_cluster_state();
+        for datacenter in &self.shown_in {
+            let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
+            let Some(node) = nodes.find(|node| node.datacenter.as_ref() == Some(datacenter)) else {
+                return Err(format!("no node of {datacenter} can be reached").into());
+            };
+            let mut statement = self.selection();
+            statement.set_consistency(Consistency::LocalQuorum);
+            session::send_only_to(&mut statement, node);
+            let answer = self.session.query_unpaged(statement, (key,)).await?.into_rows_result()?;
+            if answer.maybe_first_row::<FenceRow>()?.is_none_or(|shown| shown.epoch < row.epoch) {
+                return Err(format!("{datacenter} does not show the change").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn selection(&self) -> Statement {
+        Statement::new(format!("SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = ?", self.keyspace))
+    }
+
+    /// The statement that changes a row on `condition`.
+    fn change(&self, condition: &str) -> Statement {
+        let set = "SET datacenter = ?, epoch = ?, moving_to = ?";
+        let mut statement =
+            Statement::new(format!("UPDATE {}.fence {set} WHERE component = ? IF {condition}", self.keyspace));
+        statement.set_consistency(self.commit);
+        statement.set_serial_consistency(Some(self.serial));
+        statement
+    }
+
+    /// Changes all rows, of which `before` stands, and returns what then stands.
+    pub(super) async fn replace(
+        &self,
+        before: &Standing,
+        datacenter: Option<&str>,
+        moving_to: Option<&str>,
+    ) -> Result<Standing, FailoverError> {
+        let first = self.replace_first(before, datacenter, moving_to).await?;
+        for key in &PARTITIONS[1..] {
+            self.follow(key, &first).await?;
+        }
+        Ok(Standing { highest: first.epoch, first })
+    }
+
+    /// Makes the row of `key` equal to `first`, unless it shows a later change. Doing it again changes nothing.
+    async fn follow(&self, key: &str, first: &FenceRow) -> Result<(), FailoverError> {
+        let statement = self.change("epoch <= ?");
+        let values = (&first.datacenter, first.epoch, &first.moving_to, key, first.epoch);
+        let mut repeats = 0;
+        loop {
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
+                Ok(answer) => match applied(answer) {
+                    Ok(true) => match self.check_each(key, first).await {
+                        Ok(()) => return Ok(()),
+                        Err(cause) => cause,
+                    },
+                    Ok(false) => return Err(FailoverError::Overtaken),
+                    Err(cause) => cause,
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+        }
+    }
+
+    /// Replaces the first row of `before`, and returns the row that then stands.
+    ///
+    /// Without an answer, or if a datacentre does not show the row, it is unknown which copies have it. So the change is
+    /// repeated, each time in a further epoch, until a quorum of each datacentre shows it.
+    async fn replace_first(
+        &self,
+        before: &Standing,
+        datacenter: Option<&str>,
+        moving_to: Option<&str>,
+    ) -> Result<FenceRow, FailoverError> {
+        let (statement, key) = (self.change("epoch = ?"), PARTITIONS[0]);
+        let mut standing = before.clone();
+        let mut repeats = 0;
+        loop {
+            let next = FenceRow {
+                datacenter: datacenter.map(str::to_owned),
+                epoch: standing.highest + 1,
+                moving_to: moving_to.map(str::to_owned),
+            };
+            let values = (datacenter, next.epoch, moving_to, key, standing.first.epoch);
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
+                Ok(answer) => match applied(answer) {
+                    Ok(true) => match self.check_each(key, &next).await {
+                        Ok(()) => return Ok(next),
+                        Err(cause) => cause,
+                    },
+                    // An earlier attempt, whose outcome is unknown, may be the reason.
+                    Ok(false) if repeats > 0 => "the change was refused".into(),
+                    Ok(false) => return Err(FailoverError::Overtaken),
+                    Err(cause) => cause,
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+            let read = self.read().await?;
+            if read.first != standing.first && read.first != next {
+                return Err(FailoverError::Overtaken);
+            }
+            standing = read;
+        }
+    }
+}
