@@ -22,7 +22,7 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::StoreError;
 
 impl CqlStore {
-    /// A plain write, as it is to be sent now.
+    /// A plain write with the consistency that it needs now.
     pub(super) fn spread<'a>(&self, write: &'a PreparedStatement) -> Cow<'a, PreparedStatement> {
         if !self.fence.confirms() {
             return Cow::Borrowed(write);

@@ -93,7 +93,7 @@ enum Operator {
     Changing(Change, u8),
     /// The change counts since this tick.
     Waiting(Change, u8),
-    /// The leases of before have ended, and the pages are to be copied.
+    /// The leases of before have ended, and the pages must be copied.
     Copying,
     Opened,
 }
@@ -183,7 +183,7 @@ impl FenceModel {
         !replica.is_stopped && replica.left > 0 && (has_lease || self.is_weakened(FenceWeakening::LostFence))
     }
 
-    /// What a change makes of each row.
+    /// The epoch and the state that a change gives to each row.
     fn change(change: Change) -> (u8, Fence) {
         match change {
             Change::Announce => (1, Fence::Copying),

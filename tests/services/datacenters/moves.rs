@@ -145,7 +145,7 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
     println!("the west wrote for {copying:?} of the move, and nobody for {pause:?}");
 }
 
-/// What `store` answers to a create, to a change of a title, which leaves the text as it is, to a create that is sent again, and to
+/// The answers of `store` to a create, to a change of a title, which leaves the text as it is, to a create that is sent again, and to
 /// a deletion.
 async fn write_each_way(store: &CqlStore, page: &Page) -> [Result<bool, StoreError>; 4] {
     let is_inserted = |result| result == InsertResult::Inserted;

@@ -7,7 +7,7 @@ use scylla::statement::{Consistency, Statement};
 use scylla::value::Row as AnyRow;
 use tokio::time::timeout;
 
-use super::{COPY_TIMEOUT, REPEATS};
+use super::plan::{COPY_TIMEOUT, REPEATS};
 use crate::migrate::schema::server_of;
 use crate::ports::page_store::Cause;
 use crate::ring::{self, Share};

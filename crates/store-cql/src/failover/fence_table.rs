@@ -9,7 +9,7 @@ use scylla::client::session::Session;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 use tokio::time::sleep;
 
-use super::{FailoverError, FailoverPlan, REPEAT_PAUSE, REPEATS};
+use super::plan::{FailoverError, FailoverPlan, REPEAT_PAUSE, REPEATS};
 use crate::fence::{FenceRow, PARTITIONS};
 use crate::ports::page_store::Cause;
 use crate::rows::applied;

@@ -5,7 +5,7 @@
 //! 2. Every lease of before ends, and every write that was sent within one is done.
 //! 3. All pages are read from all copies (`ALL`), so that a copy that has missed a write gets it.
 //! 4. The fence is closed for everybody. Again every lease ends, and every write that was sent within one is done.
-//! 5. What operators have done since is copied, which is little, and the fence is opened for the new side.
+//! 5. The acts of operators since then are copied, which are few, and the fence is opened for the new side.
 //!
 //! Writes stop for the steps 4 and 5 alone, whatever the number of pages. Until then a move can be given up, or begun again.
 //!
@@ -16,90 +16,20 @@
 
 mod copy;
 mod fence_table;
-
-use std::time::Duration;
+mod plan;
 
 use scylla::client::session::Session;
-use scylla::errors::NewSessionError;
-use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use self::copy::{CONFIRMED, TABLES, copy};
 use self::fence_table::FenceTable;
+use self::plan::COPY_TIMEOUT;
+pub use self::plan::{FailoverError, FailoverPlan};
 use super::fence::{LATE_WRITES, LEASE, placement};
 use super::paxos_variants;
 use super::session;
 use super::settings_error::SettingsError;
-use crate::ports::page_store::Cause;
 use crate::settings::CqlSettings;
-
-/// How often a change of the fence, or the copying of a part of the ring, is tried again after an error.
-const REPEATS: u32 = 5;
-
-/// Pause before it is tried again.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-
-/// Longest time for one request of the copying: a page of results has up to 34 MB, and nobody but the operator waits.
-const COPY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The way in which the fence is moved.
-#[derive(Clone, Debug)]
-pub struct FailoverPlan {
-    /// The datacentre that writes from then on.
-    pub to: String,
-    /// Whether the other datacentre is lost.
-    pub is_forced: bool,
-    /// Whether all pages are read from all copies before the new side is opened.
-    pub copies_pages: bool,
-    /// Whether the lost datacentre may have the old Paxos.
-    pub allows_unknown_paxos: bool,
-}
-
-/// Why the fence was not moved. While it is closed nobody writes, and running the command again goes on from there.
-#[derive(Debug, Error)]
-pub enum FailoverError {
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]
-    NoSuchDatacenter { name: String, found: String },
-    #[error(
-        "the keyspace {keyspace} has no copies in {name}: add them first, as docs/operate-cluster.md says at \"Several datacentres\""
-    )]
-    NoCopies { keyspace: String, name: String },
-    #[error(
-        "the nodes do not agree on the schema, so a replica may not know yet that there are two datacentres: run it again once they do"
-    )]
-    SchemaDiffers,
-    #[error("the cluster cannot be reached: {0}")]
-    Session(Box<NewSessionError>),
-    #[error("there is no fence in the keyspace: run `handbill migrate`")]
-    Missing,
-    /// The row of the fence cannot be read or written.
-    #[error(
-        "the fence cannot be changed ({0}): both datacentres must be up; if one is lost for good, see --force in \
-         `handbill failover --help`"
-    )]
-    Fence(Cause),
-    #[error(
-        "nodes of {datacenter} have paxos_variant: {variant}, with which an unfinished write of the old side can overwrite \
-         one of the new side: set v2 on all of them first"
-    )]
-    OldPaxos { datacenter: String, variant: String },
-    #[error(
-        "not all nodes of {datacenter} could be asked for their paxos_variant, and the last one on record is {recorded}: \
-         start them; or, if they are lost, set v2 on them before they ever start again, and give --force-paxos-unknown"
-    )]
-    UnknownPaxos { datacenter: String, recorded: String },
-    #[error("another process changed the fence meanwhile: run it again")]
-    Overtaken,
-    #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
-    Copy(Cause),
-    #[error(
-        "the pages were not copied ({cause}). {writing} goes on writing, and each write waits for both datacentres: run it \
-         again, or with --to {writing} to give the move up"
-    )]
-    CopyBesideWrites { cause: Cause, writing: String },
-}
 
 /// Moves the fence of the keyspace of `settings`. Lines for the operator go to `say`. Returns the last of them.
 pub async fn failover(
