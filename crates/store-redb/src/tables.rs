@@ -73,6 +73,11 @@ impl Operation {
         }
     }
 
+    /// Whether the owner of a page deletes it.
+    pub(super) fn is_by_owner(&self) -> bool {
+        matches!(self, Self::CompareAndSet { next: Record::Deleted(Tombstone { takedown: None, .. }), .. })
+    }
+
     /// Whether the write may use the room that is kept for deletions: it is one, or says what an operator did.
     pub(super) fn may_use_reserve(&self) -> bool {
         matches!(self, Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Audit(_))

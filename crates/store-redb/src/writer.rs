@@ -22,7 +22,7 @@ use super::panics::caught;
 use super::reserve::{Reserve, ReservedError};
 use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::Storage;
-use super::tables::{self, Applied, Outcomes};
+use super::tables::{self, Applied, Outcome, Outcomes};
 
 /// Maximum number of operations in one commit: enough that all waiting callers share one fsync, and few enough that
 /// nobody waits for much more than one commit.
@@ -209,6 +209,7 @@ impl Writer {
                 self.ledger.add(lines);
                 self.complete_ledger();
                 let operations = batch.len();
+                let outcomes = if self.ledger.is_complete() { outcomes } else { unconfirmed(&batch, outcomes) };
                 answer(batch, outcomes);
                 if let Some(observe) = self.shared.observer.get() {
                     observe(Committed { operations, took: started.elapsed() });
@@ -376,6 +377,16 @@ impl Writer {
             }
         }
     }
+}
+
+/// The outcomes of a batch that is committed and not in the ledger. An owner is not told that a page is gone for good as long as a
+/// restore would bring it back; operators ask for that themselves.
+fn unconfirmed(batch: &[Write], outcomes: Outcomes) -> Outcomes {
+    let confirmed = |(write, outcome): (&Write, Result<Outcome, StoreError>)| match outcome {
+        Ok(Outcome::Done) if write.operation.is_by_owner() => Err(StoreError::OutcomeUnknown(Box::new(LedgerError))),
+        outcome => outcome,
+    };
+    batch.iter().zip(outcomes).map(confirmed).collect()
 }
 
 /// The writes of `batch` that may use the reserve: deletions. The others are refused with `error`.

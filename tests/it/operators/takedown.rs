@@ -326,6 +326,28 @@ async fn a_takedown_that_is_not_in_the_ledger_says_so_until_the_ledger_has_every
 }
 
 #[tokio::test]
+async fn a_deletion_that_is_not_in_the_ledger_is_not_confirmed_to_the_owner_until_it_is() {
+    let data = tempfile::tempdir().unwrap();
+    let before = Operated::on(data.path());
+    let (first, page) = (before.app.published().await, before.app.published().await);
+    before.app.delete(&first).await.expect_status(204);
+    drop(before);
+    let ledger = data.path().join(LEDGER_FILE);
+    fs::remove_file(&ledger).unwrap();
+    fs::create_dir(&ledger).unwrap();
+
+    let operated = Operated::on(data.path());
+    // The page is gone, and a restore would bring it back.
+    operated.app.delete(&page).await.expect_error(503, "unavailable");
+    operated.app.get(&format!("/{}", page.slug)).await.expect_status(410);
+    operated.app.delete(&page).await.expect_status(503);
+    fs::remove_dir(&ledger).unwrap();
+    operated.app.delete(&page).await.expect_status(410);
+    let ledger = fs::read_to_string(&ledger).unwrap();
+    assert!(ledger.contains(&page.slug), "{ledger}");
+}
+
+#[tokio::test]
 async fn what_the_ledger_lacks_of_an_act_and_of_the_audit_it_has_after_the_next_start() {
     let data = tempfile::tempdir().unwrap();
     let before = Operated::on(data.path());
