@@ -76,6 +76,8 @@ const FILE_MODE: u32 = 0o600;
 struct Source {
     label: &'static str,
     what: &'static str,
+    /// Whether it was read since the start.
+    was_read: bool,
     failure: Option<String>,
     stale: Gauge,
 }
@@ -268,20 +270,24 @@ impl LastGood {
 impl Source {
     fn new(label: &'static str, what: &'static str, metrics: &Metrics) -> Self {
         let stale = metrics.moderation_stale.get_or_create(&SourceLabels { source: label }).clone();
-        Self { label, what, failure: None, stale }
+        Self { label, what, was_read: false, failure: None, stale }
     }
 
     /// Logs a failure when it begins or changes, and its end.
     fn report(&mut self, failure: Option<String>) {
         let what = self.what;
         match &failure {
-            Some(reason) if self.failure != failure => {
+            Some(reason) if self.failure != failure && self.was_read => {
                 tracing::error!(reason, "the {what} cannot be read; what was read last stays in force");
+            }
+            Some(reason) if self.failure != failure => {
+                tracing::error!(reason, "the {what} cannot be read, and was not since the start");
             }
             None if self.failure.is_some() => tracing::info!("the {what} can be read again"),
             _ => {}
         }
         self.stale.set(i64::from(failure.is_some()));
+        self.was_read |= failure.is_none();
         self.failure = failure;
     }
 }

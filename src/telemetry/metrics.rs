@@ -198,7 +198,7 @@ impl Metrics {
             ),
             backup_last_success: declare.unit(
                 "handbill_backup_last_success_timestamp",
-                "When the newest backup of this process began, since 1970; 0 if there is none",
+                "When the newest backup in the folder of backups began, since 1970; 0 if there is none",
                 Unit::Seconds,
                 Gauge::default(),
             ),

@@ -36,7 +36,7 @@ pub enum OpenError {
     #[error("the ledger of deletions beside {} is damaged ({reason}): move it away, and the next start writes a new one from the tombstones", path.display())]
     NotALedger { path: PathBuf, reason: String },
     /// There already is a database where a restore would make one.
-    #[error("{} has a database already: restore into an empty data directory, or move that file away first", .0.display())]
+    #[error("{} has a database already: leave --new-store out; or restore into an empty data directory, or move that file away first", .0.display())]
     NotEmpty(PathBuf),
     /// There is no database where there was one, or was about to be one. An empty one in its place would answer 404 for every
     /// page.

@@ -1,5 +1,6 @@
 //! `handbill export`, `import`, `backup` and `restore`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{
     Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, write,
 };
-use handbill_core::domain::archive::Summary;
+use handbill_core::domain::archive::{ArchiveError, Summary};
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_cql::Share;
 use handbill_store_redb::LEDGER_FILE;
@@ -188,6 +189,9 @@ impl Restore {
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
         let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
+        if backup.extension() == LEDGER_FILE.rsplit_once('.').map(|(_, extension)| OsStr::new(extension)) {
+            return Err(format!("{} is a ledger: give it to --ledger, and a backup to --from", backup.display()));
+        }
         let mut ledgers = self.ledger.clone();
         ledgers.extend(ledgers_beside(&backup, LEDGER_FILE).map_err(|error| error.to_string())?);
         let has_no_ledger = ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file();
@@ -200,6 +204,7 @@ impl Restore {
             MoveError::File(FileError::Refused { path, .. } | FileError::Io { path, .. }) if *path == backup => older
                 .as_ref()
                 .map_or_else(String::new, |older| format!(": the backup before it is {}", older.display())),
+            MoveError::File(FileError::Refused { reason: ArchiveError::NotAnArchive, .. }) => String::new(),
             MoveError::File(FileError::Refused { path, .. })
                 if (ledgers.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>
             {

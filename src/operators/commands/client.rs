@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, LINK};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -116,6 +116,13 @@ impl Client {
                 Response::from_parts(head, body.to_bytes())
             }
         };
+        // Every answer to clients leads to the API's description, and none of the operators' listener does.
+        if let (Self::Process(process), true) = (self, answer.headers().contains_key(LINK)) {
+            return Err(format!(
+                "{} is where clients are served: give the operators' listener to --admin-listen",
+                process.origin
+            ));
+        }
         let (status, body) = (answer.status(), answer.into_body());
         if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
     }

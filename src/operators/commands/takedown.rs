@@ -110,6 +110,9 @@ impl Chosen {
         }
         let found = self.criteria.find(client, self.by(), self.json, wants).await?;
         let count = found.len();
+        if found.is_empty() {
+            eprintln!("handbill: the criteria find no page");
+        }
         if self.dry_run || found.is_empty() {
             return Ok(Vec::new());
         }

@@ -414,6 +414,9 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     let data = folder.path().join("restored");
     succeeded(&restore(&data, Some(&ledger)));
     assert!(refused(&restore(&data, Some(&ledger))).contains("has a database already"));
+    let own = folder.path().join("data").join(handbill_store_redb::LEDGER_FILE);
+    let mistaken = on(&data, [OsStr::new("restore"), OsStr::new("--from"), own.as_os_str()]);
+    assert!(refused(&mistaken).contains("is a ledger: give it to --ledger"), "{mistaken:?}");
     assert!(succeeded(&on(&data, ["check"])).contains(": whole; 15 pages and 15 deletions can be read, 15 deletions"));
     let server = start(&data, folder.path());
     known.check(server.address, address);

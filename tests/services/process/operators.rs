@@ -74,6 +74,24 @@ fn a_list_that_names_no_page_is_a_mistake_that_is_said() {
 }
 
 #[test]
+fn a_command_that_asks_where_clients_are_served_is_told_so() {
+    let operated = Operated::start(|_| Vec::new());
+    let slug = publish(operated.server.address, "Text.");
+    for named in
+        [&["inspect", &slug][..], &["takedown", "--reason", "spam", "--by", "desk", &slug], &["pause", "--by", "desk"]]
+    {
+        let mut command = handbill(named.iter().copied());
+        command.arg("--admin-listen").arg(operated.server.address.to_string());
+        command.arg("--admin-token-file").arg(&operated.token);
+        let refused = run(command, b"");
+        let words = "is where clients are served: give the operators' listener to --admin-listen";
+        assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(words), "{named:?}: {refused:?}");
+    }
+    let found = operated.command(&["takedown", "--dry-run", "--linking-to", "nobody.example"], "");
+    assert!(found.status.success() && text(&found.stderr).contains("the criteria find no page"), "{found:?}");
+}
+
+#[test]
 fn a_command_that_reads_is_in_the_audit_under_the_name_of_who_called_sudo() {
     let operated = Operated::start(|_| Vec::new());
     let slug = publish(operated.server.address, "Text.");
