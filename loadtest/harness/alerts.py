@@ -402,8 +402,6 @@ class VolumeWithATenthLeft(OfAVolume):
 
 class FullVolume(OfAVolume):
     expected = {"HandbillVolumeFull", "HandbillVolumeFills", "HandbillWritesFail", *BURNS}
-    # Its one page is read from memory, so the last call of the store is a create that failed.
-    allowed = {"HandbillStoreUnavailable"}
     mebibytes, leaves = 64, 0
 
     def each_second(self):

@@ -161,7 +161,7 @@ fn print(text: &str) -> Result<ExitCode, CommandError> {
 /// Ends with one line on standard error, whatever characters the reason quotes.
 fn end(reason: &str, code: u8, log: &LogQueue) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
-    log.line(&format!("handbill: {line}"));
+    log.last_line(&format!("handbill: {line}"));
     ExitCode::from(code)
 }
 

@@ -31,7 +31,7 @@ impl OperatorsRefusal {
     }
 
     pub(super) fn unauthorized() -> Self {
-        let advice = "Send the token of the process, that of its --admin-token-file, as `Authorization: Bearer TOKEN`.";
+        let advice = "This is not the token of the process: send that of its --admin-token-file, as `Authorization: Bearer TOKEN`. Under systemd restart the service after you have replaced the token.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", advice)
     }
 

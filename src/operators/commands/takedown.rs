@@ -55,6 +55,9 @@ struct Chosen {
 pub struct Takedown {
     #[command(flatten)]
     chosen: Chosen,
+    /// Only those pages that are hidden, so that one that was shown again stays
+    #[arg(long)]
+    hidden: bool,
     /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms or intimate-imagery
     #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
     reason: Option<TakedownReason>,
@@ -110,10 +113,11 @@ impl Chosen {
         }
         let found = self.criteria.find(client, self.by(), self.json, wants).await?;
         let count = found.len();
-        if found.is_empty() {
+        if count == 0 && self.expect.is_none_or(|expected| expected == 0) {
             eprintln!("handbill: the criteria find no page");
+            return Ok(found);
         }
-        if self.dry_run || found.is_empty() {
+        if self.dry_run {
             return Ok(Vec::new());
         }
         if self.expect.map_or(count > UNEXPECTED, |expected| expected != count) {
@@ -174,7 +178,7 @@ impl Takedown {
     /// Exit code 1 if a page may still be readable.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let question = |count| format!("Take down {count} pages permanently? Type yes: ");
-        self.run_for(None, |_| true, question, stores).await
+        self.run_for(None, |is_hidden| is_hidden || !self.hidden, question, stores).await
     }
 
     async fn run_for(
@@ -225,6 +229,9 @@ impl Takedown {
 impl Hide {
     /// Exit code 1 if a page may still be readable.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+        if self.takedown.hidden {
+            return Err("hide finds pages that are not hidden: leave --hidden out".to_owned());
+        }
         let time = humantime::format_duration(self.hidden_for).to_string();
         let question = |count| format!("Hide {count} pages, and delete them after {time}? Type yes: ");
         self.takedown.run_for(Some(self.hidden_for), |is_hidden| !is_hidden, question, stores).await

@@ -36,6 +36,9 @@ const GATHER_TIME: Duration = Duration::from_millis(5);
 /// another process that shares standard error has made it non-blocking.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
+/// The priority of an error, as systemd's journal reads it at the beginning of a line.
+const ERROR: &str = "<3>";
+
 /// The queue. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LogQueue(Arc<Shared>);
@@ -89,6 +92,11 @@ impl LogQueue {
 
     pub fn dropped(&self) -> Counter {
         self.0.dropped.clone()
+    }
+
+    /// Appends a line that is not an event, and says why the process ends.
+    pub fn last_line(&self, text: &str) {
+        self.0.push(if self.0.to_journal { ERROR } else { "" }, format!("{text}\n").as_bytes());
     }
 
     /// Appends a line that is not an event.
@@ -187,7 +195,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
         let priority = match *event.level() {
             _ if !self.0.to_journal => "",
-            Level::ERROR => "<3>",
+            Level::ERROR => ERROR,
             Level::WARN => "<4>",
             // The journal takes lines without one for informational.
             _ => "",

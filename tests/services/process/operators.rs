@@ -205,6 +205,25 @@ fn pages_are_hidden_by_their_links_and_shown_again_and_more_than_a_hundred_only_
 }
 
 #[test]
+fn a_takedown_of_what_is_hidden_spares_what_was_shown_again() {
+    let operated = Operated::start(|_| Vec::new());
+    let address = operated.server.address;
+    let spam = publish_some(&[address], "Buy at https://spam.example/x", 3);
+    let found = ["--linking-to", "spam.example", "--reason", "spam", "--by", "desk", "--yes"];
+    let act = |named: &[&str]| operated.command(&[named, &found[..]].concat(), "");
+    assert!(act(&["hide"]).status.success());
+    operated.done(&["show", "--by", "chief", &spam[0]], "");
+    let refused = act(&["hide", "--hidden"]);
+    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("leave --hidden out"), "{refused:?}");
+    let taken = act(&["takedown", "--hidden", "--expect", "2"]);
+    assert!(taken.status.success(), "{taken:?}");
+    assert_eq!(spam.iter().map(|slug| status(address, &format!("/{slug}"))).collect::<Vec<_>>(), [200, 410, 410]);
+    let nothing = act(&["takedown", "--hidden", "--expect", "2"]);
+    assert_eq!(nothing.status.code(), Some(2), "a wrong word in a criterion looks like success otherwise: {nothing:?}");
+    assert!(text(&nothing.stderr).contains("the criteria find 0 pages"), "{nothing:?}");
+}
+
+#[test]
 fn a_command_without_the_right_token_changes_nothing_and_says_what_to_do() {
     let operated = Operated::start(|_| Vec::new());
     let slug = publish(operated.server.address, "Text.");
