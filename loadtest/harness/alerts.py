@@ -269,7 +269,7 @@ class UploadsOfMany(Situation):
 
 
 class ThreadsThatStop(Situation):
-    """The threads that render are stopped as a debugger stops them, so that no rendering ends."""
+    """The thread that renders is stopped as a debugger stops it, so that a rendering does not end."""
 
     expected, allowed = {"HandbillRenderingHangs"}, {"HandbillWritesFail", *BURNS}
     quoted = [("HandbillRenderingHangs", "a rendering did not end")]
@@ -292,8 +292,8 @@ signal.pause()
         self.stopper = self.run.processes.start(command, "stopper")
 
     def each_second(self):
-        # A create waits for the rendering, and nobody else may wait for that.
-        if self.seconds % 5 == 1 and self.seconds < 30:
+        # A create waits for the rendering, and nobody else may wait for that. A second one would get a thread that is not stopped.
+        if self.seconds == 1:
             threading.Thread(target=self.publish, daemon=True).start()
         # Until then the process does not end even if it is killed.
         if self.stopper and (self.expected <= set(self.fired) or self.seconds == 200):
@@ -497,7 +497,7 @@ ONE_PROCESS = [
     LogThatNobodyReads, ProxyThatIsNotTrusted, WrongTokens, ListWithAMistake, CreatesPaused,
     VolumeWithATenthLeft, FullVolume, BackupsWithoutRoom, UploadsOfMany, ThreadsThatStop,
 ]  # fmt: skip
-CLUSTER = [RedisLost, ClockAhead, FenceMoved]
+CLUSTER = [RedisLost, ClockAhead]
 
 
 def query(node, statement):
@@ -539,6 +539,8 @@ class Alerts:
             self.say("situations of a cluster: two datacentres of one Cassandra node each, and Redis")
             self.start_cluster()
             self.together(CLUSTER, entries)
+            # They share a keyspace, so from here on nobody in the west writes.
+            self.together([FenceMoved], entries)
             self.together([DatabaseLost], entries)
         finally:
             for situation in self.situations:
