@@ -76,10 +76,7 @@ impl<'a> FenceTable<'a> {
                 Err(error) => error.into(),
             };
             repeats += 1;
-            if repeats > REPEATS {
-                return Err(FailoverError::Fence(failed));
-            }
-            sleep(REPEAT_PAUSE).await;
+            pause(repeats, failed).await?;
         }
     }
 
@@ -107,14 +104,20 @@ impl<'a> FenceTable<'a> {
         Statement::new(format!("SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = ?", self.keyspace))
     }
 
-    /// The statement that changes a row on `condition`.
-    fn change(&self, condition: &str) -> Statement {
+    /// Makes the row of `key` equal to `row` if `condition` on `epoch` holds, and checks that each datacentre shows it. Returns whether
+    /// the condition held.
+    async fn change_row(&self, key: &str, row: &FenceRow, condition: &str, epoch: i64) -> Result<bool, Cause> {
         let set = "SET datacenter = ?, epoch = ?, moving_to = ?";
         let mut statement =
             Statement::new(format!("UPDATE {}.fence {set} WHERE component = ? IF {condition}", self.keyspace));
         statement.set_consistency(self.commit);
         statement.set_serial_consistency(Some(self.serial));
-        statement
+        let values = (&row.datacenter, row.epoch, &row.moving_to, key, epoch);
+        let is_changed = applied(self.session.query_unpaged(statement, values).await?)?;
+        if is_changed {
+            self.check_each(key, row).await?;
+        }
+        Ok(is_changed)
     }
 
     /// Changes all rows, of which `before` stands, and returns what then stands.
@@ -133,26 +136,15 @@ impl<'a> FenceTable<'a> {
 
     /// Makes the row of `key` equal to `first`, unless it shows a later change. Doing it again changes nothing.
     async fn follow(&self, key: &str, first: &FenceRow) -> Result<(), FailoverError> {
-        let statement = self.change("epoch <= ?");
-        let values = (&first.datacenter, first.epoch, &first.moving_to, key, first.epoch);
         let mut repeats = 0;
         loop {
-            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
-                Ok(answer) => match applied(answer) {
-                    Ok(true) => match self.check_each(key, first).await {
-                        Ok(()) => return Ok(()),
-                        Err(cause) => cause,
-                    },
-                    Ok(false) => return Err(FailoverError::Overtaken),
-                    Err(cause) => cause,
-                },
-                Err(error) => error.into(),
+            let failed = match self.change_row(key, first, "epoch <= ?", first.epoch).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(FailoverError::Overtaken),
+                Err(cause) => cause,
             };
             repeats += 1;
-            if repeats > REPEATS {
-                return Err(FailoverError::Fence(failed));
-            }
-            sleep(REPEAT_PAUSE).await;
+            pause(repeats, failed).await?;
         }
     }
 
@@ -166,7 +158,7 @@ impl<'a> FenceTable<'a> {
         datacenter: Option<&str>,
         moving_to: Option<&str>,
     ) -> Result<FenceRow, FailoverError> {
-        let (statement, key) = (self.change("epoch = ?"), PARTITIONS[0]);
+        let key = PARTITIONS[0];
         let mut standing = before.clone();
         let mut repeats = 0;
         loop {
@@ -175,25 +167,15 @@ impl<'a> FenceTable<'a> {
                 epoch: standing.highest + 1,
                 moving_to: moving_to.map(str::to_owned),
             };
-            let values = (datacenter, next.epoch, moving_to, key, standing.first.epoch);
-            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
-                Ok(answer) => match applied(answer) {
-                    Ok(true) => match self.check_each(key, &next).await {
-                        Ok(()) => return Ok(next),
-                        Err(cause) => cause,
-                    },
-                    // An earlier attempt, whose outcome is unknown, may be the reason.
-                    Ok(false) if repeats > 0 => "the change was refused".into(),
-                    Ok(false) => return Err(FailoverError::Overtaken),
-                    Err(cause) => cause,
-                },
-                Err(error) => error.into(),
+            let failed = match self.change_row(key, &next, "epoch = ?", standing.first.epoch).await {
+                Ok(true) => return Ok(next),
+                // An earlier attempt, whose outcome is unknown, may be the reason.
+                Ok(false) if repeats > 0 => "the change was refused".into(),
+                Ok(false) => return Err(FailoverError::Overtaken),
+                Err(cause) => cause,
             };
             repeats += 1;
-            if repeats > REPEATS {
-                return Err(FailoverError::Fence(failed));
-            }
-            sleep(REPEAT_PAUSE).await;
+            pause(repeats, failed).await?;
             let read = self.read().await?;
             if read.first != standing.first && read.first != next {
                 return Err(FailoverError::Overtaken);
@@ -201,4 +183,13 @@ impl<'a> FenceTable<'a> {
             standing = read;
         }
     }
+}
+
+/// Waits before the attempt after `repeats` failed ones, the last of them with `failed`, which is returned if they were enough.
+async fn pause(repeats: u32, failed: Cause) -> Result<(), FailoverError> {
+    if repeats > REPEATS {
+        return Err(FailoverError::Fence(failed));
+    }
+    sleep(REPEAT_PAUSE).await;
+    Ok(())
 }
