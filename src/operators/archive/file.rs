@@ -132,7 +132,8 @@ impl NewFile {
 
     /// Notes that another attempt to write `of` can go on from here, at `place`.
     pub fn keep(&mut self, of: &str, place: &Place) -> Result<(), FileError> {
-        let kept = self.output.stream_position().and_then(|bytes| {
+        let kept = self.output.flush().and_then(|()| {
+            let bytes = self.output.get_mut().stream_position()?;
             self.output.get_ref().sync_data()?;
             let (mark, next) = (mark_of(&self.unfinished), with_ending(&self.unfinished, "new"));
             fs::write(&next, serde_json::to_vec(&Mark { of: of.to_owned(), bytes, place: place.clone() })?)?;
@@ -200,7 +201,7 @@ fn reader(path: &Path, mut file: File) -> io::Result<Box<dyn BufRead + Send>> {
     })
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::export::{self, Piece, Selection};
-use super::file::{FileError, NewFile, Records, Skip, remove_if_there, verify};
+use super::file::{FileError, NewFile, Records, Skip, folder_of, remove_if_there, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
@@ -255,7 +255,7 @@ pub fn newest_backups(directory: &Path) -> Result<(PathBuf, Option<PathBuf>), Mo
 /// The copies of the ledger that lie beside `backup`: that of its name, one with the ledger's own name `ledger`, and the newest of
 /// the ledger alone.
 pub fn ledgers_beside(backup: &Path, ledger: &str) -> Result<Vec<PathBuf>, FileError> {
-    let folder = backup.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(backup);
     let alone = backups_in(folder, Selection::Deletions)?.pop().map(|newest| newest.path);
     let named = [BackupName::ledger_of(backup), folder.join(ledger)];
     Ok(named.into_iter().filter(|path| path.is_file()).chain(alone).collect())

@@ -1,9 +1,8 @@
 //! `handbill export`, `import`, `backup` and `restore`.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +188,7 @@ impl Restore {
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
         let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
-        if backup.extension() == LEDGER_FILE.rsplit_once('.').map(|(_, extension)| OsStr::new(extension)) {
+        if backup.extension() == Path::new(LEDGER_FILE).extension() {
             return Err(format!("{} is a ledger: give it to --ledger, and a backup to --from", backup.display()));
         }
         let mut ledgers = self.ledger.clone();
