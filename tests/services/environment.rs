@@ -9,11 +9,16 @@ use clap::{Args, Command};
 
 /// Time after which a test gives up on something that should have happened. It is enough on any machine, and no test
 /// depends on it being short.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Longer than any decision or answer takes on any machine, unless it waits for a server that is gone. The service's own
 /// limits are far shorter; `tests/it/controlled/outages.rs` checks them, where no machine is slow.
 pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+
+/// The output of `future`. The test fails if it takes longer than anything should: `what` names it.
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TEST_TIMEOUT, Box::pin(future)).await.unwrap_or_else(|_| panic!("{what}: it does not happen"))
+}
 
 /// The value of `name`, which `./tests/run` sets.
 pub(crate) fn from_the_runner(name: &str) -> String {

@@ -10,6 +10,7 @@ use handbill_store_cql::{CqlStore, Fenced, builder};
 use scylla::statement::{Consistency, Statement};
 
 use super::ring::{EAST, Ring, WEST};
+use crate::environment::in_time;
 use crate::support::pages::{edited, page, with_head};
 
 /// How often something is tried that soon succeeds or is refused.
@@ -17,16 +18,17 @@ const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Waits until `store` may write, or may not.
 pub(super) async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
-    let mut fenced = store.fenced();
-    fenced.wait_for(|fenced| fenced.is_none() == may_write).await.unwrap().clone()
+    fence_is(store, |fenced| fenced.is_none() == may_write).await
 }
 
-/// Waits until `store` has `page` or a later version of it.
-pub(super) async fn until_it_has(store: &CqlStore, page: &Page) {
-    while !matches!(store.lookup(&page.head.slug).await, Ok(Lookup::Active(found)) if found.head.version >= page.head.version)
-    {
-        tokio::time::sleep(AGAIN).await;
-    }
+/// Waits until `store` knows that `datacenter` writes.
+async fn until_elsewhere(store: &CqlStore, datacenter: &str) {
+    fence_is(store, |fenced| *fenced == Some(Fenced::Elsewhere(datacenter.to_owned()))).await;
+}
+
+async fn fence_is(store: &CqlStore, as_awaited: impl Fn(&Option<Fenced>) -> bool) -> Option<Fenced> {
+    let mut fenced = store.fenced();
+    in_time("the fence", fenced.wait_for(as_awaited)).await.unwrap().clone()
 }
 
 pub(super) async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
@@ -40,7 +42,7 @@ async fn the_second_datacentre_reads_and_does_not_write() {
     assert_eq!(until(&east, false).await, Some(Fenced::Elsewhere(WEST.to_owned())));
     let first = Arc::new(page("written in the west"));
     assert_eq!(insert(&west, &first).await.unwrap(), InsertResult::Inserted);
-    until_it_has(&east, &first).await;
+    ring.repair().await;
 
     let refused = insert(&east, &Arc::new(page("written in the east"))).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
@@ -127,15 +129,14 @@ async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
     assert!(moved.errors.contains("west goes on writing"), "it copies beside writes: {moved:?}");
     until(&east, true).await;
     is_over.store(true, Ordering::Relaxed);
-    let (old, new) = (old.await.unwrap(), new.await.unwrap());
+    let (old, new) = in_time("a write on each side", async { (old.await.unwrap(), new.await.unwrap()) }).await;
     assert!(!old.is_empty() && !new.is_empty(), "{} in the west, {} in the east", old.len(), new.len());
     let last = old.iter().map(|(_, answered, _)| answered).max().unwrap();
     let first = new.iter().map(|(sent, ..)| sent).min().unwrap();
     assert!(last < first, "the west acknowledged a write after the east had begun");
 
     // It reads the fence every two seconds, so it may still have seen only the beginning of the move.
-    let elsewhere = Some(Fenced::Elsewhere(EAST.to_owned()));
-    west.fenced().wait_for(|fenced| *fenced == elsewhere).await.unwrap();
+    until_elsewhere(&west, EAST).await;
     for page in old.iter().chain(&new).map(|(.., page)| page).chain([&missed]) {
         let Lookup::Active(found) = east.lookup(&page.head.slug).await.unwrap() else { panic!("a page is lost") };
         assert!(found.head.version >= page.head.version, "an edit is lost");
@@ -178,9 +179,12 @@ async fn while_a_move_copies_nothing_is_acknowledged_that_one_side_alone_has_and
 
     let given_up = ring.failover(WEST, &["--force", "--yes"]).await;
     assert!(given_up.code == Some(0) && given_up.output.contains("the move to east is given up"), "{given_up:?}");
-    while insert(&west, &Arc::new(page("in the west alone again"))).await.is_err() {
-        tokio::time::sleep(AGAIN).await;
-    }
+    let writing = async {
+        while insert(&west, &Arc::new(page("in the west alone again"))).await.is_err() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    in_time("the west writes alone", writing).await;
     ring.heal().await;
 }
 
@@ -190,14 +194,13 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
     let west = ring.store(WEST).await;
     let (everywhere, alone) = (Arc::new(page("on both sides")), Arc::new(page("in the west alone")));
     insert(&west, &everywhere).await.unwrap();
-    until_it_has(&ring.store(EAST).await, &everywhere).await;
+    ring.repair().await;
     ring.kill(EAST).await;
     insert(&west, &alone).await.unwrap();
     drop(west);
     ring.heal().await;
     let cautious = ring.store_with(EAST, &["--scylla-fence-consistency", "quorum"]).await;
-    let elsewhere = Some(Fenced::Elsewhere(WEST.to_owned()));
-    cautious.fenced().wait_for(|fenced| *fenced == elsewhere).await.unwrap();
+    until_elsewhere(&cautious, WEST).await;
     ring.kill(WEST).await;
 
     let planned = ring.failover(EAST, &["--schema-wait", "0s"]).await;

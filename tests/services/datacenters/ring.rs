@@ -8,14 +8,15 @@ use std::time::Duration;
 use clap::Parser;
 use handbill::config;
 use handbill_core::ports::random::{Random, index_below};
-use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
+use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, Progress, builder};
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{environment, relay};
+use crate::environment::{self, in_time};
+use crate::relay;
 
 /// Tests kill nodes, so each has the ring alone.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -111,13 +112,20 @@ impl Ring {
         self.session().await.query_unpaged(cql, ()).await.unwrap();
     }
 
-    /// Makes both copies of every table equal, as a repair does: each row is read from both.
+    /// Makes both copies of every table equal, as a repair does: each row is read from both. A row that the writing side acknowledged
+    /// may be missing at the other one for ever, if that was slow for a moment.
     pub(crate) async fn repair(&self) {
         let session = self.session().await;
         for table in ["pages", "texts", "deletions", "audit", "takedowns_begun", "creates"] {
             let mut statement = Statement::new(format!("SELECT * FROM {}.{table}", self.keyspace));
             statement.set_consistency(Consistency::All);
-            session.query_unpaged(statement, ()).await.unwrap();
+            let reading = async {
+                while let Err(error) = session.query_unpaged(statement.clone(), ()).await {
+                    println!("{table} again: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            };
+            in_time("a read of both copies", reading).await;
         }
     }
 
@@ -156,12 +164,16 @@ impl Ring {
     /// The store of a replica in `datacenter` with `more` options.
     pub(crate) async fn store_with(&self, datacenter: &str, more: &[&str]) -> CqlStore {
         let settings = self.settings_with(datacenter, more);
-        CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap()
+        let report = |progress: &Progress| println!("{datacenter}: {progress:?}");
+        let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, report);
+        in_time("a store", connecting).await.unwrap()
     }
 
+    /// A command that hangs is ended after five minutes, so that the test shows what it has said.
     fn handbill(&self, subcommand: &str, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
-        command.env_clear().arg(subcommand).args(["--store", "scylla", "--scylla-nodes", &self.nodes]);
+        let mut command = Command::new("timeout");
+        command.env_clear().args(["5m", env!("CARGO_BIN_EXE_handbill"), subcommand, "--store", "scylla"]);
+        command.args(["--scylla-nodes", &self.nodes]);
         command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
         command
     }

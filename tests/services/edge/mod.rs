@@ -18,10 +18,8 @@ use self::caches::Cache;
 use self::history::{Page, interleave, page_at, published, read, write};
 use crate::connection::send;
 use crate::deployment::Addresses;
+use crate::environment::in_time;
 use crate::replica::Replica;
-
-/// Time after which something that must happen counts as not happening. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How often to look for something that is about to happen.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -75,7 +73,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, looking).await.unwrap_or_else(|_| panic!("{what}: it does not happen"))
+    in_time(what, looking).await
 }
 
 fn purge_urls(cache: SocketAddr) -> String {
