@@ -48,6 +48,7 @@ const SHOW: &str = "show";
 const EXPORT: &str = "export";
 const INSPECT: &str = "inspect";
 const SCAN: &str = "scan";
+const LOG: &str = "log";
 
 #[derive(DeserializeRow)]
 struct EntryRow {
@@ -111,6 +112,7 @@ impl EntryRow {
             EXPORT => AuditAction::Export,
             INSPECT => AuditAction::Inspect { slug: Slug::parse(&self.slug?).ok()? },
             SCAN => AuditAction::Scan,
+            LOG => AuditAction::Log,
             CREATES => AuditAction::Creates {
                 paused: self.paused?,
                 hourly_budget: self.hourly_budget.map(u32::try_from).transpose().ok()?,
@@ -322,6 +324,7 @@ fn values_of<'a>(number: u64, datacenter: &'a str, begun: &'a Begun) -> EntryVal
         AuditAction::Export => (EXPORT, None, None, None, None),
         AuditAction::Inspect { slug } => (INSPECT, Some(slug.as_str()), None, None, None),
         AuditAction::Scan => (SCAN, None, None, None, None),
+        AuditAction::Log => (LOG, None, None, None, None),
         AuditAction::Creates { paused, hourly_budget } => {
             (CREATES, None, None, Some(*paused), hourly_budget.map(u32::cast_signed))
         }

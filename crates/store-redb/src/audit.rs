@@ -250,6 +250,6 @@ mod tests {
         assert_eq!(body(AuditAction::Show { slug: slug() }), b"\x03\x0fa-page-22222222");
         assert_eq!(body(AuditAction::Creates { paused: true, hourly_budget: Some(7) }), [1, 1, 1, 7]);
         assert_eq!(body(AuditAction::Inspect { slug: slug() }), b"\x05\x0fa-page-22222222");
-        assert_eq!([body(AuditAction::Export), body(AuditAction::Scan)].concat(), [4, 6]);
+        assert_eq!([AuditAction::Export, AuditAction::Scan, AuditAction::Log].map(body).concat(), [4, 6, 7]);
     }
 }

@@ -264,11 +264,19 @@ impl FoundPage {
     }
 }
 
-/// The body of `PUT /log` and the answer of both its methods.
-#[derive(Debug, Serialize, Deserialize)]
+/// The body of `PUT /log`.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogBody {
+pub struct LogChange {
     /// The directives of `--log`.
+    pub filter: String,
+    /// The operator's name.
+    pub by: String,
+}
+
+/// The answer of both methods of `/log`.
+#[derive(Debug, Serialize)]
+pub struct LogBody {
     pub filter: String,
 }
 

@@ -37,15 +37,29 @@ async fn a_new_filter_counts_from_the_next_event_on_and_a_wrong_one_changes_noth
 
     assert_eq!(operated.ask("GET", "/log", "").await.expect(200).json(), json!({"filter": "info"}));
     assert_eq!(seen_after_one_more(), 0);
-    let changed = operated.ask("PUT", "/log", json!({"filter": "debug"})).await.expect(200);
+    let changed = operated.ask("PUT", "/log", json!({"filter": "debug", "by": "desk"})).await.expect(200);
     assert_eq!(changed.json(), json!({"filter": "debug"}));
     assert_eq!(seen_after_one_more(), 1);
 
-    for wrong in
-        [json!({"filter": "handbill=loud"}), json!({"filter": 1}), json!({}), json!({"filter": "info", "x": 1})]
-    {
+    for wrong in [
+        json!({"filter": "handbill=loud", "by": "desk"}),
+        json!({"filter": "info"}),
+        json!({"by": "desk"}),
+        json!({"filter": "info", "by": "desk", "x": 1}),
+    ] {
         operated.ask("PUT", "/log", wrong).await.expect(400);
     }
     assert_eq!(operated.ask("GET", "/log", "").await.expect(200).json(), json!({"filter": "debug"}));
     assert_eq!(seen_after_one_more(), 2);
+}
+
+#[tokio::test]
+async fn a_change_of_the_filter_is_in_the_audit_with_its_author_and_a_refused_one_is_not() {
+    let operated = Operated::start();
+    operated.ask("PUT", "/log", json!({"filter": "info"})).await.expect(400);
+    operated.ask("PUT", "/log", json!({"filter": "handbill=loud", "by": "desk"})).await.expect(400);
+    operated.ask("PUT", "/log", json!({"filter": "debug", "by": "desk"})).await.expect(200);
+    let audit = operated.audit().await;
+    assert_eq!(audit.len(), 1, "{audit:?}");
+    assert_eq!((&audit[0]["action"], &audit[0]["by"]), (&json!("log"), &json!("desk")));
 }

@@ -46,6 +46,8 @@ pub enum AuditAction {
     },
     /// All records were to be looked at for pages that meet criteria.
     Scan,
+    /// The filter of one process's log was changed. The log has the filter itself.
+    Log,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,7 @@ pub enum ActionJson {
     Export,
     Inspect { slug: String },
     Scan,
+    Log,
 }
 
 impl From<&AuditAction> for ActionJson {
@@ -80,6 +83,7 @@ impl From<&AuditAction> for ActionJson {
             AuditAction::Export => Self::Export,
             AuditAction::Inspect { slug } => Self::Inspect { slug: slug.to_string() },
             AuditAction::Scan => Self::Scan,
+            AuditAction::Log => Self::Log,
         }
     }
 }
@@ -96,6 +100,7 @@ impl TryFrom<ActionJson> for AuditAction {
             ActionJson::Export => Self::Export,
             ActionJson::Inspect { slug } => Self::Inspect { slug: Slug::parse(&slug)? },
             ActionJson::Scan => Self::Scan,
+            ActionJson::Log => Self::Log,
         })
     }
 }

@@ -254,6 +254,7 @@ mod tests {
             AuditAction::Export,
             AuditAction::Inspect { slug },
             AuditAction::Scan,
+            AuditAction::Log,
         ];
         let numbered = |(number, action): (u64, AuditAction)| NumberedEntry {
             number: number + 9,
