@@ -10,10 +10,11 @@ use crate::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use crate::ports::page_store::StoreError;
 use crate::ports::random::new_slug_secret;
 
-/// The statement that writes a secret, if there is none, and its value.
-pub(super) fn creation(rng: impl Rng) -> (Statement, SlugSecret) {
-    let mut statement =
-        Statement::new(format!("INSERT INTO slug_secret (component, secret) VALUES ('{COMPONENT}', ?) IF NOT EXISTS"));
+/// The statement that writes a secret into `keyspace`, if there is none, and its value.
+pub(super) fn creation(keyspace: &str, rng: impl Rng) -> (Statement, SlugSecret) {
+    let mut statement = Statement::new(format!(
+        "INSERT INTO {keyspace}.slug_secret (component, secret) VALUES ('{COMPONENT}', ?) IF NOT EXISTS"
+    ));
     statement.set_consistency(Consistency::Quorum);
     statement.set_serial_consistency(Some(SerialConsistency::Serial));
     (statement, new_slug_secret(rng))

@@ -105,6 +105,21 @@ impl Drop for Cluster {
 }
 
 #[test]
+fn migrate_says_what_it_did_and_no_warning_of_the_database_beside_it() {
+    let cluster = Cluster::migrated();
+    for keyspace in [fresh_keyspace(), cluster.keyspace.clone()] {
+        let mut command = handbill(["migrate", "--store", "scylla", "--scylla-replication-factor", "1"]);
+        command.args(["--scylla-nodes", &nodes(), "--scylla-keyspace", &keyspace]);
+        let output = run(command, b"");
+        assert!(succeeded(&output).ends_with("is up to date.\n"), "{output:?}");
+        assert_eq!(text(&output.stderr), "");
+        if keyspace != cluster.keyspace {
+            cluster.runtime.block_on(drop_keyspace(&cluster.session, &keyspace));
+        }
+    }
+}
+
+#[test]
 fn a_command_ends_with_one_line_that_says_that_the_cluster_cannot_be_reached() {
     for command in [&["audit"][..], &["export"], &["pause", "--by", "desk"], &["takedown", "--dry-run", "a-22222222"]] {
         let mut command = handbill(command.iter().copied());

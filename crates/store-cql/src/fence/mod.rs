@@ -175,10 +175,11 @@ impl From<Fenced> for StoreError {
     }
 }
 
-/// The statement that makes a row of the fence, if it is not there. It binds the key and the datacentre.
-pub(super) fn creation() -> Statement {
+/// The statement that makes a row of the fence of `keyspace`, if it is not there. It binds the key and the datacentre.
+pub(super) fn creation(keyspace: &str) -> Statement {
+    let columns = "(component, datacenter, epoch)";
     let mut statement =
-        Statement::new("INSERT INTO fence (component, datacenter, epoch) VALUES (?, ?, 1) IF NOT EXISTS");
+        Statement::new(format!("INSERT INTO {keyspace}.fence {columns} VALUES (?, ?, 1) IF NOT EXISTS"));
     statement.set_consistency(Consistency::Quorum);
     statement.set_serial_consistency(Some(scylla::statement::SerialConsistency::Serial));
     statement

@@ -57,16 +57,17 @@ pub enum LeaseError {
     Database(#[from] Cause),
 }
 
-/// Does `work` while this process alone holds the lock.
+/// Does `work` while this process alone holds the lock of `keyspace`.
 pub(super) async fn while_held<T>(
     session: &Session,
+    keyspace: &str,
     times: LeaseTimes,
     mut random: &Random,
     work: impl Future<Output = T>,
 ) -> Result<T, LeaseError> {
     let mut holder = [0; 16];
     random.fill_bytes(&mut holder);
-    let lock = Lock { session, holder };
+    let lock = Lock { session, keyspace, holder };
     lock.take(times).await?;
     let done = tokio::select! {
         done = work => done,
@@ -101,6 +102,7 @@ struct LockRow {
 
 struct Lock<'a> {
     session: &'a Session,
+    keyspace: &'a str,
     holder: [u8; 16],
 }
 
@@ -157,7 +159,8 @@ impl Lock<'_> {
     }
 
     async fn read(&self) -> Result<LockRow, Cause> {
-        let cql = format!("SELECT holder, heartbeat FROM schema_lock WHERE component = '{COMPONENT}'");
+        let keyspace = self.keyspace;
+        let cql = format!("SELECT holder, heartbeat FROM {keyspace}.schema_lock WHERE component = '{COMPONENT}'");
         let mut statement = Statement::new(cql);
         statement.set_consistency(Consistency::Serial);
         let rows = repeated(self.session, statement, ()).await?.into_rows_result()?;
@@ -166,7 +169,8 @@ impl Lock<'_> {
 
     /// A conditional write. A condition `= null` also holds if there is no row; the write then creates the row.
     async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
-        let cql = format!("UPDATE schema_lock SET {set} WHERE component = '{COMPONENT}' IF {condition}");
+        let keyspace = self.keyspace;
+        let cql = format!("UPDATE {keyspace}.schema_lock SET {set} WHERE component = '{COMPONENT}' IF {condition}");
         let mut statement = Statement::new(cql);
         statement.set_serial_consistency(Some(SerialConsistency::Serial));
         applied(self.session.query_unpaged(statement, values).await?)

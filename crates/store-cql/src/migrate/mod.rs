@@ -132,19 +132,20 @@ pub async fn migrate_with(
     }
     let work = async {
         let applied = apply(session, keyspace, migrations).await?;
-        let (secret, value) = slug_secret::creation(random);
+        let (secret, value) = slug_secret::creation(keyspace, random);
         lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
         try_join_all(FIRST_CONDITIONAL_WRITES.map(|cql| lease::repeated(session, Statement::new(cql), ()))).await?;
         // Last, since its row says that there is nothing left to do.
-        make_fence(session, datacenter).await?;
+        make_fence(session, keyspace, datacenter).await?;
         Ok::<_, MigrateError>(applied)
     };
-    let applied = lease::while_held(session, times, random, work).await??;
+    let applied = lease::while_held(session, keyspace, times, random, work).await??;
     record_paxos(session, keyspace).await?;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
-/// Makes `keyspace` the default for statements that name none.
+/// Makes `keyspace` the default for statements that name none: those of the files. Statements that bind values name theirs, since
+/// Cassandra 5 warns of each prepared statement that does not.
 ///
 /// While another process creates the keyspace, `system_schema` may show it before a node can use it. So this tries again
 /// for up to `max_wait`.
@@ -187,7 +188,7 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
                 change_schema(session, statement).await?;
             }
         }
-        record(session, migration).await?;
+        record(session, keyspace, migration).await?;
         names.push(format!("{:04} {}", migration.number, migration.name));
     }
     match schema::check(session, keyspace, migrations).await? {
@@ -199,13 +200,13 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
 /// Whether there is nothing to do.
 async fn is_current(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<bool, MigrateError> {
     let state = schema::check(session, keyspace, migrations).await?;
-    Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_fence(session).await?)
+    Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_fence(session, keyspace).await?)
 }
 
 /// Plain reads suffice if the rows are there, and a datacentre that is down then does no harm.
-async fn has_fence(session: &Session) -> Result<bool, MigrateError> {
-    let cql = "SELECT epoch FROM fence WHERE component = ?";
-    let reading = fence::PARTITIONS.map(|key| lease::repeated(session, Statement::new(cql), (key,)));
+async fn has_fence(session: &Session, keyspace: &str) -> Result<bool, MigrateError> {
+    let cql = format!("SELECT epoch FROM {keyspace}.fence WHERE component = ?");
+    let reading = fence::PARTITIONS.map(|key| lease::repeated(session, Statement::new(&cql), (key,)));
     for answer in try_join_all(reading).await? {
         let rows = answer.into_rows_result().map_err(|error| SchemaError::Unreadable(error.into()))?;
         if rows.rows_num() == 0 {
@@ -216,9 +217,10 @@ async fn has_fence(session: &Session) -> Result<bool, MigrateError> {
 }
 
 /// Makes the rows of the fence that are not there: pages are written in `datacenter` from then on.
-async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateError> {
-    if !has_fence(session).await? {
-        let making = fence::PARTITIONS.map(|key| lease::repeated(session, fence::creation(), (key, datacenter)));
+async fn make_fence(session: &Session, keyspace: &str, datacenter: &str) -> Result<(), MigrateError> {
+    if !has_fence(session, keyspace).await? {
+        let making =
+            fence::PARTITIONS.map(|key| lease::repeated(session, fence::creation(keyspace), (key, datacenter)));
         try_join_all(making).await?;
     }
     Ok(())
@@ -250,9 +252,10 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
     }
 }
 
-async fn record(session: &Session, migration: &Migration) -> Result<(), MigrateError> {
+async fn record(session: &Session, keyspace: &str, migration: &Migration) -> Result<(), MigrateError> {
     let columns = "(component, number, name, phase, checksum) VALUES";
-    let statement = format!("INSERT INTO schema_migrations {columns} ('{COMPONENT}', ?, ?, ?, ?) IF NOT EXISTS");
+    let statement =
+        format!("INSERT INTO {keyspace}.schema_migrations {columns} ('{COMPONENT}', ?, ?, ?, ?) IF NOT EXISTS");
     let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
     // It does not matter whether this or an earlier attempt writes the row: `apply` checks the row at the end.
     lease::repeated(session, Statement::new(statement), values).await?;
