@@ -13,6 +13,7 @@ use super::export::Place;
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
 use handbill_core::domain::audit::NumberedEntry;
+use handbill_core::domain::timestamp::UnixMillis;
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
 const FILE_MODE: u32 = 0o600;
@@ -319,6 +320,27 @@ impl Lines {
         let read = self.input.by_ref().take(bound).read_until(b'\n', &mut self.line)?;
         Ok((read > 0).then_some(self.line.as_slice()))
     }
+}
+
+/// When the writing of the file began; `None` if it is no archive.
+pub fn begun_at(path: &Path) -> Option<UnixMillis> {
+    Records::open(path, None).ok().map(|records| records.header.created_at)
+}
+
+/// When the newest deletion, hiding or showing in the file was; `None` without any. Damaged lines do not count.
+pub fn newest_act(path: &Path) -> Option<UnixMillis> {
+    let unseen: Skip = Arc::new(|_| {});
+    let records = Records::open(path, Some(&unseen)).ok()?;
+    records.map_while(Result::ok).filter_map(|entry| entry.acted_at()).max()
+}
+
+/// Whether the file is a ledger or an export of deletions, so that a restore from it would have no page. Only such an export does
+/// not say how many records it expects: one of everything does, also if all pages are deleted.
+pub fn is_of_deletions(path: &Path) -> bool {
+    let Ok(mut records) = Records::open(path, None) else { return false };
+    let (format, expected) = (records.header.format, records.header.expected_records);
+    let is_something_else = |entry| matches!(entry, Ok(Entry::Page(..)) | Err(_));
+    format == Format::Ledger || (expected.is_none() && !records.any(is_something_else))
 }
 
 /// The entries of the audit that the file has; none unless it is a ledger.

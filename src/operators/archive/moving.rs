@@ -159,8 +159,10 @@ pub async fn store_all(
 ) -> Result<Counts, MoveError> {
     let mut counts = Counts::default();
     for file in files {
+        let before = counts.tombstones;
         store_records(importer, Records::open(file, skip)?, &mut counts, &|done| progress(done, Some(expected)))
             .await?;
+        counts.last_tombstones = counts.tombstones - before;
     }
     Ok(counts)
 }

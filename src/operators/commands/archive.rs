@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use super::remote_records::RemoteRecords;
 use super::stores::Stores;
 use crate::config::{EmbeddedSettings, Moved, MovingSettings};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::{FileError, Skip};
+use crate::operators::archive::file::{FileError, Skip, begun_at, is_of_deletions, newest_act};
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{
     Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, write,
@@ -188,14 +188,19 @@ impl Restore {
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
         let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
-        if backup.extension() == Path::new(LEDGER_FILE).extension() {
-            return Err(format!("{} is a ledger: give it to --ledger, and a backup to --from", backup.display()));
+        if is_of_deletions(&backup) {
+            return Err(format!(
+                "{} has deletions alone, as a ledger has: give it to --ledger, and a backup to --from",
+                backup.display()
+            ));
         }
         let mut ledgers = self.ledger.clone();
         ledgers.extend(ledgers_beside(&backup, LEDGER_FILE).map_err(|error| error.to_string())?);
         let has_no_ledger = ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file();
-        for (what, path) in [("backup", &backup)].into_iter().chain(ledgers.iter().map(|ledger| ("ledger", ledger))) {
-            print_line(&format!("{what}: {}", path.display()))?;
+        let at = |what, time: Option<_>| time.map_or_else(String::new, |time| format!(", {what} {time}"));
+        print_line(&format!("backup: {}{}", backup.display(), at("begun at", begun_at(&backup))))?;
+        for ledger in &ledgers {
+            print_line(&format!("ledger: {}{}", ledger.display(), at("whose newest entry is of", newest_act(ledger))))?;
         }
         let counts = stores.restore(&self.embedded, &backup, &ledgers, skip, &shown_on(&bar)).await;
         bar.finish_and_clear();
@@ -211,7 +216,15 @@ impl Restore {
             }
             _ => String::new(),
         };
-        let printed = print_counts(&counts.map_err(|error| format!("{error}{}", advice(&error)))?)?;
+        let counts = counts.map_err(|error| format!("{error}{}", advice(&error)))?;
+        let printed = print_counts(&counts)?;
+        let unknown = counts.last_tombstones;
+        if !has_no_ledger && unknown > 0 {
+            eprintln!(
+                "handbill: {unknown} deletions of the backup are in no ledger: it is older than the backup or of another store, so what \
+                 was deleted or hidden since may have come back"
+            );
+        }
         if has_no_ledger {
             eprintln!(
                 "handbill: there is no copy of the ledger: what was deleted or hidden since the backup has come back"
@@ -229,7 +242,7 @@ impl Restore {
 }
 
 fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
-    let Counts { pages, tombstones, turned, same, older, deleted, hidden } = counts;
+    let Counts { pages, tombstones, turned, same, older, deleted, hidden, .. } = counts;
     let turned = if *turned > 0 { format!(", {turned} hidden or shown") } else { String::new() };
     print_line(&format!(
         "stored: {pages} pages, {tombstones} deletions{turned}; left as they were: {same} already there or read twice, {older} older than the \

@@ -416,7 +416,7 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     assert!(refused(&restore(&data, Some(&ledger))).contains("has a database already"));
     let own = folder.path().join("data").join(handbill_store_redb::LEDGER_FILE);
     let mistaken = on(&data, [OsStr::new("restore"), OsStr::new("--from"), own.as_os_str()]);
-    assert!(refused(&mistaken).contains("is a ledger: give it to --ledger"), "{mistaken:?}");
+    assert!(refused(&mistaken).contains("give it to --ledger"), "{mistaken:?}");
     assert!(succeeded(&on(&data, ["check"])).contains(": whole; 15 pages and 15 deletions can be read, 15 deletions"));
     let server = start(&data, folder.path());
     known.check(server.address, address);
@@ -435,7 +435,11 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     fs::copy(&ledger, &copied).unwrap();
     let found = folder.path().join("found");
     let printed = restore(&found, None);
-    assert!(succeeded(&printed).contains(&format!("ledger: {}\n", copied.display())), "{}", text(&printed.stdout));
+    assert!(
+        succeeded(&printed).contains(&format!("ledger: {}, whose newest entry is of ", copied.display())),
+        "{}",
+        text(&printed.stdout)
+    );
     let server = start(&found, folder.path());
     known.check(server.address, address);
     drop(server);
@@ -449,6 +453,56 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     let server = start(&without, folder.path());
     let mut connection = Connection::open(server.address).unwrap();
     assert!(active[..5].iter().all(|slug| connection.get(&format!("/api/pages/{slug}")).unwrap().status == 200));
+}
+
+#[test]
+fn a_file_of_deletions_is_no_backup_whatever_its_name_is() {
+    let mut service = Service::start();
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let slugs = ["kept", "gone"].map(|title| service.known.create(&mut connection, title, "A text."));
+    service.known.delete(&mut connection, &slugs[1]);
+    let [deletions, ledger] = ["deletions.ndjson.zst", "copied.ndjson"].map(|name| service.path(name));
+    succeeded(&service.command([OsStr::new("export"), OsStr::new("--deletions"), deletions.as_os_str()]));
+    fs::copy(service.path("data").join(handbill_store_redb::LEDGER_FILE), &ledger).unwrap();
+    let data = service.path("restored");
+    for file in [&deletions, &ledger] {
+        let output = on(&data, [OsStr::new("restore"), OsStr::new("--from"), file.as_os_str()]);
+        assert!(refused(&output).contains("has deletions alone"), "{output:?}");
+        assert!(!data.exists());
+    }
+    // A backup without a page is one all the same: each page of it was deleted.
+    service.known.delete(&mut connection, &slugs[0]);
+    let backups = service.path("backups");
+    succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    let restored = on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
+    assert!(succeeded(&restored).contains("stored: 0 pages, 2 deletions"), "{restored:?}");
+}
+
+#[test]
+fn a_ledger_that_lacks_a_deletion_of_the_backup_is_called_older_or_of_another_store() {
+    let mut service = Service::start();
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let slugs = ["first", "second", "third"].map(|title| service.known.create(&mut connection, title, "A text."));
+    let (own, old) = (service.path("data").join(handbill_store_redb::LEDGER_FILE), service.path("old.ledger"));
+    service.known.delete(&mut connection, &slugs[0]);
+    fs::copy(&own, &old).unwrap();
+    service.known.delete(&mut connection, &slugs[1]);
+    let backups = service.path("backups");
+    succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
+    let restore = |name: &str, ledger: &Path| {
+        let args = [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger")];
+        let output = on(&service.path(name), args.into_iter().chain([ledger.as_os_str()]));
+        succeeded(&output);
+        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (printed, said) = restore("old", &old);
+    assert!(said.contains("1 deletions of the backup are in no ledger: it is older than the backup"), "{said}");
+    assert!(
+        printed.contains(".zst, begun at 20") && printed.contains("old.ledger, whose newest entry is of 20"),
+        "{printed}"
+    );
+    let (_, said) = restore("own", &own);
+    assert!(!said.contains("in no ledger"), "{said}");
 }
 
 /// Hides or shows `slugs` and returns the output.
@@ -552,7 +606,7 @@ fn a_process_makes_a_backup_by_itself_from_which_its_pages_are_restored() {
     let printed = on(&restored, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
     let taken = [("backup", newest.path.clone()), ("ledger", BackupName::ledger_of(&newest.path))];
     for (what, path) in taken {
-        assert!(succeeded(&printed).contains(&format!("{what}: {}\n", path.display())), "{}", text(&printed.stdout));
+        assert!(succeeded(&printed).contains(&format!("{what}: {}, ", path.display())), "{}", text(&printed.stdout));
     }
     let server = Server::start(&restored, &[]);
     known.check(server.address, address);

@@ -85,6 +85,15 @@ impl Entry {
             Self::Visibility(visibility) => &visibility.slug,
         }
     }
+
+    /// When a page was deleted, hidden or shown.
+    pub fn acted_at(&self) -> Option<UnixMillis> {
+        match self {
+            Self::Page(..) => None,
+            Self::Tombstone(tombstone) => Some(tombstone.deleted_at),
+            Self::Visibility(visibility) => Some(visibility.at),
+        }
+    }
 }
 
 /// Why a file is refused. `line` counts from 1.
