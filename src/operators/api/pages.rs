@@ -180,7 +180,7 @@ async fn turn_one(
 
 fn failed(slug: &Slug, failure: &ServiceError) -> TakedownResult {
     refusal::log(failure);
-    let message = Some(ApiError::from(failure).message);
+    let message = Some(refusal::message(failure, ApiError::from(failure)));
     TakedownResult { slug: slug.to_string(), outcome: TakedownCode::Failed, message, ..TakedownResult::default() }
 }
 

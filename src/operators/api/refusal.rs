@@ -12,6 +12,7 @@ use url::form_urlencoded;
 use super::types::ErrorBody;
 use crate::api::error::{self, ApiError};
 use handbill_core::domain::takedown::operator_name;
+use handbill_core::ports::page_store::StoreError;
 use handbill_core::service::ServiceError;
 
 /// Why an operator's request was not done.
@@ -53,12 +54,20 @@ pub(super) fn log(failure: &ServiceError) {
     }
 }
 
+/// The message about a failure. It has the reason of the store, such as a full volume, which clients are not told.
+pub(super) fn message(failure: &ServiceError, error: ApiError) -> String {
+    match failure {
+        ServiceError::Store(StoreError::Unavailable(reason)) => format!("{} The reason: {reason}.", error.message),
+        _ => error.message,
+    }
+}
+
 impl From<&ServiceError> for OperatorsRefusal {
     fn from(failure: &ServiceError) -> Self {
         log(failure);
         let error = ApiError::from(failure);
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self::new(status, error.code.as_str(), error.message)
+        Self::new(status, error.code.as_str(), message(failure, error))
     }
 }
 

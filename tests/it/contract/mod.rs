@@ -4,7 +4,7 @@
 mod backends;
 mod batches;
 mod damage;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod format;
 mod limiter;

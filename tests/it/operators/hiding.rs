@@ -21,10 +21,11 @@ use handbill_store_redb::{LEDGER_FILE, RedbStore, check};
 use serde_json::{Value, json};
 
 use super::Operated;
+use crate::contract::disk::Disk;
 use crate::in_process::app::Setup;
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::support::calls::Published;
-use crate::support::pages::{CREATED, page, with_head};
+use crate::support::pages::{CREATED, noise, page, with_head};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -279,4 +280,28 @@ async fn what_a_process_hid_before_it_ended_is_in_the_ledger_of_the_next_also_wh
     assert_eq!(lines().matches("\"visibility\":").count(), 2, "the last state of each");
     assert_eq!(lines().matches("\"audit\":").count(), 3);
     assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
+}
+
+#[tokio::test]
+async fn on_a_full_volume_operators_are_told_that_it_is_full_and_clients_are_not() {
+    let disk = Disk::default();
+    let operated = Operated::with_store(RedbStore::on(disk.storage()).unwrap());
+    let page = operated.app.published().await;
+    disk.fill();
+    let refused = loop {
+        let answer = operated.app.create(json!({"title": "One of many", "content": noise(100_000)}).to_string()).await;
+        if answer.status != 201 {
+            break answer;
+        }
+    };
+    refused.expect_status(503);
+    assert!(!refused.text().contains("reason"), "{}", refused.text());
+    let result = operated.hide(&[&page.slug]).await.remove(0);
+    assert_eq!(result["outcome"], "failed", "{result}");
+    // As the operating system says it, or that what is left is kept for deletions.
+    let is_told = |reason| result["message"].as_str().unwrap().contains(reason);
+    assert!(
+        is_told("The reason: I/O error: no storage space.") || is_told("The reason: the volume is full,"),
+        "{result}"
+    );
 }

@@ -89,10 +89,13 @@ impl Operated {
 
     /// A service on the store in `data_dir`.
     fn on(data_dir: &Path) -> Self {
+        Self::with_store(RedbStore::open(data_dir).unwrap())
+    }
+
+    fn with_store(store: RedbStore) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let token_file = directory.path().join("token");
         fs::write(&token_file, TOKEN).unwrap();
-        let store = RedbStore::open(data_dir).unwrap();
         Self::over(store, TokenFile::new(Some(token_file.clone())), token_file, directory)
     }
 
