@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
-use handbill_store_redb::{DATABASE_FILE, OpenError, RedbStore, Restoring, begin_anew, check};
+use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, OpenError, RedbStore, Restoring, begin_anew, check};
 use redb::{Database, TableDefinition};
 
 use super::format::{files, written_once};
@@ -115,6 +115,17 @@ async fn a_restore_that_did_not_end_is_not_taken_for_an_empty_store_and_can_be_b
     drop(Restoring::begin(directory.path()).unwrap());
     begin_anew(directory.path()).unwrap();
     RedbStore::open(directory.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_that_a_start_has_added_to_the_ledger_again_counts_once() {
+    let directory = with_a_deletion().await;
+    let path = directory.path().join(LEDGER_FILE);
+    let whole = fs::read_to_string(&path).unwrap();
+    let last = whole.split_inclusive('\n').next_back().unwrap();
+    fs::write(&path, format!("{whole}{last}")).unwrap();
+    let checked = check(directory.path(), &|_, _| {}).unwrap();
+    assert_eq!((checked.tombstones, checked.ledger, checked.fault_count), (1, 1, 0), "{checked:?}");
 }
 
 #[tokio::test]
