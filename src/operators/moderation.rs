@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +67,8 @@ struct FollowedFile {
     file: WatchedFile,
     source: Source,
     take: Take,
+    /// How many entries are in force.
+    entries: usize,
     last_good: Option<LastGood>,
 }
 
@@ -211,7 +214,7 @@ impl Moderation {
 
 impl FollowedFile {
     fn new(path: PathBuf, source: Source, take: impl Fn(&str) -> Result<usize, String> + Send + 'static) -> Self {
-        Self { file: WatchedFile::new(path), source, take: Box::new(take), last_good: None }
+        Self { file: WatchedFile::new(path), source, take: Box::new(take), entries: 0, last_good: None }
     }
 
     fn reload(&mut self, metrics: &Metrics) {
@@ -223,10 +226,11 @@ impl FollowedFile {
     }
 
     /// Puts the last good text into force, if there is one.
-    fn take_last_good(&self) -> bool {
+    fn take_last_good(&mut self) -> bool {
         let kept = self.last_good.as_ref().and_then(|last_good| fs::read_to_string(&last_good.path).ok());
         let taken = kept.and_then(|text| (self.take)(&text).ok());
         if let Some(entries) = taken {
+            self.entries = entries;
             tracing::info!(entries, "the {} that was read last is in force", self.source.what);
         }
         taken.is_some()
@@ -239,7 +243,12 @@ impl FollowedFile {
             Ok(Some(text)) => {
                 let taken = (self.take)(&text);
                 if let Ok(entries) = taken {
-                    tracing::info!(entries, "the {} was read", self.source.what);
+                    let (before, what) = (mem::replace(&mut self.entries, entries), self.source.what);
+                    if entries == 0 && before > 0 {
+                        tracing::warn!(before, "the {what} was read and is empty now: nothing of it is in force");
+                    } else {
+                        tracing::info!(entries, "the {what} was read");
+                    }
                     if let Some(last_good) = &mut self.last_good {
                         last_good.unsaved = Some(text);
                     }

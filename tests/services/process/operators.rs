@@ -249,6 +249,20 @@ fn a_command_without_the_right_token_changes_nothing_and_says_what_to_do() {
 }
 
 #[test]
+fn a_blocklist_that_is_emptied_is_a_warning_with_the_number_of_entries_it_had() {
+    let operated = Operated::start(|directory| {
+        let list = directory.join("blocklist");
+        fs::write(&list, "spam.example\nother.example\n").unwrap();
+        vec!["--blocklist-file".to_owned(), list.display().to_string()]
+    });
+    replace(&operated.directory.path().join("blocklist"), "# to be filled\n");
+    operated.server.wait_for_log("is empty now");
+    let (.., log) = operated.server.stop();
+    let line = log.lines().find(|line| line.contains("is empty now")).unwrap();
+    assert!(line.contains(r#""level":"WARN""#) && line.contains(r#""before":2"#), "{line}");
+}
+
+#[test]
 fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     let list = |directory: &Path| directory.join("blocklist").display().to_string();
     let operated = Operated::start(|directory| {
