@@ -14,10 +14,11 @@ use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
 use super::folders::{FileSystem, Folders, create_file};
+use super::opening::open_for_reading;
 use super::panics::caught;
 use super::record;
 use super::slug_secret::SECRET;
-use super::storage::{Storage, StoreMemory};
+use super::storage::StoreMemory;
 use super::tables::{self, META, PAGES, SLUGS};
 use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
@@ -38,8 +39,8 @@ pub fn compact(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<C
     let (old, new) = (data_dir.join(DATABASE_FILE), data_dir.join(COMPACTING_FILE));
     let size = |path: &Path| fs::metadata(path).map(|file| file.len()).map_err(|reason| OpenError::io(path, reason));
     let before = size(&old)?;
-    let from = directory.read_write().map_err(|reason| OpenError::io(&old, reason))?;
-    let from = tables::open(&old, from.into(), StoreMemory::OF_COMMANDS.cache)?;
+    // `redb` writes when it opens a file, and one of another version must stay as it is.
+    let from = open_for_reading(&directory)?;
     let copied = caught(|| copy(&from, &old, &new, progress))
         .unwrap_or_else(|panicked| Err(OpenError::panicked(&old, &panicked)));
     if let Err(error) = copied {

@@ -9,6 +9,7 @@ use redb::{Database, TableDefinition};
 use tempfile::tempdir;
 
 use super::client::{get, post};
+use super::moving::on;
 use super::support::{Server, handbill, handbill_after, run, text};
 use crate::support::pages::noise;
 
@@ -65,17 +66,31 @@ fn a_damaged_file_stops_the_start_with_one_line_in_either_log_format() {
 }
 
 #[test]
-fn a_file_in_another_format_stops_the_start_with_one_line_that_says_what_to_do() {
+fn a_file_in_an_older_or_newer_format_stops_every_command_with_one_line_that_says_what_to_do_and_stays_as_it_is() {
     const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-    let directory = tempdir().unwrap();
-    with_a_page(directory.path());
-    let database = Database::open(directory.path().join(DATABASE)).unwrap();
-    let transaction = database.begin_write().unwrap();
-    transaction.open_table(META).unwrap().insert("format", 1).unwrap();
-    transaction.commit().unwrap();
-    drop(database);
-    let line = refused(directory.path());
-    assert!(line.contains("has format 1") && line.contains("choose another data directory"), "{line}");
+    // The program before an upgrade meets a format after its own.
+    for format in [1, 1000] {
+        let directory = tempdir().unwrap();
+        with_a_page(directory.path());
+        let path = directory.path().join(DATABASE);
+        let database = Database::open(&path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(META).unwrap().insert("format", format).unwrap();
+        transaction.commit().unwrap();
+        drop(database);
+        let before = fs::read(&path).unwrap();
+        let is_clear = |line: &str| {
+            line.contains(&format!("has format {format} ")) && line.contains("start the version that wrote it")
+        };
+        let line = refused(directory.path());
+        assert!(is_clear(&line) && line.contains("choose another data directory"), "{line}");
+        for (command, code) in [("export", 2), ("compact", 2), ("check", 1)] {
+            let output = on(directory.path(), [command]);
+            let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert!(output.status.code() == Some(code) && is_clear(&said), "{command}: {output:?}");
+        }
+        assert!(fs::read(&path).unwrap() == before, "a program of another format has changed the file");
+    }
 }
 
 #[test]
