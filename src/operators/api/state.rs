@@ -21,8 +21,8 @@ pub struct OperatorsApi {
 }
 
 impl OperatorsApi {
-    /// Notes in the audit that `by` is about to read what `action` names, or shows more in the log. If the audit cannot be written, the log says so in its
-    /// place: an export from a store that can no longer be written is the last way to its pages.
+    /// Notes in the audit that `by` is about to read what `action` names, or shows more in the log. If the audit cannot be written, the
+    /// log says so in its place: an export from a store that can no longer be written is the last way to its pages.
     pub(super) async fn note(&self, by: &str, action: AuditAction) {
         if let Err(error) = self.operators.record(by.to_owned(), action.clone()).await {
             tracing::error!(by, ?action, %error, "an act of an operator is not in the audit");
