@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use handbill::api::request::body;
+use handbill::api::request::body::{self, NoFields};
 use handbill::api::types::{FieldsBody, Included, PageBody};
 use handbill_core::domain::client::Client;
 use handbill_core::domain::content::Content;
@@ -90,7 +90,7 @@ fn json(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("json");
     group.throughput(Throughput::Bytes(request.len() as u64));
     group.bench_function("parse a create", |bencher| {
-        bencher.iter(|| body::parse::<FieldsBody>(black_box(request.as_bytes())).unwrap());
+        bencher.iter(|| body::parse::<FieldsBody, NoFields>(black_box(request.as_bytes())).unwrap());
     });
     let (page, base_url) = (Arc::new(page(MIXED)), Origin::parse("https://pages.example").unwrap());
     let runtime = runtime();

@@ -12,6 +12,7 @@ use super::etag::precondition;
 use super::state::Http;
 use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
+use crate::api::types::FieldsBody;
 use handbill_core::domain::subject::Requester;
 use handbill_core::service::{Body, BodyReadError, Credential, PageFields, Precondition};
 
@@ -77,8 +78,10 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 }
 
 impl JsonBody {
-    /// The fields in the body, which has the form of `T`, or why it is invalid. A body that is too large fails before any other check.
-    pub(super) async fn read<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
-        parse::<T>(&self.body.bytes(self.declared).await?).map(Into::into)
+    /// The fields in the body, with those that only this request has, or why it is invalid. A body that is too large fails
+    /// before any other check.
+    pub(super) async fn read<T: DeserializeOwned>(self) -> Body<(PageFields, T)> {
+        let parsed = parse(&self.body.bytes(self.declared).await?);
+        parsed.map(|(fields, others): (FieldsBody, T)| (fields.into(), others))
     }
 }

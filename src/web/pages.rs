@@ -18,7 +18,8 @@ use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::api::cache_groups;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::api::types::{CreateBody, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
+use crate::api::request::body::NoFields;
+use crate::api::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
 use handbill_core::domain::page::{Page, PageHead};
 use handbill_core::domain::quota::{Decision, whole_seconds_up};
 use handbill_core::ports::rate_limiter::LimitKind;
@@ -72,7 +73,8 @@ pub(super) async fn create(
     if shows_key(&uri) {
         return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
     }
-    let attempt = http.service.create(requester, body.read::<CreateBody>().await).await;
+    let body = body.read().await.map(|(fields, options): (_, CreateOptions)| options.with(fields));
+    let attempt = http.service.create(requester, body).await;
     respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -146,7 +148,8 @@ pub(super) async fn update(
     IfMatch(precondition): IfMatch,
     body: JsonBody,
 ) -> Response {
-    let attempt = http.service.update(requester, &slug, &credential, body.read::<FieldsBody>(), &precondition).await;
+    let body = async { body.read().await.map(|(fields, NoFields {})| fields) };
+    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
     respond(attempt, &http, |page| {
         let tag = [(ETAG, json_tag(&page.head, &http))];
         let fields = page_fields(&http.about(&page.head));

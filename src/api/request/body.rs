@@ -175,16 +175,18 @@ pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     names
 }
 
-/// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
-    let names = names_of::<T>();
+/// Parses the JSON object in `bytes`, whose fields are those of `A` and of `B`. Content that is too large fails before any
+/// other error.
+pub fn parse<A: DeserializeOwned, B: DeserializeOwned>(bytes: &[u8]) -> Body<(A, B)> {
+    let names = [names_of::<A>(), names_of::<B>()].concat();
     let of_fields = |name: &str| if names.contains(&name) { Kept::All } else { Kept::Short };
     let json::Read { value, repeated } = json::read(bytes, Kept::Members(&of_fields)).map_err(|error| {
         BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, &error)))
     })?;
-    let wrong = |path: &str, reason: &str| Err(BodyError::Malformed(wrong_shape(path, reason, &Fields::of::<T>())));
+    let fields = || Fields { names: names.clone(), list: None };
+    let wrong = |path: &str, reason: &str| Err(BodyError::Malformed(wrong_shape(path, reason, &fields())));
     match (value, repeated) {
-        (Value::Object(object), None) => parse_object(object, Fields::of::<T>),
+        (Value::Object(object), None) => parse_both(object, fields),
         (Value::Object(object), Some(name)) => {
             check_content_size(object.get("content"))?;
             wrong(&name, &format!("duplicate field `{name}`"))
@@ -193,7 +195,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     }
 }
 
-/// Parses `object` like [`parse`]. Messages list `fields`.
+/// Parses `object` like [`parse`], without a second part. Messages list `fields`.
 pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: impl FnOnce() -> Fields) -> Body<T> {
     parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
 }

@@ -59,15 +59,11 @@ impl From<FieldsBody> for PageFields {
     }
 }
 
-/// The body of a create over REST, whose schema is that of [`CreatePage`]. The type has no `Debug`, so that no log can show
-/// the key.
+/// The field that only the body of a create over REST has. Its schema is in [`CreatePage`]. The type has no `Debug`, so that no
+/// log can show the key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CreateBody {
-    #[serde(default, deserialize_with = "sent")]
-    title: Option<Option<String>>,
-    #[serde(default, deserialize_with = "sent")]
-    content: Option<Option<String>>,
+pub struct CreateOptions {
     #[serde(default, deserialize_with = "new_key")]
     edit_key: Option<Result<EditKey, NotANewKey>>,
 }
@@ -76,9 +72,10 @@ fn new_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Result<E
     String::deserialize(deserializer).map(|text| Some(EditKey::parse_new(&text)))
 }
 
-impl From<CreateBody> for PageFields {
-    fn from(CreateBody { title, content, edit_key }: CreateBody) -> Self {
-        Self { edit_key, ..FieldsBody { title, content }.into() }
+impl CreateOptions {
+    /// `fields` with the key.
+    pub fn with(self, fields: PageFields) -> PageFields {
+        PageFields { edit_key: self.edit_key, ..fields }
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
-pub use self::fields::{CreateBody, CreatePage, FieldsBody};
+pub use self::fields::{CreateOptions, CreatePage, FieldsBody};
 pub use self::json::{JsonParts, Nesting, StreamedJson};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
