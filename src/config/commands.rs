@@ -8,7 +8,7 @@ use handbill_store_cql::{SHORTEST_AGE, Share};
 
 use super::{
     CqlSettings, EmbeddedSettings, KeyspaceSettings, LogSettings, OperatorAccess, StoreKind, StoreSettings,
-    WaitSettings,
+    WaitSettings, WrongStore,
 };
 
 /// The settings of the cluster, and of the log.
@@ -25,17 +25,12 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// The cluster, and how long the command waits for it; `None` if the store is not a cluster.
-    pub fn cluster(&self) -> Option<handbill_store_cql::CqlSettings> {
+    /// The cluster, and how long the command waits for it.
+    pub fn cluster(&self) -> Result<handbill_store_cql::CqlSettings, WrongStore> {
         match self.store.store {
-            StoreKind::Embedded => None,
-            StoreKind::Scylla => Some(self.cql.waiting(self.wait)),
+            other @ StoreKind::Embedded => Err(WrongStore::NoCluster(other)),
+            StoreKind::Scylla => Ok(self.cql.waiting(self.wait)),
         }
-    }
-
-    /// Whether nodes of a cluster are given, whichever store is chosen.
-    pub fn names_nodes(&self) -> bool {
-        !self.cql.scylla_nodes.is_empty()
     }
 }
 
@@ -58,11 +53,15 @@ pub struct MigrateSettings {
 }
 
 impl MigrateSettings {
-    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration.
-    pub fn cluster(&self) -> Option<handbill_store_cql::CqlSettings> {
+    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration. Nodes of a cluster beside such
+    /// a store are an error, because a pipeline that only forgot the store must not go on.
+    pub fn cluster(&self) -> Result<Option<handbill_store_cql::CqlSettings>, WrongStore> {
         let KeyspaceSettings { scylla_replication_factor: replication_factor, scylla_tablets: tablets } = self.keyspace;
-        let cluster = self.cluster.cluster()?;
-        Some(handbill_store_cql::CqlSettings { replication_factor, tablets, ..cluster })
+        match self.cluster.cluster() {
+            Ok(cluster) => Ok(Some(handbill_store_cql::CqlSettings { replication_factor, tablets, ..cluster })),
+            Err(_) if self.cluster.cql.scylla_nodes.is_empty() => Ok(None),
+            Err(wrong) => Err(wrong),
+        }
     }
 }
 
@@ -101,6 +100,14 @@ impl PlaceSettings {
         match self.store.store {
             StoreKind::Embedded => Moved::Files(&self.embedded),
             StoreKind::Scylla => Moved::Cluster(Box::new(self.cql.waiting(self.wait))),
+        }
+    }
+
+    /// The same for a command that works on its part `share` alone.
+    pub fn place_of(&self, share: Share) -> Result<Moved<'_>, WrongStore> {
+        match self.place() {
+            Moved::Files(_) if share != Share::WHOLE => Err(WrongStore::NoParts(self.store.store)),
+            place => Ok(place),
         }
     }
 }

@@ -30,7 +30,7 @@ pub use self::operators::{
     OperatorAccess, OperatorSettings,
 };
 pub use self::store::{
-    BackupSettings, CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings,
+    BackupSettings, CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
 };
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use handbill_store_cql::FenceConsistency;
+use thiserror::Error;
 
 /// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,6 +22,11 @@ pub enum StoreKind {
 impl StoreKind {
     /// The name of the store that is used if none is chosen.
     const DEFAULT: &str = "embedded";
+
+    /// The name by which `--store` chooses it.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 
     /// The heading in `--help` of the options that apply only to this store.
     pub const fn help_heading(self) -> &'static str {
@@ -37,6 +43,15 @@ pub struct StoreSettings {
     /// Place where pages are kept. Options of the other store are ignored, whatever their values
     #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = StoreKind::DEFAULT)]
     pub store: StoreKind,
+}
+
+/// A command has no work on the store that is chosen. It names that store, whichever it is.
+#[derive(Debug, Error)]
+pub enum WrongStore {
+    #[error("this command works on a cluster, and --store is {}: give --store scylla", .0.name())]
+    NoCluster(StoreKind),
+    #[error("--store {} has no parts: leave --part out, or give --store scylla", .0.name())]
+    NoParts(StoreKind),
 }
 
 impl StoreSettings {

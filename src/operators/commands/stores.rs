@@ -59,7 +59,7 @@ impl Stores<'_> {
         settings: &ClusterSettings,
         policy: PublishingPolicy,
     ) -> Result<Option<Router>, String> {
-        let Some(cluster) = settings.cluster() else { return Ok(None) };
+        let Ok(cluster) = settings.cluster() else { return Ok(None) };
         let log = logs::install(&settings.logs, self.0, None);
         let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
         let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
@@ -72,13 +72,8 @@ impl Stores<'_> {
     /// Updates the schema. Returns a summary.
     pub(super) async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String> {
         logs::install(&settings.cluster.logs, self.0, None);
-        let Some(cluster) = settings.cluster() else {
-            // A pipeline that only forgot the store must not go on.
-            return if settings.cluster.names_nodes() {
-                Err("--scylla-nodes names a cluster, and --store is embedded: give --store scylla, or leave the nodes out".to_owned())
-            } else {
-                Ok("The embedded store needs no migration.".to_owned())
-            };
+        let Some(cluster) = settings.cluster().map_err(|wrong| wrong.to_string())? else {
+            return Ok("This store needs no migration.".to_owned());
         };
         let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
         report.map(|report| report.to_string()).map_err(|error| error.to_string())
@@ -91,8 +86,7 @@ impl Stores<'_> {
         options: SweepOptions,
     ) -> Result<String, CommandError> {
         logs::install(&settings.logs, self.0, None);
-        let cluster = settings.cluster();
-        let cluster = cluster.ok_or("the embedded store leaves nothing to sweep: use it with --store scylla")?;
+        let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
         let SweepOptions { dry_run, min_age, part: share, rows_per_second } = options;
         let now = SystemClock::new().now();
         let plan = handbill_store_cql::SweepPlan { dry_run, min_age, share, rows_per_second, now };
@@ -123,8 +117,7 @@ impl Stores<'_> {
         say: fn(&str),
     ) -> Result<String, String> {
         logs::install(&settings.logs, self.0, None);
-        let cluster = settings.cluster();
-        let cluster = cluster.ok_or("the embedded store has no datacentres: use it with --store scylla")?;
+        let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
         let &FailoverOptions { ref to, force, skip_copy, force_paxos_unknown, .. } = options;
         let plan = handbill_store_cql::FailoverPlan {
             to: to.clone(),
@@ -138,8 +131,7 @@ impl Stores<'_> {
     /// Settles what both sides of a forced move did, and prints the address of each page that this concerns.
     pub(super) async fn reconcile(&self, settings: &ClusterSettings) -> Result<handbill_store_cql::Reconciled, String> {
         logs::install(&settings.logs, self.0, None);
-        let cluster = settings.cluster();
-        let cluster = cluster.ok_or("the embedded store has no datacentres: use it with --store scylla")?;
+        let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
         let print = |line: &str| println!("{line}");
         let reconciled = handbill_store_cql::reconcile(&cluster, SystemClock::new().now(), print).await;
         reconciled.map_err(|error| error.to_string())
@@ -157,10 +149,7 @@ impl Stores<'_> {
         progress: Progress<'_>,
     ) -> Result<Summary, MoveError> {
         let now = SystemClock::new().now();
-        match settings.place.place() {
-            Moved::Files(_) if share != Share::WHOLE => Err(MoveError::Open(
-                "an embedded store has no parts: leave --part out, or give --store scylla".to_owned(),
-            )),
+        match settings.place.place_of(share).map_err(|wrong| MoveError::Open(wrong.to_string()))? {
             Moved::Files(embedded) => {
                 let store = match RedbStore::open_existing(&embedded.data_dir) {
                     Err(error) if error.is_read_only() => {

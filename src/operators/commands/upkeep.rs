@@ -37,10 +37,7 @@ pub struct Compact {
 impl Check {
     /// Exit code 1 if something is wrong.
     pub(super) async fn run(&self) -> Result<ExitCode, String> {
-        match self.place.place() {
-            Moved::Files(_) if self.part != Share::WHOLE => {
-                Err("an embedded store has no parts: leave --part out, or give --store scylla".to_owned())
-            }
+        match self.place.place_of(self.part).map_err(|wrong| wrong.to_string())? {
             Moved::Files(embedded) => check_files(embedded),
             Moved::Cluster(cluster) => self.check_cluster(&cluster).await,
         }

@@ -544,7 +544,7 @@ fn healthcheck_tells_a_process_that_lives_from_none() {
 fn migrate_says_that_the_embedded_store_needs_none() {
     let output = run(handbill(["migrate"]), b"");
     assert!(output.status.success());
-    assert_eq!(text(&output.stdout), "The embedded store needs no migration.\n");
+    assert_eq!(text(&output.stdout), "This store needs no migration.\n");
 }
 
 #[test]
