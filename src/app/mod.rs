@@ -230,9 +230,8 @@ async fn serve_async(
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
-    let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, mcp_base_url, .. } = &settings.http;
-    let own = [&base_url].into_iter().chain(mcp_base_url);
-    let hosts = HostCheck::new(own, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
+    let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
+    let hosts = HostCheck::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
     let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
     let mut backends = Backends { store: Arc::clone(&store), ..backends };
@@ -245,7 +244,7 @@ async fn serve_async(
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server::limits(&settings.http, &deps.budgets, server::room_for_connections());
+    let limits = server::limits(settings.http.drain_timeout, &deps.budgets, server::room_for_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -259,7 +258,7 @@ async fn serve_async(
     let api = OperatorsApi { operators, records: scan, switch, policy, log: log_filter, metrics: Arc::clone(&metrics) };
     let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));
     let routes = probes.merge(api::router(api, guard, Handle::current()));
-    let routes = for_hosts(routes, settings.admin_hosts.admin_hosts.clone());
+    let routes = for_hosts(routes, settings.http.allowed_names());
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     listener::start(admin_listener, routes, admin_phases)?;
 

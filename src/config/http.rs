@@ -33,6 +33,15 @@ impl AddressSettings {
     }
 }
 
+/// Somebody who may call what browsers are kept from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedHost {
+    /// Whoever calls the service by this name.
+    Name(Authority),
+    /// Pages of this origin.
+    Origin(Origin),
+}
+
 /// Settings of the public listener.
 #[derive(Args, Debug)]
 pub struct HttpSettings {
@@ -44,12 +53,9 @@ pub struct HttpSettings {
     /// Header in which trusted proxies name the client: x-forwarded-for or forwarded
     #[arg(long, env = "HANDBILL_FORWARDED_HEADER", value_name = "HEADER", default_value = "x-forwarded-for", value_parser = forwarded_header)]
     pub forwarded_header: ForwardedHeader,
-    /// Hosts that may appear in the Host header of /mcp besides that of --base-url, comma-separated; a host without a port admits every port [default: none]
-    #[arg(long, env = "HANDBILL_MCP_ALLOWED_HOSTS", value_name = "HOST[:PORT],…", value_delimiter = ',', value_parser = Authority::parse)]
-    pub mcp_allowed_hosts: Vec<Authority>,
-    /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
-    #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
-    pub mcp_allowed_origins: Vec<Origin>,
+    /// Further names of this service, by which agents may call /mcp, and scrapers and operators the operators' listener, comma-separated; a name without a port admits every port. An entry with a scheme is an origin whose pages may call /mcp from a browser [default: none]
+    #[arg(long, env = "HANDBILL_ALLOWED_HOSTS", value_name = "HOST[:PORT]|ORIGIN,…", value_delimiter = ',', value_parser = allowed_host)]
+    pub allowed_hosts: Vec<AllowedHost>,
     /// Origin of a host of its own for /mcp, for example `https://mcp.pages.example`: it serves the tools and what describes them, and no page and no address of OAuth, which hosted clients take for a login [default: none]
     #[arg(long, env = "HANDBILL_MCP_BASE_URL", value_name = "ORIGIN", value_parser = Origin::parse)]
     pub mcp_base_url: Option<Origin>,
@@ -59,9 +65,6 @@ pub struct HttpSettings {
     /// Text at /.well-known/NAME, by which a directory or registry knows who runs this server, for example `openai-apps-challenge=…`; repeated, or a line each [default: none]
     #[arg(long, env = "HANDBILL_WELL_KNOWN", value_name = "NAME=TEXT", value_delimiter = '\n', value_parser = WellKnown::parse)]
     pub well_known: Vec<WellKnown>,
-    /// Most connections that clients may have open at once; fewer if there are not enough file descriptors, or less than 64 KiB of --memory for each
-    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
-    pub max_connections: u32,
     /// How long requests are still accepted after SIGTERM or SIGINT, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
     drain_delay: Option<Duration>,
@@ -77,6 +80,24 @@ impl HttpSettings {
         hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()))
     }
 
+    /// The further names of the service.
+    pub fn allowed_names(&self) -> Vec<Authority> {
+        let names = self.allowed_hosts.iter().filter_map(|allowed| match allowed {
+            AllowedHost::Name(name) => Some(name.clone()),
+            AllowedHost::Origin(_) => None,
+        });
+        names.collect()
+    }
+
+    /// The origins whose pages may call the tools besides the service's own.
+    pub fn allowed_origins(&self) -> Vec<Origin> {
+        let origins = self.allowed_hosts.iter().filter_map(|allowed| match allowed {
+            AllowedHost::Origin(origin) => Some(origin.clone()),
+            AllowedHost::Name(_) => None,
+        });
+        origins.collect()
+    }
+
     /// How long requests are still accepted after the signal that stops the service. Without a proxy nobody watches
     /// `/readyz`.
     pub fn drain_delay(&self) -> Duration {
@@ -88,14 +109,20 @@ impl HttpSettings {
 /// Time for a proxy to see that `/readyz` has turned 503: a few of its checks, which come each second or two.
 const DELAY_BEHIND_PROXIES: Duration = Duration::from_secs(5);
 
-/// Highest limit of connections: ten times as many as a process on one machine has memory for.
-const MAX_CONNECTIONS: i64 = 1_000_000;
-
 /// A network in CIDR notation, or one address.
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let text = text.trim();
     let address = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
     text.parse().ok().or_else(address).ok_or("give a network, for example 10.0.0.0/8, or an address")
+}
+
+/// An origin if there is a scheme, else a name.
+fn allowed_host(text: &str) -> Result<AllowedHost, String> {
+    if text.contains("://") {
+        Origin::parse(text).map(AllowedHost::Origin).map_err(|error| error.to_string())
+    } else {
+        Authority::parse(text).map(AllowedHost::Name).map_err(|error| error.to_string())
+    }
 }
 
 fn forwarded_header(text: &str) -> Result<ForwardedHeader, &'static str> {

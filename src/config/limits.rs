@@ -98,12 +98,9 @@ pub struct RedisSettings {
     /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it; read like the password file
-    #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE")]
-    pub redis_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of the certificate in --redis-client-cert-file
-    #[arg(long, env = "HANDBILL_REDIS_CLIENT_KEY_FILE", value_name = "FILE")]
-    pub redis_client_key_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
+    pub redis_client_cert_file: Vec<PathBuf>,
 }
 
 impl RedisSettings {
@@ -117,8 +114,7 @@ impl RedisSettings {
             username: self.redis_username.clone(),
             password_file: self.redis_password_file.clone(),
             ca_file: self.redis_ca_file.clone(),
-            client_cert_file: self.redis_client_cert_file.clone(),
-            client_key_file: self.redis_client_key_file.clone(),
+            client_cert_files: self.redis_client_cert_file.clone(),
         }
     }
 }

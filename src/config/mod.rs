@@ -26,8 +26,8 @@ pub use self::commands::{
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
-    AdminHostSettings, AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings,
-    OperatorAccess, OperatorSettings,
+    AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings, OperatorAccess,
+    OperatorSettings,
 };
 pub use self::store::{
     BackupSettings, CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
@@ -64,8 +64,6 @@ pub struct Settings {
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub admin: AdminSettings,
-    #[command(flatten, next_help_heading = "Operators' listener")]
-    pub admin_hosts: AdminHostSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]

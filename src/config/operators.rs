@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::AddressSettings;
-use handbill_core::domain::authority::Authority;
 use handbill_core::domain::contact::Contact;
 
 /// Settings of the operators' listener.
@@ -15,14 +14,6 @@ pub struct AdminSettings {
     /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
     #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
-}
-
-/// The names of the operators' listener.
-#[derive(Args, Debug)]
-pub struct AdminHostSettings {
-    /// Names by which scrapers and operators may call the operators' listener, besides addresses and localhost, comma-separated; a name without a port admits every port [default: none]
-    #[arg(long, env = "HANDBILL_ADMIN_HOSTS", value_name = "HOST[:PORT],…", value_delimiter = ',', value_parser = Authority::parse)]
-    pub admin_hosts: Vec<Authority>,
 }
 
 /// Settings of the operators' API.

@@ -144,12 +144,9 @@ pub struct CqlSettings {
     /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
     #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it; read like the password file
-    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE")]
-    pub scylla_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of the certificate in --scylla-client-cert-file
-    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
-    pub scylla_client_key_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
+    pub scylla_client_cert_file: Vec<PathBuf>,
 }
 
 /// How `migrate` makes the keyspace.
@@ -190,8 +187,7 @@ impl CqlSettings {
             username: self.scylla_username.clone(),
             password_file: self.scylla_password_file.clone(),
             ca_file: self.scylla_ca_file.clone(),
-            client_cert_file: self.scylla_client_cert_file.clone(),
-            client_key_file: self.scylla_client_key_file.clone(),
+            client_cert_files: self.scylla_client_cert_file.clone(),
             schema_wait: SCHEMA_WAIT,
         }
     }

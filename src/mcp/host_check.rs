@@ -93,11 +93,11 @@ impl HostCheckError {
             Self::DuplicateHost => (StatusCode::BAD_REQUEST, "The header `Host` was sent twice. Send it once."),
             Self::Host => (
                 StatusCode::FORBIDDEN,
-                "The server does not know the host in the header `Host`. Use its public address; its operator can allow more hosts with --mcp-allowed-hosts.",
+                "The server does not know the host in the header `Host`. Use its public address; its operator can allow more hosts with --allowed-hosts.",
             ),
             Self::Origin => (
                 StatusCode::FORBIDDEN,
-                "Pages of this origin may not call the server from a browser. Call it from outside a browser; its operator can allow origins with --mcp-allowed-origins.",
+                "Pages of this origin may not call the server from a browser. Call it from outside a browser; its operator can allow origins with --allowed-hosts.",
             ),
         }
     }

@@ -18,7 +18,7 @@ pub use handbill_front::*;
 use crate::api::error::{ApiError, Code};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::types::ErrorBody;
-use crate::config::{Budgets, HttpSettings};
+use crate::config::Budgets;
 use crate::telemetry::labels::{BudgetLabels, CutLabels};
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain;
@@ -61,17 +61,17 @@ const SHARE_OF_A_CLIENT: usize = 4;
 /// Longest that a stop waits for a client that makes no progress.
 const MAX_STALL: Duration = Duration::from_hours(24);
 
-/// The limits of the public listener within `budgets`, if there are file descriptors for `room` connections. One client may
-/// have a quarter of the connections that there are.
-pub fn limits(http: &HttpSettings, budgets: &Budgets, room: usize) -> ServerLimits {
-    let connections = room.min(http.max_connections as usize).min(budgets.connections);
+/// The limits of the public listener within `budgets`, if there are file descriptors for `room` connections. Memory or
+/// descriptors bound the number of connections, whichever allows fewer, and one client may have a quarter of them.
+pub fn limits(drain_timeout: Duration, budgets: &Budgets, room: usize) -> ServerLimits {
+    let connections = room.min(budgets.connections);
     ServerLimits {
         connections,
         connections_per_client: connections.div_ceil(SHARE_OF_A_CLIENT),
         receiving: budgets.requests,
         sending: budgets.answers,
         // An idle client must not decide how long a stop takes. The upper bound keeps sums of times in range.
-        stalled_at_stop: (http.drain_timeout / 3).min(MAX_STALL),
+        stalled_at_stop: (drain_timeout / 3).min(MAX_STALL),
         ..ServerLimits::PUBLIC
     }
 }
@@ -139,8 +139,6 @@ impl App for Routes {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
     use handbill_core::domain::client::ForwardedHeader;
 
@@ -162,37 +160,19 @@ mod tests {
         assert!(!["192.0.2.1", "11.0.0.1", "2001:db8::1", "fe80::1"].into_iter().any(is_exempt));
     }
 
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        http: HttpSettings,
-    }
-
-    /// The connections with these options, in all and of one client.
-    fn connections(options: &[&str], memory: u64, room: usize) -> (usize, usize) {
-        let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
-        let limits = super::limits(&line.http, &Budgets::of(memory), room);
-        (limits.connections, limits.connections_per_client)
-    }
-
     #[test]
-    fn a_client_has_a_quarter_of_the_connections_that_there_are() {
-        for (options, room, limits) in [
-            (&[][..], usize::MAX, (10_000, 2500)),
-            (&[], 4000, (4000, 1000)),
-            (&[], 1, (1, 1)),
-            (&["--max-connections=50"], 4000, (50, 13)),
+    fn memory_or_descriptors_bound_the_connections_and_a_client_has_a_quarter_of_them() {
+        for (memory, room, of_all_and_of_a_client) in [
+            (256 << 20, usize::MAX, (4096, 1024)),
+            (128 << 20, usize::MAX, (2048, 512)),
+            (64 << 30, usize::MAX, (1 << 20, 1 << 18)),
+            (256 << 20, 4000, (4000, 1000)),
+            (256 << 20, 50, (50, 13)),
+            (256 << 20, 1, (1, 1)),
         ] {
-            assert_eq!(connections(options, 1 << 30, room), limits, "{options:?} {room}");
+            let limits = limits(Duration::from_secs(15), &Budgets::of(memory), room);
+            let found = (limits.connections, limits.connections_per_client);
+            assert_eq!(found, of_all_and_of_a_client, "{memory} {room}");
         }
-    }
-
-    #[test]
-    fn memory_bounds_the_number_of_connections_whatever_the_setting() {
-        for options in [&[][..], &["--max-connections=1000000"]] {
-            assert_eq!(connections(options, 256 << 20, usize::MAX), (4096, 1024), "{options:?}");
-            assert_eq!(connections(options, 128 << 20, usize::MAX), (2048, 512), "{options:?}");
-        }
-        assert_eq!(connections(&["--max-connections=1000000"], 64 << 30, usize::MAX), (1_000_000, 250_000));
     }
 }

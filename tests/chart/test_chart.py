@@ -186,10 +186,10 @@ class Chart(unittest.TestCase):
                 self.assertEqual(self.started_with(*good), "")
         for value in (
             "limits.window=32d", "limits.window=0s", "limits.window=1500ms", "limits.window=744h", "limits.window=1d2h3m4s", "limits.create=1000001",
-            "connections.max=0", "connections.max=1000001", "memory=127MiB", "memory=128MiB", "memory=512", "memory=10XB", "memory=1025GiB",
+            "memory=127MiB", "memory=128MiB", "memory=512", "memory=10XB", "memory=1025GiB",
             "log.filter=handbill=loud", "log.filter=info,handbill=debug", "log.filter=warn,tower_http[request]=trace", "log.filter=off",
-            "mcp.allowedHosts={*}", "mcp.allowedHosts={a.example:8080}", "mcp.allowedHosts={https://a.example}", "mcp.allowedOrigins={*}",
-            "mcp.allowedOrigins={https://a.example/path}", "mcp.allowedOrigins={https://a.example}", "otlpEndpoint=collector:4318",
+            "allowedHosts={*}", "allowedHosts={a.example:8080}", "allowedHosts={https://a.example/path}", "allowedHosts={https://a.example}",
+            "otlpEndpoint=collector:4318",
             "otlpEndpoint=http://user:secret@collector", "otlpEndpoint=http://collector:4318?a=b", "otlpEndpoint=https://collector/otlp",
             "otlpSampling=1.5", "otlpSampling=0.25", "trustedProxies={10.0.0.0/33}", "trustedProxies={fd00::/64,192.0.2.1}",
             "baseUrl=ftp://pages.example", "baseUrl=https://pages.example/blog", "baseUrl=http://[fd00::1]:8080", "baseUrl=https://pages.example:0",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
@@ -56,10 +56,8 @@ pub struct RedisSettings {
     pub password_file: Option<PathBuf>,
     /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it.
-    pub client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of that certificate.
-    pub client_key_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it, and its private key.
+    pub client_cert_files: Vec<PathBuf>,
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -123,15 +121,14 @@ pub enum OpenError {
     /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
-    /// A certificate of this process without its key, or a key without its certificate.
-    #[error("--redis-client-cert-file and --redis-client-key-file must be used together")]
-    HalfAnIdentity,
     /// A certificate of this process without TLS, so it would not be shown.
     #[error("--redis-client-cert-file needs addresses that begin with rediss://")]
     IdentityWithoutTls,
     /// The certificate of this process or its key cannot be used.
-    #[error("cannot read {path} ({reason}): {option} names a PEM file")]
-    IdentityFile { path: PathBuf, option: &'static str, reason: String },
+    #[error(
+        "cannot read {path} ({reason}): --redis-client-cert-file names PEM files with a certificate and its private key"
+    )]
+    IdentityFile { path: PathBuf, reason: String },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
@@ -192,27 +189,32 @@ fn read_authorities(settings: &RedisSettings, is_tls: bool) -> Result<Option<Vec
 }
 
 fn read_identity(settings: &RedisSettings, is_tls: bool) -> Result<Option<ClientTlsConfig>, OpenError> {
-    let (certificate, key) = match (&settings.client_cert_file, &settings.client_key_file) {
-        (Some(_), Some(_)) if !is_tls => return Err(OpenError::IdentityWithoutTls),
-        (Some(certificate), Some(key)) => (certificate, key),
-        (None, None) => return Ok(None),
-        _ => return Err(OpenError::HalfAnIdentity),
-    };
-    let fault = |path: &Path, option| {
-        let path = path.to_owned();
-        move |reason: String| OpenError::IdentityFile { path, option, reason }
-    };
-    let of_certificate = fault(certificate, "--redis-client-cert-file");
-    let client_cert = fs::read(certificate).map_err(|error| error.to_string());
-    let chain = client_cert.and_then(|pem| Ok((parse_certificates(&pem)?, pem)));
-    let (chain, client_cert) = chain.map_err(of_certificate)?;
-    let client_key = fs::read(key).map_err(|error| fault(key, "--redis-client-key-file")(error.to_string()))?;
+    let files = &settings.client_cert_files;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    if !is_tls {
+        return Err(OpenError::IdentityWithoutTls);
+    }
+    let mut pem = Vec::new();
+    for path in files {
+        let read = fs::read(path);
+        pem.extend(read.map_err(|error| OpenError::IdentityFile { path: path.clone(), reason: error.to_string() })?);
+        pem.push(b'\n');
+    }
     // The library would only find out when it connects that the key does not belong to the certificate.
-    let of_key = |error: String| fault(key, "--redis-client-key-file")(error);
-    let parsed = PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| of_key(error.to_string()))?;
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    CertifiedKey::from_der(chain, parsed, &provider).map_err(|error| of_key(error.to_string()))?;
-    Ok(Some(ClientTlsConfig { client_cert, client_key }))
+    let check = || {
+        let chain = parse_certificates(&pem)?;
+        let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| format!("no private key: {error}"))?;
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        CertifiedKey::from_der(chain, key, &provider).map_err(|error| error.to_string())
+    };
+    check().map_err(|reason: String| {
+        let paths: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+        OpenError::IdentityFile { path: paths.join(",").into(), reason }
+    })?;
+    // It takes from each what it looks for.
+    Ok(Some(ClientTlsConfig { client_cert: pem.clone(), client_key: pem }))
 }
 
 /// The library accepts a file without any certificate, and then trusts nobody.

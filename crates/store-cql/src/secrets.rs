@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -62,13 +62,9 @@ fn unusable(
 /// The TLS of `settings`: `None` without an authority. It trusts the certificates in that file and no others, and shows
 /// the client's certificate if there is one. Fails if a file cannot be used now.
 pub(super) fn tls(settings: &CqlSettings) -> Result<Option<ClientConfig>, SettingsError> {
-    let identity = match (&settings.client_cert_file, &settings.client_key_file) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => return Err(SettingsError::HalfAnIdentity),
-    };
+    let files = &settings.client_cert_files;
     let Some(file) = &settings.ca_file else {
-        return if identity.is_some() { Err(SettingsError::IdentityWithoutTls) } else { Ok(None) };
+        return if files.is_empty() { Ok(None) } else { Err(SettingsError::IdentityWithoutTls) };
     };
     // An explicit provider, so that the providers of other libraries do not matter.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -79,13 +75,12 @@ pub(super) fn tls(settings: &CqlSettings) -> Result<Option<ClientConfig>, Settin
         .map_err(|error| unusable(file, FileAuthorities::OPTION, error))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(authorities));
-    let mut config = match identity {
-        Some((certificate, key)) => {
-            let identity = FileIdentity { certificate: certificate.clone(), key: key.clone(), provider };
-            identity.read()?;
-            config.with_client_cert_resolver(Arc::new(identity))
-        }
-        None => config.with_no_client_auth(),
+    let mut config = if files.is_empty() {
+        config.with_no_client_auth()
+    } else {
+        let identity = FileIdentity { files: files.clone(), provider };
+        identity.read()?;
+        config.with_client_cert_resolver(Arc::new(identity))
     };
     // A resumed session would keep the certificates of the connection that it began with.
     config.resumption = Resumption::disabled();
@@ -152,18 +147,35 @@ impl ServerCertVerifier for FileAuthorities {
 /// Shows the certificate that the files hold at that moment.
 #[derive(Debug)]
 struct FileIdentity {
-    certificate: PathBuf,
-    key: PathBuf,
+    files: Vec<PathBuf>,
     provider: Arc<CryptoProvider>,
 }
 
 impl FileIdentity {
+    const OPTION: &str = "--scylla-client-cert-file";
+
     fn read(&self) -> Result<CertifiedKey, SettingsError> {
-        let chain = certificates(&self.certificate, "--scylla-client-cert-file")?;
-        let of_key =
-            |error: Box<dyn std::error::Error + Send + Sync>| unusable(&self.key, "--scylla-client-key-file", error);
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| of_key(error.into()))?;
-        CertifiedKey::from_der(chain, key, &self.provider).map_err(|error| of_key(error.into()))
+        let mut pem = Vec::new();
+        for file in &self.files {
+            pem.extend(fs::read(file).map_err(|reason| unusable(file, Self::OPTION, reason))?);
+            pem.push(b'\n');
+        }
+        self.of_pem(&pem).map_err(|reason| {
+            let files: Vec<_> = self.files.iter().map(|file| file.to_string_lossy()).collect();
+            unusable(Path::new(&files.join(",")), Self::OPTION, reason)
+        })
+    }
+
+    fn of_pem(&self, pem: &[u8]) -> Result<CertifiedKey, Box<dyn std::error::Error + Send + Sync>> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
+        if chain.is_empty() {
+            return Err("there is no certificate".into());
+        }
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+            pem::Error::NoItemsFound => "there is no private key".into(),
+            error => Box::<dyn std::error::Error + Send + Sync>::from(error),
+        })?;
+        Ok(CertifiedKey::from_der(chain, key, &self.provider)?)
     }
 }
 
@@ -204,16 +216,11 @@ mod tests {
     use crate::settings::of_a_test;
 
     fn settings(files: &TempDir, options: &[(&str, &str)]) -> CqlSettings {
-        let file = |wanted| {
-            let (_, name) = options.iter().find(|(option, _)| *option == wanted)?;
-            Some(files.path().join(name))
+        let named = |wanted| {
+            let names = options.iter().filter(move |(option, _)| *option == wanted);
+            names.map(|(_, name)| files.path().join(name))
         };
-        CqlSettings {
-            ca_file: file(CA.0),
-            client_cert_file: file(CERTIFICATE.0),
-            client_key_file: file(KEY.0),
-            ..of_a_test()
-        }
+        CqlSettings { ca_file: named(CA.0).next(), client_cert_files: named(CERTIFICATE.0).collect(), ..of_a_test() }
     }
 
     /// A certificate for `name` and its key, signed by itself.
@@ -225,7 +232,7 @@ mod tests {
 
     const CA: (&str, &str) = ("--scylla-ca-file", "ca.crt");
     const CERTIFICATE: (&str, &str) = ("--scylla-client-cert-file", "client.crt");
-    const KEY: (&str, &str) = ("--scylla-client-key-file", "client.key");
+    const KEY: (&str, &str) = ("--scylla-client-cert-file", "client.key");
 
     #[test]
     fn a_client_certificate_needs_its_key_and_tls_and_a_key_that_fits() {
@@ -237,15 +244,20 @@ mod tests {
         assert!(
             tls(&settings(&files, &[CA])).unwrap().is_some_and(|config| !config.client_auth_cert_resolver.has_certs())
         );
-        let with_identity = tls(&settings(&files, &[CA, CERTIFICATE, KEY])).unwrap().unwrap();
-        assert!(with_identity.client_auth_cert_resolver.has_certs());
+        let both: String =
+            [CERTIFICATE.1, KEY.1].map(|name| fs::read_to_string(files.path().join(name)).unwrap()).concat();
+        fs::write(files.path().join("both.pem"), both).unwrap();
+        for identity in [&[CERTIFICATE, KEY][..], &[KEY, CERTIFICATE], &[(CERTIFICATE.0, "both.pem")]] {
+            let with_identity = tls(&settings(&files, &[&[CA], identity].concat())).unwrap().unwrap();
+            assert!(with_identity.client_auth_cert_resolver.has_certs());
+        }
         for (options, told) in [
-            (&[CA, CERTIFICATE][..], "must be used together"),
-            (&[CA, KEY], "must be used together"),
+            (&[CA, CERTIFICATE][..], "client.crt, named by --scylla-client-cert-file (there is no private key)"),
+            (&[CA, KEY], "there is no certificate"),
             (&[CERTIFICATE, KEY], "--scylla-ca-file"),
-            (&[CA, CERTIFICATE, (KEY.0, "other.key")], "--scylla-client-key-file"),
-            (&[CA, CERTIFICATE, (KEY.0, "missing")], "--scylla-client-key-file"),
-            (&[CA, (CERTIFICATE.0, "empty"), KEY], "--scylla-client-cert-file"),
+            (&[CA, CERTIFICATE, (KEY.0, "other.key")], "--scylla-client-cert-file"),
+            (&[CA, CERTIFICATE, (KEY.0, "missing")], "missing, named by --scylla-client-cert-file"),
+            (&[CA, (CERTIFICATE.0, "empty"), KEY], "there is no certificate"),
             (&[(CA.0, "empty")], "holds no certificate"),
         ] {
             let line = tls(&settings(&files, options)).unwrap_err().to_string();

@@ -25,10 +25,8 @@ pub struct CqlSettings {
     pub password_file: Option<PathBuf>,
     /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it.
-    pub client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of that certificate.
-    pub client_key_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key.
+    pub client_cert_files: Vec<PathBuf>,
     /// How long a replica waits for the schema, and `migrate` for the cluster.
     pub schema_wait: Duration,
 }
@@ -56,8 +54,7 @@ pub(crate) fn of_a_test() -> CqlSettings {
         username: None,
         password_file: None,
         ca_file: None,
-        client_cert_file: None,
-        client_key_file: None,
+        client_cert_files: Vec::new(),
         schema_wait: Duration::ZERO,
     }
 }

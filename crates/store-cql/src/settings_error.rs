@@ -11,9 +11,6 @@ pub enum SettingsError {
     /// A user without a password, or a password without a user.
     #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
-    /// A certificate without its key, or a key without its certificate.
-    #[error("--scylla-client-cert-file and --scylla-client-key-file must be used together")]
-    HalfAnIdentity,
     /// A certificate of this process without TLS, so it would not be shown.
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,

@@ -117,10 +117,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_ADMIN_TOKEN_FILE" "/etc/handbill/operators/token") }}
 {{- end }}
 {{- end }}
-{{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
 {{- include "handbill.variable" (list "HANDBILL_MEMORY" .Values.memory) }}
-{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
-{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
+{{- include "handbill.variable" (list "HANDBILL_ALLOWED_HOSTS" (join "," .Values.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_BASE_URL" .Values.mcp.baseUrl) }}
 {{- include "handbill.variable" (list "HANDBILL_SITE_LINKS" (join "," .Values.siteLinks)) }}
 {{- include "handbill.variable" (list "HANDBILL_WELL_KNOWN" (join "\n" .Values.mcp.wellKnown)) }}
@@ -191,8 +189,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_CA_FILE" "/etc/handbill/scylla-tls/ca.crt") }}
 {{- end }}
 {{- if $scylla.tls.clientSecret }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CLIENT_CERT_FILE" "/etc/handbill/scylla-client/tls.crt") }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CLIENT_KEY_FILE" "/etc/handbill/scylla-client/tls.key") }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CLIENT_CERT_FILE" "/etc/handbill/scylla-client/tls.crt,/etc/handbill/scylla-client/tls.key") }}
 {{- end }}
 {{- end -}}
 
@@ -218,8 +215,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_REDIS_CA_FILE" "/etc/handbill/redis-tls/ca.crt") }}
 {{- end }}
 {{- if $redis.tls.clientSecret }}
-{{- include "handbill.variable" (list "HANDBILL_REDIS_CLIENT_CERT_FILE" "/etc/handbill/redis-client/tls.crt") }}
-{{- include "handbill.variable" (list "HANDBILL_REDIS_CLIENT_KEY_FILE" "/etc/handbill/redis-client/tls.key") }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_CLIENT_CERT_FILE" "/etc/handbill/redis-client/tls.crt,/etc/handbill/redis-client/tls.key") }}
 {{- end }}
 {{- end -}}
 

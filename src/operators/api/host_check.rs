@@ -1,4 +1,4 @@
-//! Admits only requests that call the operators' listener by an address, by `localhost` or by a name of `--admin-hosts`.
+//! Admits only requests that call the operators' listener by an address, by `localhost` or by a name of `--allowed-hosts`.
 //!
 //! A website can make its own name point at this machine (DNS rebinding), and a browser within reach would then show it
 //! the metrics. Such a request has the website's name in `Host`.
@@ -34,7 +34,7 @@ async fn check(
         return Ok(next.run(request).await);
     }
     Err(OperatorsRefusal::forbidden(
-        "The operators' listener does not know the host in the header `Host`. Call it by its address or as `localhost`; --admin-hosts adds names.",
+        "The operators' listener does not know the host in the header `Host`. Call it by its address or as `localhost`; --allowed-hosts adds names.",
     ))
 }
 

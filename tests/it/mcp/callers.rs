@@ -33,7 +33,7 @@ async fn the_host_is_that_of_the_base_url_with_any_port() {
         ["evil.example", "pages.example.evil.example", "localhost", "127.0.0.1:8080", "user@pages.example", "a b", ""]
     {
         let error = app.send(by_host(host)).await.refuses(403, -32600);
-        assert!(error["message"].as_str().unwrap().contains("--mcp-allowed-hosts"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("--allowed-hosts"), "{error}");
     }
     app.send(ping().header("host", "pages.example")).await.refuses(400, -32600);
     app.send(ping().without("host")).await.refuses(400, -32600);
@@ -68,7 +68,7 @@ async fn a_page_of_the_base_url_may_call_and_one_of_any_other_origin_may_not() {
     ] {
         let answer = app.send(ping().header("origin", origin)).await;
         let error = answer.refuses(403, -32600);
-        assert!(error["message"].as_str().unwrap().contains("--mcp-allowed-origins"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("--allowed-hosts"), "{error}");
         assert!(!answer.headers.contains_key("access-control-allow-origin"), "{answer:?}");
     }
     let two = ping().header("origin", "https://pages.example").header("origin", "https://evil.example");

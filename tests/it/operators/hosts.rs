@@ -39,7 +39,7 @@ async fn another_name_is_refused_on_every_route_but_the_probes_with_a_token_too(
         {
             let answer = call(&operated, method, path, Some(host)).await.expect(403);
             assert_eq!(answer.json()["error"], "forbidden", "{host} {path}");
-            assert!(answer.text.contains("--admin-hosts"), "{answer:?}");
+            assert!(answer.text.contains("--allowed-hosts"), "{answer:?}");
         }
         for probe in ["/livez", "/readyz"] {
             call(&operated, "GET", probe, Some(host)).await.expect(200);

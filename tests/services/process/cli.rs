@@ -38,10 +38,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
     for (option, values) in [
         ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
         ("admin-listen", &["", "nonsense", ":9090"]),
-        ("admin-hosts", &["", "http://a.example", "a.example/metrics", "a.example,b c", "*"]),
+        ("allowed-hosts", &["", "a.example/metrics", "a.example,b c", "*", "https://a.example/path", "http://"]),
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
-        ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
-        ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
         ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
         ("backup-every", &["", "0s", "59s", "daily"]),
@@ -49,7 +47,6 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("well-known", &["", "abc", "a/b=c", "oauth-authorization-server={}", "mcp.json={}", "a="]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
-        ("max-connections", &["", "0", "-1", "many", "1000001"]),
         ("memory", &["", "0", "64", "127MiB", "512mb", "-512MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
         ("edge-max-age", &["", "60", "-1s", "1500ms", "32days"]),
         (
@@ -168,7 +165,7 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 /// The options of the cluster.
-const OF_SCYLLA: [&str; 12] = [
+const OF_SCYLLA: [&str; 11] = [
     "scylla-nodes",
     "scylla-keyspace",
     "scylla-datacenter",
@@ -178,7 +175,6 @@ const OF_SCYLLA: [&str; 12] = [
     "scylla-password-file",
     "scylla-ca-file",
     "scylla-client-cert-file",
-    "scylla-client-key-file",
     "scylla-replication-factor",
     "scylla-tablets",
 ];
@@ -191,7 +187,7 @@ fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_thei
         by_variable.env(variable(option), "not\none, at all");
     }
     // The last two are flags of `migrate`.
-    let by_flag = handbill(OF_SCYLLA[..10].iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    let by_flag = handbill(OF_SCYLLA[..9].iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
     for command in [by_variable, by_flag] {
         let server = Server::start_as(command, directory.path(), &[]);
         assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
@@ -423,16 +419,13 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     for (option, default) in [
         ("listen", "127.0.0.1:8080"),
         ("admin-listen", "127.0.0.1:9090"),
-        ("admin-hosts", "none"),
+        ("allowed-hosts", "none"),
         ("base-url", "http:// and the public listener"),
         ("trusted-proxies", "none"),
-        ("mcp-allowed-hosts", "none"),
-        ("mcp-allowed-origins", "none"),
         ("mcp-base-url", "none"),
         ("site-links", "none"),
         ("well-known", "none"),
         ("forwarded-header", "x-forwarded-for"),
-        ("max-connections", "10000"),
         ("memory", "the limit of the container or service, or 256MiB without one"),
         ("edge-max-age", "0s"),
         ("purge-url", "none"),
@@ -464,9 +457,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 19, "{help}");
+    assert_eq!(of_servers.count(), 17, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 60, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 55, "an option that this test does not know:\n{help}");
 }
 
 #[test]
@@ -649,9 +642,9 @@ fn settings_that_cannot_work_are_refused_by_the_check_with_the_line_of_the_start
         ([&["--store", "scylla"][..], &redis].concat(), "--scylla-nodes"),
         ([&scylla[..], &redis, &["--scylla-ca-file", &missing]].concat(), "--scylla-ca-file"),
         ([&scylla[..], &redis, &["--scylla-username", "a"]].concat(), "--scylla-password-file"),
-        ([&scylla[..], &redis, &["--scylla-client-cert-file", &empty]].concat(), "--scylla-client-key-file"),
+        ([&scylla[..], &redis, &["--scylla-client-cert-file", &empty]].concat(), "--scylla-ca-file"),
         ([&redis[..], &["--redis-ca-file", &empty]].concat(), "rediss://"),
-        ([&redis[..], &["--redis-client-cert-file", &empty]].concat(), "--redis-client-key-file"),
+        ([&redis[..], &["--redis-client-cert-file", &empty]].concat(), "rediss://"),
         ([&redis[..], &["--redis-password-file", &missing]].concat(), "--redis-password-file"),
     ] {
         let own = [&FREE_PORTS[..], &["--data-dir", &data], &args].concat();
@@ -666,7 +659,7 @@ fn completions_and_the_man_page_have_every_option() {
     let help = run(handbill(["serve", "--help"]), b"");
     let words = text(&help.stdout).split_whitespace();
     let options: Vec<_> = words.filter_map(|word| word.strip_prefix("--")).filter(|name| !name.is_empty()).collect();
-    assert!(options.len() > 30 && options.contains(&"scylla-client-key-file"), "{options:?}");
+    assert!(options.len() > 30 && options.contains(&"scylla-client-cert-file"), "{options:?}");
     let printed = |args: &[&str]| {
         let output = run(handbill(args), b"");
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));

@@ -481,7 +481,7 @@ fn a_takedown_that_is_not_in_the_ledger_ends_with_1_and_says_what_to_do() {
 
 #[test]
 fn the_operators_listener_answers_no_name_that_it_does_not_know() {
-    let operated = Operated::start(|_| vec!["--admin-hosts".to_owned(), "metrics.example,other.example".to_owned()]);
+    let operated = Operated::start(|_| vec!["--allowed-hosts".to_owned(), "metrics.example,other.example".to_owned()]);
     let status = |path: &str, host: &str| {
         let mut connection = Connection::open(operated.server.admin).unwrap();
         connection.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).unwrap();

@@ -70,8 +70,7 @@ pub(crate) fn to(address: &str) -> RedisSettings {
         username: None,
         password_file: None,
         ca_file: None,
-        client_cert_file: None,
-        client_key_file: None,
+        client_cert_files: Vec::new(),
         timeout: Duration::from_millis(500),
     }
 }
