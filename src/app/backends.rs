@@ -5,25 +5,23 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{EmbeddedSettings, Settings, StoreKind};
+use crate::config::{Budgets, EmbeddedSettings, Settings, StoreKind};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::moving::backups_in;
-use crate::operators::archive::schedule::{BackupPlan, ScheduledBackups};
+use crate::operators::archive::schedule::ScheduledBackups;
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
-use crate::telemetry::clients::SharedOfDay;
-use crate::telemetry::cluster::follow_fence;
+use crate::telemetry::clients::{SharedOfDay, shared_in};
+use crate::telemetry::cluster::{follow_fence, waits_for};
 use crate::telemetry::spans::System;
-use crate::telemetry::store_size::{StoreSize, look_at_ledger};
+use crate::telemetry::store_size::{contents, follow_store};
 use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
@@ -36,16 +34,13 @@ use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_redb::creates_file::CreatesFile;
-use handbill_store_redb::{DATABASE_FILE, RecordCount, RedbStore, StoreMemory};
+use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
 
 /// Hidden pages that are taken down in one go at most.
 const ENDED_AT_ONCE: usize = 1000;
-
-/// How long the key of a day's names of clients is kept: longer than the day, for replicas whose clocks differ.
-const CLIENT_KEY_KEPT: Duration = Duration::from_hours(25);
 
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
@@ -110,15 +105,10 @@ impl Backends {
         match settings.store.store {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(&settings.embedded, deps).await?);
-                deps.metrics.store_available.set(1);
-                deps.metrics.store_writable.set(1);
-                let data_dir = settings.embedded.data_dir.clone();
-                let size = StoreSize::measured(Arc::clone(&store), data_dir, Arc::clone(&deps.metrics)).await;
-                tokio::spawn(size.follow());
-                look_at_ledger(settings.embedded.data_dir.clone(), Arc::clone(&deps.metrics))?;
-                if let Some(backups) = scheduled_backups(settings, &store, deps) {
-                    tokio::spawn(backups.follow());
-                }
+                let (data_dir, clock, metrics) = (&settings.embedded.data_dir, Arc::clone(&deps.clock), &deps.metrics);
+                follow_store(&store, data_dir, metrics).await?;
+                let (records, ledger) = (Arc::clone(&store) as _, data_dir.join(LEDGER_FILE));
+                ScheduledBackups::begin(&settings.backups, records, ledger, clock, metrics);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)
@@ -158,10 +148,7 @@ impl Backends {
             store,
             limiter: measure.limiter(Arc::new(limiter), System::Redis),
             renderer: measure.renderer(Arc::clone(renderer)),
-            shared: Some(Box::new(move |day, offered| {
-                let redis = Arc::clone(&redis);
-                async move { redis.share(&format!("clients:{day}"), offered, CLIENT_KEY_KEPT).await }.boxed()
-            })),
+            shared: Some(shared_in(redis)),
             renewed_pages_are_written_back: false,
         })
     }
@@ -174,12 +161,7 @@ impl StoreHandle {
             Self::Embedded(store) => {
                 let data_dir = &settings.embedded.data_dir;
                 let place = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
-                // Whoever expected more sees at once that this is another store.
-                let held = store.count().await.map_or_else(
-                    |error| error.to_string(),
-                    |RecordCount { pages, tombstones }| format!("{pages} pages, {tombstones} deletions"),
-                );
-                format!("{} ({held})", place.display())
+                format!("{} ({})", place.display(), contents(store).await)
             }
             Self::Cluster(..) => {
                 let CqlSettings { keyspace, nodes, .. } = settings.cql.store();
@@ -245,15 +227,6 @@ fn measure(deps: &Deps) -> Instrumentation {
     Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
 }
 
-/// The backups that the process makes by itself, if it is told to.
-fn scheduled_backups(settings: &Settings, store: &Arc<RedbStore>, deps: &Deps) -> Option<ScheduledBackups> {
-    let ledger = settings.embedded.data_dir.join(handbill_store_redb::LEDGER_FILE);
-    let plan = BackupPlan::of(&settings.backups, ledger)?;
-    deps.metrics.backup_interval.set(i64::try_from(plan.every.as_secs()).unwrap_or(i64::MAX));
-    let last_success = deps.metrics.backup_last_success.clone();
-    Some(ScheduledBackups { plan, records: Arc::clone(store) as _, clock: Arc::clone(&deps.clock), last_success })
-}
-
 /// The file that keeps the last good blocklist. A store without a folder of its own keeps none.
 pub(super) fn last_blocklist(settings: &Settings) -> Option<PathBuf> {
     match settings.store.store {
@@ -287,16 +260,10 @@ pub(super) fn begin_anew(settings: &Settings) -> Result<(), StartError> {
 
 async fn open_embedded(settings: &EmbeddedSettings, deps: &Deps) -> Result<RedbStore, StartError> {
     let data_dir = settings.data_dir.clone();
-    let Deps { budgets, metrics, .. } = deps;
-    let memory = StoreMemory { cache: in_memory(budgets.store_cache), queue: in_memory(budgets.store_queue) };
+    let Budgets { store_cache, store_queue, .. } = deps.budgets;
+    let memory = StoreMemory { cache: in_memory(store_cache), queue: in_memory(store_queue) };
     let opened = tokio::task::spawn_blocking(move || RedbStore::open_within(memory, &data_dir)).await;
-    let store = opened.map_err(io::Error::other)??;
-    let commit_writes = metrics.commit_writes.clone();
-    store.observe_commits(move |committed| {
-        #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 writes")]
-        commit_writes.observe(committed.operations as f64);
-    });
-    Ok(store)
+    Ok(opened.map_err(io::Error::other)??)
 }
 
 /// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
@@ -317,7 +284,11 @@ fn connect_cluster(
     let writable = deps.metrics.store_writable.clone();
     let (metrics, clock) = (deps.metrics.cluster.clone(), Arc::clone(&deps.clock));
     tokio::spawn(async move {
-        let report = |progress: &Progress| report(progress, &readiness);
+        let report = |progress: &Progress| {
+            if let Some(waiting) = waits_for(progress) {
+                readiness.set_missing(STORE, waiting);
+            }
+        };
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 let reached = reached.with_clock(clock).observed_by(&metrics);
@@ -338,18 +309,4 @@ fn connect_cluster(
         }
     });
     (pending, failed)
-}
-
-/// Reports in the log and at `/readyz` why the cluster is not connected yet.
-fn report(progress: &Progress, readiness: &Readiness) {
-    let waiting = match progress {
-        Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
-        Progress::Schema(state) => format!("{state}: run handbill migrate"),
-        Progress::Connected => {
-            tracing::info!("connected to the database");
-            return;
-        }
-    };
-    tracing::warn!(waiting, "waiting for the database");
-    readiness.set_missing(STORE, waiting);
 }

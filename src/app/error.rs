@@ -1,7 +1,6 @@
 //! Why a command of the service failed.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,17 +8,17 @@ use thiserror::Error;
 
 use crate::backends::purging::PurgeError;
 use crate::backends::rendering::MAX_HUNG;
-
 use crate::config::SettingsError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
+use crate::server::startup::ListenError;
 use crate::telemetry::export::ExportError;
 use handbill_store_redb::{OpenError, WriterError};
 
 #[derive(Debug, Error)]
 pub enum StartError {
-    #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
-    Listen { address: SocketAddr, option: &'static str, reason: io::Error },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The store cannot be opened.

@@ -3,7 +3,6 @@
 mod backends;
 mod deps;
 mod error;
-mod startup;
 
 use std::num::NonZero;
 use std::process::{self, ExitCode};
@@ -20,7 +19,6 @@ use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 use self::deps::in_memory;
 pub use self::error::StartError;
-use self::startup::{announce, listen};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::backends::purging::{Caches, Purging};
@@ -32,6 +30,7 @@ use crate::operators::listener;
 use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_blocklist, check_tiers};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
+use crate::server::startup::{announce, listen};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};

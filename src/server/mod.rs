@@ -1,5 +1,7 @@
 //! Connections, with what Handbill adds to them: its clients, its settings, its metrics and its errors.
 
+pub mod startup;
+
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use handbill_limiter::Redis;
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use tokio::time::{MissedTickBehavior, interval};
@@ -34,6 +36,17 @@ impl fmt::Display for ClientName {
 /// Gives the value that all replicas share for a day, which is the offered one unless another replica was first. `None` if it cannot be
 /// known at the moment.
 pub type SharedOfDay = dyn Fn(i64, String) -> BoxFuture<'static, Option<String>> + Send + Sync;
+
+/// How long the key of a day's names is kept: longer than the day, for replicas whose clocks differ.
+const KEY_KEPT: Duration = Duration::from_hours(25);
+
+/// The values of days that replicas share in `redis`.
+pub fn shared_in(redis: Arc<Redis>) -> Box<SharedOfDay> {
+    Box::new(move |day, offered| {
+        let redis = Arc::clone(&redis);
+        async move { redis.share(&format!("clients:{day}"), offered, KEY_KEPT).await }.boxed()
+    })
+}
 
 /// The key of the names. It is random until [`ClientNames::follow`] knows that of the day.
 pub struct ClientNames(RwLock<SipHasher24>);

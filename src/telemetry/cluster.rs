@@ -2,8 +2,8 @@
 //! wait for each other.
 
 use handbill_core::service::TurnMetrics;
-use handbill_store_cql::Fenced;
 use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
+use handbill_store_cql::{Fenced, Progress};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -61,6 +61,20 @@ pub(super) fn turns(registry: &mut Registry) -> TurnMetrics {
     registry.register("handbill_write_turns", "Turns of those who change a page in this replica", turns.clone());
     let turns = |outcome| turns.get_or_create(&TurnLabels { outcome }).clone();
     TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
+}
+
+/// Reports in the log how far connecting to the cluster is. Returns the text for the answer of `/readyz` while it waits.
+pub fn waits_for(progress: &Progress) -> Option<String> {
+    let waiting = match progress {
+        Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
+        Progress::Schema(state) => format!("{state}: run handbill migrate"),
+        Progress::Connected => {
+            tracing::info!("connected to the database");
+            return None;
+        }
+    };
+    tracing::warn!(waiting, "waiting for the database");
+    Some(waiting)
 }
 
 /// Reports in the log and in the metrics whether this replica may write, until the store is gone.

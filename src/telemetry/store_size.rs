@@ -1,7 +1,7 @@
 //! Keeps the metrics of the embedded store's files up to date.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
 /// Damaged lines of the ledger that the log names. All are counted.
 const MAX_LOGGED: u64 = 10;
 
-pub struct StoreSize {
+struct StoreSize {
     store: Arc<RedbStore>,
     data_dir: PathBuf,
     metrics: Arc<Metrics>,
@@ -29,13 +29,13 @@ pub struct StoreSize {
 
 impl StoreSize {
     /// Measures the store in `data_dir` for the first time.
-    pub async fn measured(store: Arc<RedbStore>, data_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
+    async fn measured(store: Arc<RedbStore>, data_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
         let mut size = Self { store, data_dir, metrics, is_failing: false };
         size.measure().await;
         size
     }
 
-    pub async fn follow(mut self) {
+    async fn follow(mut self) {
         let mut looks = interval_at(Instant::now() + MEASURE_INTERVAL, MEASURE_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -89,9 +89,31 @@ impl StoreSize {
     }
 }
 
+/// Shows what `store` in `data_dir` does and holds, from now on.
+pub async fn follow_store(store: &Arc<RedbStore>, data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<()> {
+    metrics.store_available.set(1);
+    metrics.store_writable.set(1);
+    let commit_writes = metrics.commit_writes.clone();
+    store.observe_commits(move |committed| {
+        #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 writes")]
+        commit_writes.observe(committed.operations as f64);
+    });
+    let size = StoreSize::measured(Arc::clone(store), data_dir.to_owned(), Arc::clone(metrics)).await;
+    tokio::spawn(size.follow());
+    look_at_ledger(data_dir.to_owned(), Arc::clone(metrics))
+}
+
+/// The number of records in `store`, as text for the operator: whoever expected more sees at once that this is another store.
+pub async fn contents(store: &RedbStore) -> String {
+    match store.count().await {
+        Ok(RecordCount { pages, tombstones }) => format!("{pages} pages, {tombstones} deletions"),
+        Err(error) => error.to_string(),
+    }
+}
+
 /// Looks for lines of the ledger in `data_dir` that are damaged, in the background. Nobody reads the ledger before a restore, and
 /// then it must be whole.
-pub fn look_at_ledger(data_dir: PathBuf, metrics: Arc<Metrics>) -> io::Result<()> {
+fn look_at_ledger(data_dir: PathBuf, metrics: Arc<Metrics>) -> io::Result<()> {
     read_ledger_in_background(
         data_dir,
         |error, number| {

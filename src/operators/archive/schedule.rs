@@ -16,6 +16,7 @@ use super::export::Selection;
 use super::file::{FileError, NewFile, UNFINISHED_EXTENSION, remove_if_there};
 use super::moving::{BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, write};
 use crate::config::BackupSettings;
+use crate::telemetry::metrics::Metrics;
 use handbill_core::niceness::give_way;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::PageScan;
@@ -43,7 +44,7 @@ pub struct BackupPlan {
 
 impl BackupPlan {
     /// `None` if no backups are wanted.
-    pub fn of(settings: &BackupSettings, ledger: PathBuf) -> Option<Self> {
+    fn of(settings: &BackupSettings, ledger: PathBuf) -> Option<Self> {
         let BackupSettings { backup_to, backup_every, backup_keep } = settings;
         Some(Self { to: backup_to.clone()?, every: *backup_every, keep: backup_keep.get(), ledger })
     }
@@ -59,8 +60,22 @@ pub struct ScheduledBackups {
 }
 
 impl ScheduledBackups {
+    /// Begins to make the backups that `settings` ask for, if they do.
+    pub fn begin(
+        settings: &BackupSettings,
+        records: Arc<dyn PageScan>,
+        ledger: PathBuf,
+        clock: SharedClock,
+        metrics: &Metrics,
+    ) {
+        let Some(plan) = BackupPlan::of(settings, ledger) else { return };
+        metrics.backup_interval.set(i64::try_from(plan.every.as_secs()).unwrap_or(i64::MAX));
+        let backups = Self { plan, records, clock, last_success: metrics.backup_last_success.clone() };
+        tokio::spawn(backups.follow());
+    }
+
     /// Makes a backup whenever the newest one is older than the interval, also if an earlier process made it.
-    pub async fn follow(self) {
+    async fn follow(self) {
         if let Some(newest) = backups_in(&self.plan.to, Selection::All).ok().and_then(|mut backups| backups.pop()) {
             self.last_success.set(newest.began_at.get() / 1000);
         }

@@ -3,17 +3,26 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::error::StartError;
+use super::BACKLOG;
 use crate::config::Memory;
-use crate::server::BACKLOG;
 use crate::telemetry::metrics::COMMIT;
 use handbill_core::domain::origin::Origin;
 
+/// A listener could not be made.
+#[derive(Debug, Error)]
+#[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
+pub struct ListenError {
+    address: SocketAddr,
+    option: &'static str,
+    reason: io::Error,
+}
+
 /// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.
-pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
-    let refused = |reason| StartError::Listen { address, option, reason };
+pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let refused = |reason| ListenError { address, option, reason };
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A process that has just ended must not stop the next from starting.
@@ -28,7 +37,7 @@ pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpLi
 
 /// Says in the log what has started and where everything is, and prints it on standard output with a way to publish. `pages` is
 /// where the pages are kept.
-pub(super) fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, memory: &Memory) {
+pub fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, memory: &Memory) {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
     tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, %memory, "started");
     let text = format!(
