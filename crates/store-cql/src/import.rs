@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::lwt::{Verdict, Write};
 use super::nonces::Nonces;
-use super::rows::{HeadImage, NonceRow, Over};
+use super::rows::{HeadParameters, NonceRow, Over};
 use super::store::CqlStore;
 use crate::domain::page::{PageState, Tombstone};
 use crate::domain::slug::Slug;
@@ -28,7 +28,7 @@ impl PageImport for CqlStore {
         let write = Write {
             slug: &tombstone.slug,
             statement: &self.statements.create_head,
-            values: HeadImage::of_tombstone(&tombstone, &Nonces::first(nonce), Over::Nothing),
+            values: HeadParameters::of_tombstone(&tombstone, &Nonces::first(nonce), Over::Nothing),
             text_inserted_at: None,
             classify: &classify,
         };

@@ -6,7 +6,7 @@ use super::lwt::{Verdict, Write};
 use super::nonces::{Nonce, Nonces, TextId};
 use super::permit::Permit;
 use super::recent::Base;
-use super::rows::{HeadImage, NonceRow, Over};
+use super::rows::{HeadParameters, NonceRow, Over};
 use super::store::CqlStore;
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -57,7 +57,7 @@ impl CqlStore {
         &self,
         permit: &Permit<'_>,
         base: &Base,
-        image: HeadImage,
+        image: HeadParameters,
         made: PageVersion,
         nonce: &Nonce,
         text_inserted_at: Option<UnixMillis>,
@@ -86,7 +86,7 @@ impl CqlStore {
         let inserted_at = if keeps_text { None } else { Some(self.insert_text(permit, page, &text).await?) };
         let nonces = nonces_after(&base, page.head.version, nonce);
         let head = page.head.clone();
-        let image = HeadImage::of_page(&head, text, &nonces, over(&base.head));
+        let image = HeadParameters::of_page(&head, text, &nonces, over(&base.head));
         let done = self.replace_head(permit, &base, image, page.head.version, &nonce, inserted_at).await?;
         let slug = &page.head.slug;
         if done {
@@ -126,7 +126,7 @@ impl CqlStore {
         let note = self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
         let nonces = nonces_after(&base, tombstone.version, nonce);
-        let image = HeadImage::of_tombstone(tombstone, &nonces, over(&base.head));
+        let image = HeadParameters::of_tombstone(tombstone, &nonces, over(&base.head));
         let done = self.replace_head(permit, &base, image, tombstone.version, &nonce, None).await?;
         if done {
             self.recent.forget(&tombstone.slug);

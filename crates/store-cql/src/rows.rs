@@ -224,9 +224,9 @@ impl Over {
     }
 }
 
-/// Every column that is set in this head or may have been before, and the slug: the head as it is after a write.
+/// The parameters of a statement that writes a head: every column that is set in it or may have been before, and the slug.
 #[derive(SerializeRow)]
-pub(super) struct HeadImage {
+pub(super) struct HeadParameters {
     state: &'static str,
     version: i64,
     created_at: CqlTimestamp,
@@ -248,13 +248,13 @@ pub(super) struct HeadImage {
 #[derive(SerializeRow)]
 pub(super) struct Replacement {
     #[scylla(flatten)]
-    pub(super) image: HeadImage,
+    pub(super) head: HeadParameters,
     expected_state: &'static str,
     expected_version: i64,
     expected_updated_at: CqlTimestamp,
 }
 
-impl HeadImage {
+impl HeadParameters {
     pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces, over: Over) -> Self {
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
         let hiding = head.hidden.as_deref();
@@ -303,7 +303,7 @@ impl HeadImage {
 
     pub(super) fn replacing(self, expected: &PageHead) -> Replacement {
         Replacement {
-            image: self,
+            head: self,
             expected_state: state_of(expected),
             expected_version: expected.version.get().cast_signed(),
             expected_updated_at: CqlTimestamp(expected.updated_at.get()),
@@ -315,9 +315,9 @@ fn state_of(head: &PageHead) -> &'static str {
     if head.hidden.is_some() { HIDDEN } else { ACTIVE }
 }
 
-/// A text as it is inserted: CQL writes an unset column where it reads a missing one.
+/// The parameters of a statement that inserts a text: CQL writes an unset column where it reads a missing one.
 #[derive(SerializeRow)]
-pub(super) struct TextInsert<'a> {
+pub(super) struct TextParameters<'a> {
     slug: &'a str,
     text_version: i64,
     text_nonce: &'a [u8],
@@ -330,7 +330,7 @@ pub(super) struct TextInsert<'a> {
     written_at: i64,
 }
 
-impl<'a> TextInsert<'a> {
+impl<'a> TextParameters<'a> {
     /// The text of `page` under `id`, inserted at `now`, with the timestamp `written_at` in microseconds.
     pub(super) fn of(page: &'a Page, id: &'a TextId, now: UnixMillis, written_at: i64) -> Self {
         let PageText { content, html, excerpt, code_blocks, language } = &page.text;

@@ -56,7 +56,7 @@ pub(super) struct Statements {
     pub(super) read_slug_secret: PreparedStatement,
     /// Binds the slug, yields a [`super::rows::NonceRow`].
     pub(super) read_nonces: PreparedStatement,
-    /// Binds a [`super::rows::TextInsert`].
+    /// Binds a [`super::rows::TextParameters`].
     pub(super) insert_text: PreparedStatement,
     /// Binds a timestamp in microseconds, the slug and the key of a text.
     pub(super) delete_text: PreparedStatement,
@@ -64,7 +64,7 @@ pub(super) struct Statements {
     pub(super) delete_texts: PreparedStatement,
     /// Binds a timestamp in microseconds, [`HEAD`] and the slug: what the timestamp's write has written, once more.
     pub(super) spread_head: PreparedStatement,
-    /// Binds a [`super::rows::HeadImage`].
+    /// Binds a [`super::rows::HeadParameters`].
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
     pub(super) replace_head: PreparedStatement,

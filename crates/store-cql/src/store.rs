@@ -21,7 +21,7 @@ use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::request_error::{RequestError, unreadable};
 use super::retry_budget::RetryBudget;
-use super::rows::{HeadImage, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
+use super::rows::{HeadParameters, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
@@ -326,7 +326,7 @@ impl PageStore for CqlStore {
         let write = Write {
             slug: &page.head.slug,
             statement: &self.statements.create_head,
-            values: HeadImage::of_page(&head, text, &nonces, Over::Nothing),
+            values: HeadParameters::of_page(&head, text, &nonces, Over::Nothing),
             text_inserted_at: Some(inserted_at),
             classify: &classify,
         };

@@ -7,7 +7,7 @@ use scylla::DeserializeRow;
 use super::nonces::TextId;
 use super::permit::Permit;
 use super::request_error::unreadable;
-use super::rows::{TextInsert, UnreadableRow};
+use super::rows::{TextParameters, UnreadableRow};
 use super::statements::Statements;
 use super::store::CqlStore;
 use super::write_times;
@@ -98,7 +98,7 @@ impl CqlStore {
         self.fence.check()?;
         let now = self.clock.now();
         let request = async || {
-            let values = TextInsert::of(page, text, now, write_times::of_text(page.head.updated_at));
+            let values = TextParameters::of(page, text, now, write_times::of_text(page.head.updated_at));
             self.session.execute_unpaged(&self.spread(&self.statements.insert_text), values).await?;
             Ok(now)
         };

@@ -6,20 +6,16 @@
 //! after a crash and never when it reads. Without the record's checksum, a flipped bit would be served as part of the
 //! page's text.
 //!
-//! A head is what `postcard` makes of [`PageHead`] or [`Tombstone`], so a new field of theirs is stored without a change
-//! here. Once a release has written these records, such a change also needs a new [`VERSION`], the older type here, and
+//! A record is what `postcard` makes of [`PageHead`], [`PageText`] or [`Tombstone`], so a new field of theirs is stored
+//! without a change here. Once a release has written these records, such a change also needs a new [`VERSION`], the older type here, and
 //! a second arm in [`decode`]: `the_bytes_of_version_1_stay_as_they_are` fails until then.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::packed_text::{self, PackedText};
-use crate::domain::content::Content;
-use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Hiding;
@@ -53,15 +49,15 @@ pub(super) enum RecordError {
     Packed,
 }
 
-/// The head of a record, which a text follows if the page is active. Its bytes are those of the types that it names: the
-/// order of their fields is part of the format.
-#[derive(Serialize, Deserialize)]
-enum HeadRecord<'a> {
-    Active(Cow<'a, PageHead>),
-    Deleted(Cow<'a, Tombstone>),
-    /// A page that operators have hidden. Its text follows too.
-    Hidden(Cow<'a, Hiding>, Cow<'a, PageHead>),
-}
+/// The first byte of the body of a page, which its [`PageHead`] and its [`PageText`] follow. Their bytes are those of these
+/// types: the order of their fields is part of the format.
+const ACTIVE: u8 = 0;
+
+/// The same before a [`Tombstone`].
+const DELETED: u8 = 1;
+
+/// The same before the [`Hiding`] of a page, its head and its text.
+const HIDDEN: u8 = 2;
 
 /// The head of a record, as it was read.
 enum Head {
@@ -69,44 +65,22 @@ enum Head {
     Deleted(Tombstone),
 }
 
-/// A text as it is stored, which borrows the bytes of the file while it is read.
-#[derive(Serialize, Deserialize)]
-struct TextRecord<'a> {
-    #[serde(borrow)]
-    content: Cow<'a, str>,
-    html: Cow<'a, str>,
-    excerpt: Cow<'a, str>,
-    code_blocks: Cow<'a, [u32]>,
-    /// A code of BCP 47.
-    language: Option<Cow<'a, str>>,
-}
-
 /// The bytes of `record`.
 pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
-    let (head, text) = match record {
-        Record::Active(page) => {
-            let head = Cow::Borrowed(&page.head);
-            let head = match page.head.hidden.as_deref() {
-                Some(hiding) => HeadRecord::Hidden(Cow::Borrowed(hiding), head),
-                None => HeadRecord::Active(head),
-            };
-            (head, Some(&page.text))
-        }
-        Record::Deleted(tombstone) => (HeadRecord::Deleted(Cow::Borrowed(tombstone)), None),
-    };
     let mut bytes = Vec::with_capacity(HEAD_BYTES + SMALL_PARTS_BYTES);
     bytes.resize(HEAD_BYTES, VERSION);
-    let mut bytes = postcard::to_extend(&head, bytes)?;
-    if let Some(PageText { content, html, excerpt, code_blocks, language }) = text {
-        let text = TextRecord {
-            content: Cow::Borrowed(content.as_str()),
-            html: Cow::Borrowed(html),
-            excerpt: Cow::Borrowed(excerpt),
-            code_blocks: Cow::Borrowed(code_blocks),
-            language: language.map(|language| Cow::Borrowed(language.code())),
-        };
-        packed_text::append(&postcard::to_allocvec(&text)?, &mut bytes);
-    }
+    let mut bytes = match record {
+        Record::Active(page) => {
+            let Page { head, text } = &**page;
+            let mut bytes = match head.hidden.as_deref() {
+                Some(hiding) => postcard::to_extend(&(HIDDEN, hiding, head), bytes),
+                None => postcard::to_extend(&(ACTIVE, head), bytes),
+            }?;
+            packed_text::append(&postcard::to_allocvec(text)?, &mut bytes);
+            bytes
+        }
+        Record::Deleted(tombstone) => postcard::to_extend(&(DELETED, tombstone), bytes)?,
+    };
     let checksum = checksum(record.slug(), &bytes[HEAD_BYTES..]);
     bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
     Ok(bytes)
@@ -129,14 +103,7 @@ pub(super) fn decode_up_to(max_bytes: usize, slug: &Slug, bytes: &[u8]) -> Resul
                 return Ok(None);
             }
             let text = packed.unpacked().ok_or(RecordError::Packed)?;
-            let (text, rest) = postcard::take_from_bytes::<TextRecord<'_>>(&text)?;
-            let text = PageText {
-                content: Content::from_stored(text.content),
-                html: text.html.into_owned(),
-                excerpt: text.excerpt.into_owned(),
-                code_blocks: text.code_blocks.into_owned(),
-                language: text.language.as_deref().and_then(Language::from_code),
-            };
+            let (text, rest) = postcard::take_from_bytes::<PageText>(&text)?;
             (Record::Active(Arc::new(Page { head, text })), rest.len())
         }
         Head::Deleted(tombstone) => (Record::Deleted(tombstone), rest.len()),
@@ -154,16 +121,24 @@ pub(super) fn decode_head(slug: &Slug, bytes: &[u8]) -> Result<Lookup<PageHead>,
 
 /// The head of the record with these `bytes` under `slug`, and the bytes after it.
 fn head<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<(Head, &'a [u8]), RecordError> {
-    let (head, rest) = postcard::take_from_bytes::<HeadRecord<'_>>(body(slug, bytes)?)?;
-    let (own, head) = match head {
-        HeadRecord::Active(head) => (head.slug.clone(), Head::Page(head.into_owned())),
-        HeadRecord::Hidden(hiding, head) => {
-            let hidden = Some(Box::new(hiding.into_owned()));
-            (head.slug.clone(), Head::Page(PageHead { hidden, ..head.into_owned() }))
+    let (head, rest) = match body(slug, bytes)? {
+        [ACTIVE, head @ ..] => {
+            let (head, rest) = postcard::take_from_bytes(head)?;
+            (Head::Page(head), rest)
         }
-        HeadRecord::Deleted(tombstone) => (tombstone.slug.clone(), Head::Deleted(tombstone.into_owned())),
+        [HIDDEN, both @ ..] => {
+            let ((hiding, head), rest) = postcard::take_from_bytes::<(Hiding, PageHead)>(both)?;
+            (Head::Page(PageHead { hidden: Some(Box::new(hiding)), ..head }), rest)
+        }
+        [DELETED, tombstone @ ..] => {
+            let (tombstone, rest) = postcard::take_from_bytes(tombstone)?;
+            (Head::Deleted(tombstone), rest)
+        }
+        [] => return Err(postcard::Error::DeserializeUnexpectedEnd.into()),
+        _ => return Err(postcard::Error::DeserializeBadEnum.into()),
     };
-    if own == *slug { Ok((head, rest)) } else { Err(RecordError::Damaged) }
+    let (Head::Page(PageHead { slug: own, .. }) | Head::Deleted(Tombstone { slug: own, .. })) = &head;
+    if own == slug { Ok((head, rest)) } else { Err(RecordError::Damaged) }
 }
 
 /// Verifies the checksum, and returns the part after the version byte and the checksum.
@@ -190,7 +165,9 @@ fn checksum(slug: &Slug, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
+    use crate::domain::language::Language;
     use crate::domain::page::PageVersion;
     use crate::domain::takedown::{Takedown, TakedownReason};
     use crate::domain::timestamp::UnixMillis;

@@ -13,7 +13,7 @@ use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
 
 // The first description of a field is that of REST, and the second that of MCP, where a caller may leave out the texts.
-/// A page, as reads and updates return it.
+/// A page as reads and updates return it: the JSON that clients rely on, whatever the domain keeps.
 #[derive(Debug, Serialize, ToSchema, JsonSchema)]
 #[schema(as = Page)]
 pub struct PageBody {

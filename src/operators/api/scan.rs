@@ -9,7 +9,7 @@ use axum::extract::State;
 
 use super::refusal::{OperatorsRefusal, operator, parse};
 use super::state::OperatorsApi;
-use super::types::{FoundPage, ScanAnswer, ScanRequest};
+use super::types::{Inspection, ScanAnswer, ScanRequest};
 use crate::operators::criteria::Criteria;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::timestamp::UnixMillis;
@@ -33,7 +33,7 @@ pub(super) async fn scan(
     Ok(Json(ScanAnswer {
         examined: scanned.examined,
         total: scanned.total,
-        pages: scanned.found.iter().map(|page| FoundPage::of(page)).collect(),
+        pages: scanned.found.iter().map(|page| Inspection::of_page(page)).collect(),
         unreadable: scanned.unreadable,
         cursor: scanned.next.map(|next| next.to_hex()),
     }))

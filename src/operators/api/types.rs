@@ -139,7 +139,7 @@ impl TakedownCode {
     }
 }
 
-/// The answer of `GET /inspect/{slug}`. It has neither the text nor anything of the key.
+/// The answer of `GET /inspect/{slug}`, and a page that `POST /scan` finds. It has neither the text nor anything of the key.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Inspection {
     /// The page's slug.
@@ -164,7 +164,7 @@ pub struct Inspection {
     pub hidden_until: Option<String>,
 }
 
-/// The facts of a page, perhaps hidden.
+/// The facts of a page, perhaps hidden, for operators: what its text is like, without the text.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InspectedPage {
     /// The title; `None` if an update cleared it.
@@ -228,40 +228,11 @@ pub struct ScanAnswer {
     /// About how many records there are, if the store knows.
     pub total: Option<u64>,
     /// The pages that meet the criteria.
-    pub pages: Vec<FoundPage>,
+    pub pages: Vec<Inspection>,
     /// Records that cannot be read.
     pub unreadable: Vec<String>,
     /// The beginning of the next batch; `None` at the end.
     pub cursor: Option<String>,
-}
-
-/// A page that meets the criteria.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FoundPage {
-    pub slug: String,
-    /// The title; `None` if an update cleared it.
-    pub title: Option<String>,
-    /// The beginning of the text.
-    pub excerpt: String,
-    pub created_at: String,
-    /// The time at which a hidden page will be deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden_until: Option<String>,
-    /// The hosts of its links and images.
-    pub hosts: Vec<String>,
-}
-
-impl FoundPage {
-    pub(super) fn of(page: &Page) -> Self {
-        Self {
-            slug: page.head.slug.to_string(),
-            title: page.head.title.as_ref().map(|title| title.as_str().to_owned()),
-            excerpt: page.text.excerpt.clone(),
-            created_at: page.head.created_at.to_string(),
-            hidden_until: hidden_until(page),
-            hosts: link_hosts(&page.text.html).into_iter().collect(),
-        }
-    }
 }
 
 /// The body of `PUT /log`.

@@ -5,7 +5,7 @@ use http::Method;
 
 use super::client::Client;
 use super::lines::{print_json, print_line, progress, shown};
-use crate::operators::api::types::{FoundPage, ScanAnswer, ScanRequest};
+use crate::operators::api::types::{Inspection, ScanAnswer, ScanRequest};
 
 /// Criteria for pages. A page must meet all that are given.
 #[derive(Args, Debug)]
@@ -90,10 +90,13 @@ pub(super) async fn find(
     Ok(found)
 }
 
-fn show(page: &FoundPage, as_json: bool) -> Result<(), String> {
+fn show(found: &Inspection, as_json: bool) -> Result<(), String> {
     if as_json {
-        return print_json(page);
+        return print_json(found);
     }
-    let title = page.title.as_deref().unwrap_or("(no title)");
-    print_line(&format!("{}\t{}\t{}\t{}", page.slug, page.created_at, shown(title), page.hosts.join(" ")))
+    let facts = found.page.as_ref();
+    let title = facts.and_then(|facts| facts.title.as_deref()).unwrap_or("(no title)");
+    let hosts = facts.map(|facts| facts.hosts.join(" ")).unwrap_or_default();
+    let created_at = found.created_at.as_deref().unwrap_or_default();
+    print_line(&format!("{}\t{created_at}\t{}\t{hosts}", found.slug, shown(title)))
 }

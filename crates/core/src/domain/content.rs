@@ -1,7 +1,9 @@
 //! A page's Markdown source.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// Largest content accepted, in bytes of UTF-8 (spec §8: 100 KB).
@@ -40,5 +42,23 @@ impl Content {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// Like [`Content::from_stored`].
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The text is copied once, if the format lends it.
+        #[derive(Deserialize)]
+        struct Lent<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        let Lent(text) = Lent::deserialize(deserializer)?;
+        Ok(Self::from_stored(text))
     }
 }

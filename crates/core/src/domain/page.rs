@@ -1,6 +1,6 @@
 //! A page, its tombstone once it is deleted, and the changes between its states.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::content::Content;
 use super::edit_key::{EditKey, EditKeyHash};
@@ -71,13 +71,25 @@ pub struct HeadChanges {
 
 /// A page's text: the source, and what the renderer has made of it. It may be large, and is read only where it is shown
 /// or changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageText {
     pub content: Content,
     pub html: String,
     pub excerpt: String,
     pub code_blocks: Vec<u32>,
+    /// Stored as a code of BCP 47, of which one that is not known says nothing.
+    #[serde(serialize_with = "language_code", deserialize_with = "language_of_code")]
     pub language: Option<Language>,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn language_code<S: Serializer>(language: &Option<Language>, serializer: S) -> Result<S::Ok, S::Error> {
+    language.map(Language::code).serialize(serializer)
+}
+
+fn language_of_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Language>, D::Error> {
+    let code = Option::<String>::deserialize(deserializer)?;
+    Ok(code.as_deref().and_then(Language::from_code))
 }
 
 /// A page that can be read: its head and its text, which belong to the same state.

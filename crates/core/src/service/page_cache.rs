@@ -103,7 +103,7 @@ pub struct Kept {
     cache: PageCache,
 }
 
-/// A page that was read.
+/// A page that was read, with the place for what is made of it, and with the memory that it holds until the answer is made.
 pub struct PageRead {
     page: Arc<Page>,
     kept: Option<Kept>,
