@@ -7,8 +7,6 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -21,7 +19,7 @@ use super::clients::{ClientName, ClientNames};
 use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, ErrorName, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
-use super::spans::{self, OTHER_METHOD, RequestSpan, Span, Trust, error_type};
+use super::spans::{self, OTHER_METHOD, Span, Trust, error_type};
 use handbill_core::domain::client::Peer;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::random::{Random, hex_id};
@@ -38,21 +36,21 @@ pub struct RequestTelemetry {
     pub clients: Arc<ClientNames>,
 }
 
-/// A route that is known before the router is asked. It keeps the histograms of its usual answers, because looking one up
-/// by its labels takes longer than many an answer.
-pub struct KnownRoute {
-    template: &'static str,
-    /// For 200 and 304, with a body and without (`HEAD`).
-    usual: [OnceLock<TracedHistogram>; 4],
+/// A route and its name. It keeps the histograms of its usual answers, because looking one up by its labels takes longer than
+/// many an answer.
+pub struct NamedRoute {
+    template: Box<str>,
+    /// For 200 and 304 of each usual method.
+    usual: [OnceLock<TracedHistogram>; 6],
 }
 
-impl KnownRoute {
-    pub const fn new(template: &'static str) -> Self {
-        Self { template, usual: [const { OnceLock::new() }; 4] }
+impl NamedRoute {
+    pub fn new(template: &str) -> Self {
+        Self { template: template.into(), usual: [const { OnceLock::new() }; 6] }
     }
 
-    pub fn template(&self) -> &'static str {
-        self.template
+    pub fn template(&self) -> &str {
+        &self.template
     }
 
     fn usual(&self, method: &'static str, status: Option<u16>) -> Option<&OnceLock<TracedHistogram>> {
@@ -61,23 +59,13 @@ impl KnownRoute {
             304 => true,
             _ => return None,
         };
-        Some(&self.usual[2 * usize::from(is_unchanged) + usize::from(method == "HEAD")])
-    }
-}
-
-enum Route {
-    Known(Arc<KnownRoute>),
-    /// The router finds it, and [`name_route`] writes it down.
-    Routed(Arc<OnceLock<MatchedPath>>),
-}
-
-impl Route {
-    /// The template; empty if no route matches.
-    fn template(&self) -> &str {
-        match self {
-            Self::Known(route) => route.template,
-            Self::Routed(found) => found.get().map_or("", MatchedPath::as_str),
-        }
+        let method = match method {
+            "GET" => 0,
+            "HEAD" => 1,
+            "POST" => 2,
+            _ => return None,
+        };
+        Some(&self.usual[2 * method + usize::from(is_unchanged)])
     }
 }
 
@@ -88,7 +76,8 @@ pub struct Observed {
     began: Duration,
     id: String,
     method: &'static str,
-    route: Route,
+    /// `None` if no route matches.
+    route: Option<Arc<NamedRoute>>,
     /// The exported span, if spans are exported.
     trace: Option<Span>,
     /// The span of the log. A request that is answered at once has no event but its end, and needs none.
@@ -108,14 +97,13 @@ pub struct Observed {
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    /// A request with this head begins. Its route is `known`, or the router finds it and calls [`name_route`].
-    pub fn begin(self: &Arc<Self>, head: &mut Parts, known: Option<&Arc<KnownRoute>>) -> Observed {
+    /// A request with this head to `route` begins, which may be answered at once.
+    pub fn begin(self: &Arc<Self>, head: &mut Parts, route: Option<Arc<NamedRoute>>, may_be_at_once: bool) -> Observed {
         let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
-        let route = known.map_or_else(|| Route::Routed(Arc::default()), |route| Route::Known(Arc::clone(route)));
         let trace = spans::are_exported().then(|| {
             let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
             let trust = if is_trusted { Trust::Continue } else { Trust::Link };
-            let span = spans::request(head, trust, method, route.template(), &id);
+            let span = spans::request(head, trust, method, route.as_deref().map_or("", NamedRoute::template), &id);
             head.extensions.insert(span.of_request(trust));
             span
         });
@@ -133,10 +121,7 @@ impl RequestTelemetry {
             error: None,
             client: head.extensions.get().map(|client| self.clients.name(*client)),
         };
-        if let Route::Routed(found) = &observed.route {
-            head.extensions.insert(RouteFound(Arc::clone(found)));
-        }
-        if observed.trace.is_some() || known.is_none() {
+        if observed.trace.is_some() || !may_be_at_once {
             observed.log();
         }
         observed
@@ -153,9 +138,17 @@ impl RequestTelemetry {
 impl Observed {
     fn log(&mut self) -> &tracing::Span {
         self.log.get_or_insert_with(|| {
-            let known = matches!(self.route, Route::Known(_)).then(|| self.route.template());
-            tracing::info_span!("request", request_id = self.id, method = self.method, route = known)
+            let route = self.route.as_deref().map_or("", NamedRoute::template);
+            tracing::info_span!("request", request_id = self.id, method = self.method, route)
         })
+    }
+
+    /// The template of the route; empty if no route matches.
+    fn template(&self) -> &str {
+        match &self.route {
+            Some(route) => &route.template,
+            None => "",
+        }
     }
 
     /// Does `work` for this request. Spans of the log and of traces that begin in it are below those of the request.
@@ -167,7 +160,7 @@ impl Observed {
         }
     }
 
-    /// Does `work` for this request at once. Its events have the request's id if spans are exported or the router does the work.
+    /// Does `work` for this request at once. Its events have the request's id if spans are exported or it cannot be answered at once.
     pub fn run_now<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.log {
             Some(log) => log.in_scope(work),
@@ -193,7 +186,7 @@ impl Observed {
         let is_written = ids.is_none()
             && error.is_none()
             && self.status.is_some_and(|status| {
-                let (id, route) = (&*self.id, self.route.template());
+                let (id, route) = (&*self.id, self.template());
                 let (error, client) = (self.error, self.client);
                 logs::write_end(&RequestEnd { id, method: self.method, route, client, status, error, took })
             });
@@ -221,14 +214,15 @@ impl Observed {
         }
         let labels = || RequestLabels {
             http_request_method: self.method,
-            http_route: self.part.map_or(self.route.template(), |RoutePart(label)| label).to_owned(),
+            http_route: self.part.map_or(self.template(), |RoutePart(label)| label).to_owned(),
             http_response_status_code: self.status,
             error_type: error,
         };
         let metrics = &self.telemetry.metrics;
-        let usual = match &self.route {
-            Route::Known(route) => route.usual(self.method, self.status),
-            Route::Routed(_) => None,
+        let usual = match (&self.route, self.part) {
+            (Some(route), None) => route.usual(self.method, self.status),
+            // An answer of a part of a route has another label.
+            (_, Some(_)) | (None, None) => None,
         };
         let exemplar = ids.as_ref().and_then(exemplar);
         match usual {
@@ -253,25 +247,6 @@ fn set_id(response: &mut Response, id: &str) {
     if response.status() != StatusCode::NOT_MODIFIED {
         response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     }
-}
-
-/// A place for the route that the router finds. It travels in the request's extensions.
-#[derive(Clone)]
-struct RouteFound(Arc<OnceLock<MatchedPath>>);
-
-/// Names the route that the router has found in the request's spans and metrics.
-pub async fn name_route(request: Request, next: Next) -> Response {
-    let extensions = request.extensions();
-    let route = extensions.get::<MatchedPath>();
-    let template = route.map_or("", MatchedPath::as_str);
-    tracing::Span::current().record("route", template);
-    if let Some(span) = extensions.get::<RequestSpan>() {
-        span.name(method_label(request.method()), template);
-    }
-    if let (Some(RouteFound(found)), Some(route)) = (extensions.get(), route) {
-        let _ = found.set(route.clone());
-    }
-    next.run(request).await
 }
 
 /// The label that leads from a histogram's bucket to a trace that was counted in the bucket; `None` if the trace is not
@@ -304,7 +279,7 @@ mod tests {
 
     use axum::Router;
     use axum::body::Body;
-    use axum::middleware::from_fn;
+    use axum::extract::Request;
     use axum::routing::get;
     use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -352,8 +327,8 @@ mod tests {
 
     async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
         let (mut head, body) = request.into_parts();
-        let mut observed = telemetry.begin(&mut head, None);
-        let work = routes.layer(from_fn(name_route)).oneshot(Request::from_parts(head, body));
+        let mut observed = telemetry.begin(&mut head, Some(Arc::new(NamedRoute::new("/{slug}"))), false);
+        let work = routes.oneshot(Request::from_parts(head, body));
         let Ok(mut response) = observed.run(work).await;
         observed.answered(&mut response);
         response
@@ -402,7 +377,7 @@ mod tests {
         let lost = ErrorName { code: "not_found", refused_by: None };
         for (status, error) in [(503, Some(refused)), (404, Some(lost)), (200, None)] {
             let (mut head, ()) = Request::get("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, None);
+            let observed = telemetry.begin(&mut head, None, false);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
             error.map(|error| response.extensions_mut().insert(error));
@@ -457,12 +432,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_of_a_known_route_is_recorded_as_one_that_the_router_has_found() {
+    async fn every_answer_of_a_route_is_counted_by_its_method_and_status() {
         let telemetry = telemetry();
-        let route = Arc::new(KnownRoute::new("/{slug}"));
-        for (method, status) in [("GET", 200), ("GET", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)] {
+        let route = Arc::new(NamedRoute::new("/{slug}"));
+        for (method, status) in [("GET", 200), ("GET", 200), ("POST", 200), ("PATCH", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)] {
             let (mut head, ()) = Request::builder().method(method).uri("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, Some(&route));
+            let observed = telemetry.begin(&mut head, Some(Arc::clone(&route)), true);
             assert_eq!(telemetry.metrics.active_requests.get(), 1);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
@@ -471,7 +446,7 @@ mod tests {
             assert_eq!(telemetry.metrics.active_requests.get(), 0);
         }
         let scrape = telemetry.metrics.exposition();
-        for (method, status, count) in [("GET", 200, 2), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)] {
+        for (method, status, count) in [("GET", 200, 2), ("POST", 200, 1), ("PATCH", 200, 1), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)] {
             let counted = format!(
                 r#"_count{{http_request_method="{method}",http_route="/{{slug}}",http_response_status_code="{status}",url_scheme="http"}} {count}"#
             );

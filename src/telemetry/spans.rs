@@ -210,17 +210,6 @@ pub struct RequestSpan {
     trust: Trust,
 }
 
-impl RequestSpan {
-    /// Names the span by `method` and `route`, which is empty if no route matches.
-    pub fn name(&self, method: &'static str, route: &str) {
-        let context = self.span.context();
-        context.span().update_name(request_name(method, route));
-        if !route.is_empty() {
-            self.span.set_attribute("http.route", route.to_owned());
-        }
-    }
-}
-
 /// A span that ends when its outcome is recorded. If this value is dropped earlier, the span ends as abandoned.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]

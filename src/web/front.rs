@@ -22,6 +22,7 @@ use super::error::{error_response, internal_error};
 use super::finish::{Asked, Finish};
 use super::forwarded_warning::ForwardedWarning;
 use super::mcp_host::McpHost;
+use super::named_routes::RouteNames;
 use super::reads::{Form, Read};
 use super::state::Http;
 use crate::api::answer::{Answer, later, now};
@@ -30,7 +31,7 @@ use crate::api::metadata;
 use crate::api::request::is_head_too_large;
 use crate::mcp::Tools;
 use crate::server::{AnswerBudget, App, Refusal, error_of};
-use crate::telemetry::http::{KnownRoute, Observed, RequestTelemetry};
+use crate::telemetry::http::{NamedRoute, Observed, RequestTelemetry};
 
 /// Longest body of an answer to a create, in bytes: the page's addresses and key, or an error.
 const CREATED_BYTES: u64 = 1024;
@@ -46,21 +47,7 @@ pub(super) struct Inner {
     pub(super) telemetry: Arc<RequestTelemetry>,
     pub(super) finish: Finish,
     pub(super) mcp_host: Option<McpHost>,
-    pub(super) routes: KnownRoutes,
-}
-
-pub(super) struct KnownRoutes {
-    json: Arc<KnownRoute>,
-    page: Arc<KnownRoute>,
-    tools: Arc<KnownRoute>,
-}
-
-impl Default for KnownRoutes {
-    fn default() -> Self {
-        let [json, page, tools] =
-            ["/api/pages/{slug}", "/{slug}", metadata::path::MCP].map(|template| Arc::new(KnownRoute::new(template)));
-        Self { json, page, tools }
-    }
+    pub(super) route_names: RouteNames,
 }
 
 /// The part that answers a request.
@@ -78,13 +65,13 @@ impl Target {
         Read::of(head).map_or(Self::Router, Self::Read)
     }
 
-    /// The route, unless the router has to find it.
-    fn route<'a>(&self, routes: &'a KnownRoutes) -> Option<&'a Arc<KnownRoute>> {
+    /// The route, whose name the request is observed by.
+    fn route<'a>(&self, head: &Parts, routes: &'a RouteNames) -> Option<&'a Arc<NamedRoute>> {
         match self {
             Self::Read(read) if read.form == Form::Json => Some(&routes.json),
             Self::Read(_) => Some(&routes.page),
             Self::Tools => Some(&routes.tools),
-            Self::Router => None,
+            Self::Router => routes.routed(head.uri.path()),
         }
     }
 }
@@ -139,7 +126,9 @@ impl Service<Request<Body>> for Front {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (mut head, body) = request.into_parts();
         let (target, asked) = (Target::of(&head), Asked::of(&head));
-        let mut observed = self.0.telemetry.begin(&mut head, target.route(&self.0.routes));
+        let may_be_at_once = !matches!(target, Target::Router);
+        let route = target.route(&head, &self.0.route_names).cloned();
+        let mut observed = self.0.telemetry.begin(&mut head, route, may_be_at_once);
         let begun = catch_unwind(AssertUnwindSafe(|| observed.run_now(|| self.begin(target, head, body))));
         let answering = match begun {
             Ok(Either::Left(response)) => {

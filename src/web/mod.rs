@@ -10,6 +10,7 @@ mod finish;
 mod forwarded_warning;
 mod front;
 mod mcp_host;
+mod named_routes;
 mod pages;
 mod preflight;
 mod reads;
@@ -33,14 +34,15 @@ use self::discovery::openapi;
 use self::finish::Finish;
 use self::forwarded_warning::ForwardedWarning;
 pub use self::front::Front;
-use self::front::{Inner, KnownRoutes};
+use self::front::Inner;
 use self::mcp_host::McpHost;
+use self::named_routes::{NamedRoutes, PAGE, RouteNames};
 use self::representation::Representation;
 pub use self::state::{Http, SiteSettings};
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::mcp::Tools;
-use crate::telemetry::http::{RequestTelemetry, name_route};
+use crate::telemetry::http::RequestTelemetry;
 use handbill_core::domain::contact::Contact;
 use handbill_core::domain::origin::Origin;
 use handbill_core::service::ServiceError;
@@ -52,12 +54,13 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 
 pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
+    let (router, route_names) = router(&http, &telemetry);
     Front::new(Inner {
         tools,
-        router: router(&http, &telemetry),
+        router,
+        route_names,
         warning: ForwardedWarning::new(http.proxies.clone(), Arc::clone(&telemetry)),
         finish: Finish::new(&http.base_url),
-        routes: KnownRoutes::default(),
         mcp_host: McpHost::of(&http.base_url, &http.site),
         http,
         telemetry,
@@ -65,28 +68,31 @@ pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
 }
 
 /// Every route. Reads of pages and the tools need none, but the router knows the other methods of pages.
-fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
+fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> (Router, RouteNames) {
     let openapi = Representation::document(
         "application/json",
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
     );
     let (home, pages, help) = (site::editor::home(http), site::editor::pages(http), site::editor::help(http));
     let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
-    let (api, _) = routes::api(openapi::description()).split_for_parts();
-    api.merge(discovery)
+    let (api, described) = routes::api(openapi::description()).split_for_parts();
+    let (router, names) = NamedRoutes::of(api, described.paths.paths.into_keys())
+        .merge(discovery)
         .merge(site::files())
         .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route().post(site::form::post))
         .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
         .route("/assets/{version}/{name}", get(site::editor::file))
-        .route("/{slug}", get(reads::absent))
+        .route(PAGE, get(reads::absent))
         .route("/{slug}/edit", get(site::editor::edit))
+        .into_parts();
+    let router = router
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(preflight::answer))
-        .layer(from_fn(name_route))
-        .with_state(Arc::clone(http))
+        .with_state(Arc::clone(http));
+    (router, names)
 }
 
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.

@@ -7,13 +7,13 @@ mod security_txt;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::routing::get;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, VARY};
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::coding::VARY_TYPE_AND_CODING;
+use super::named_routes::NamedRoutes;
 use super::representation::Representation;
 use super::state::SiteSettings;
 use crate::api::metadata::{self, Operation, path};
@@ -34,22 +34,23 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     quotas: Quotas,
     site: &SiteSettings,
     clock: &SharedClock,
-) -> Router<S> {
+) -> NamedRoutes<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
     let card = server_card(base_url, &mcp, &site.links);
     let contact = site.abuse_contact.as_ref();
     let security = site.security_contact.as_ref().or(contact);
-    let router = match security {
-        Some(contact) => Router::new().route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
-        None => Router::new(),
+    let routes = NamedRoutes::new();
+    let routes = match security {
+        Some(contact) => routes.route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
+        None => routes,
     };
-    let with_text = |router: Router<S>, WellKnown { name, text }: &WellKnown| {
+    let with_text = |routes: NamedRoutes<S>, WellKnown { name, text }: &WellKnown| {
         let text = Representation::document("text/plain; charset=utf-8", text.clone());
-        router.route(&path::well_known(name), text.route())
+        routes.route(&path::well_known(name), text.route())
     };
-    let router = site.well_known.iter().fold(router, with_text);
-    router
+    let routes = site.well_known.iter().fold(routes, with_text);
+    routes
         .route(path::REGISTRY_ENTRY, json(&registry_entry(base_url, &mcp)))
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
