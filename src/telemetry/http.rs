@@ -435,7 +435,9 @@ mod tests {
     async fn every_answer_of_a_route_is_counted_by_its_method_and_status() {
         let telemetry = telemetry();
         let route = Arc::new(NamedRoute::new("/{slug}"));
-        for (method, status) in [("GET", 200), ("GET", 200), ("POST", 200), ("PATCH", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)] {
+        for (method, status) in
+            [("GET", 200), ("GET", 200), ("POST", 200), ("PATCH", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)]
+        {
             let (mut head, ()) = Request::builder().method(method).uri("/secret").body(()).unwrap().into_parts();
             let observed = telemetry.begin(&mut head, Some(Arc::clone(&route)), true);
             assert_eq!(telemetry.metrics.active_requests.get(), 1);
@@ -446,7 +448,9 @@ mod tests {
             assert_eq!(telemetry.metrics.active_requests.get(), 0);
         }
         let scrape = telemetry.metrics.exposition();
-        for (method, status, count) in [("GET", 200, 2), ("POST", 200, 1), ("PATCH", 200, 1), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)] {
+        for (method, status, count) in
+            [("GET", 200, 2), ("POST", 200, 1), ("PATCH", 200, 1), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)]
+        {
             let counted = format!(
                 r#"_count{{http_request_method="{method}",http_route="/{{slug}}",http_response_status_code="{status}",url_scheme="http"}} {count}"#
             );
