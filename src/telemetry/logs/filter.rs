@@ -27,12 +27,15 @@ impl LogFilter {
         (Self { change, current }, layer)
     }
 
-    /// Passes what `directives` say from now on. Libraries stay below the level that they may never exceed. An error
-    /// says why the directives are not valid, and then nothing changes.
-    pub fn change(&self, directives: &str) -> Result<(), String> {
-        let parsed = EnvFilter::builder().parse(directives).map_err(|error| error.to_string())?;
-        request_end::look_at(&parsed);
-        (self.change)(parsed).map_err(|error| error.to_string())
+    /// The filter that `directives` ask for. An error says why they are not valid.
+    pub fn parse(directives: &str) -> Result<EnvFilter, String> {
+        EnvFilter::builder().parse(directives).map_err(|error| error.to_string())
+    }
+
+    /// Passes what `directives` say from now on. Libraries stay below the level that they may never exceed.
+    pub fn change(&self, directives: EnvFilter) -> Result<(), String> {
+        request_end::look_at(&directives);
+        (self.change)(directives).map_err(|error| error.to_string())
     }
 
     pub fn current(&self) -> String {
