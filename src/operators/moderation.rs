@@ -243,7 +243,11 @@ impl FollowedFile {
             Ok(Some(text)) => {
                 let taken = (self.take)(&text);
                 if let Ok(entries) = taken {
-                    let (before, what) = (mem::replace(&mut self.entries, entries), self.source.what);
+                    let (mut before, what) = (mem::replace(&mut self.entries, entries), self.source.what);
+                    if entries == 0 && before == 0 {
+                        // The process before this one may have had some.
+                        before = self.last_good.as_ref().map_or(0, LastGood::entries);
+                    }
                     if entries == 0 && before > 0 {
                         tracing::warn!(before, "the {what} was read and is empty now: nothing of it is in force");
                     } else {
@@ -264,6 +268,12 @@ impl FollowedFile {
 }
 
 impl LastGood {
+    /// How many entries the text has that is kept; 0 if there is none.
+    fn entries(&self) -> usize {
+        let kept = fs::read_to_string(&self.path).ok();
+        kept.and_then(|text| Blocklist::parse(&text).ok()).map_or(0, |list| list.len())
+    }
+
     /// Keeps the text if that was not done yet. It replaces the one before as a whole.
     fn save(&mut self) {
         let Some(text) = &self.unsaved else { return };

@@ -263,6 +263,24 @@ fn a_blocklist_that_is_emptied_is_a_warning_with_the_number_of_entries_it_had() 
 }
 
 #[test]
+fn a_blocklist_that_was_emptied_between_two_starts_is_a_warning_too_and_one_that_was_empty_is_none() {
+    let directory = tempdir().unwrap();
+    let (data, list) = (directory.path().join("data"), directory.path().join("blocklist"));
+    // The log of a process that has read `text`.
+    let read = |text: &str| {
+        replace(&list, text);
+        let (.., log) = Server::start(&data, &["--blocklist-file", list.to_str().unwrap()]).stop();
+        log
+    };
+    assert!(!read("# to be filled\n").contains("is empty now"));
+    assert!(!read("spam.example\nother.example\n").contains("is empty now"));
+    let log = read("");
+    let line = log.lines().find(|line| line.contains("is empty now")).unwrap();
+    assert!(line.contains(r#""level":"WARN""#) && line.contains(r#""before":2"#), "{line}");
+    assert!(!read("").contains("is empty now"));
+}
+
+#[test]
 fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     let list = |directory: &Path| directory.join("blocklist").display().to_string();
     let operated = Operated::start(|directory| {
