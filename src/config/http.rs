@@ -119,7 +119,9 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 /// An origin if there is a scheme, else a name.
 fn allowed_host(text: &str) -> Result<AllowedHost, String> {
     if text.contains("://") {
-        Origin::parse(text).map(AllowedHost::Origin).map_err(|error| error.to_string())
+        let origin = Origin::parse(text).map_err(|error| error.to_string())?;
+        // The URL standard allows `*` in a host, which would pass for a wildcard and admit nobody.
+        origin.host().is_some().then_some(AllowedHost::Origin(origin)).ok_or_else(|| "its host is no name".to_owned())
     } else {
         Authority::parse(text).map(AllowedHost::Name).map_err(|error| error.to_string())
     }

@@ -38,7 +38,18 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
     for (option, values) in [
         ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
         ("admin-listen", &["", "nonsense", ":9090"]),
-        ("allowed-hosts", &["", "a.example/metrics", "a.example,b c", "*", "https://a.example/path", "http://"]),
+        (
+            "allowed-hosts",
+            &[
+                "",
+                "a.example/metrics",
+                "a.example,b c",
+                "*",
+                "https://*.a.example",
+                "https://a.example/path",
+                "http://",
+            ],
+        ),
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
         ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
