@@ -33,7 +33,7 @@ pub(super) async fn scan(
     Ok(Json(ScanAnswer {
         examined: scanned.examined,
         total: scanned.total,
-        pages: scanned.found.iter().map(|page| Inspection::of_page(page)).collect(),
+        pages: scanned.found.iter().map(|page| Inspection::of_found(page)).collect(),
         unreadable: scanned.unreadable,
         cursor: scanned.next.map(|next| next.to_hex()),
     }))

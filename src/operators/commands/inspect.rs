@@ -71,7 +71,7 @@ fn as_text(found: &Inspection) -> String {
         line("HTML", &format!("{} bytes", page.html_bytes));
         line("links to", &if page.hosts.is_empty() { "nowhere".to_owned() } else { page.hosts.join(", ") });
     }
-    for print in found.page.iter().flat_map(|page| &page.fingerprints) {
+    for print in found.page.iter().flat_map(|page| &page.fingerprints).flatten() {
         line("fingerprint", print);
     }
     if let Some(takedown) = &found.takedown {

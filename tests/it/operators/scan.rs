@@ -63,6 +63,18 @@ async fn a_scan_shows_what_is_needed_to_decide_and_changes_nothing() {
     assert_eq!(operated.audit().await.len(), 1, "the scan alone");
 }
 
+/// A batch is looked at by the threads that answer requests, and has hundreds of pages.
+#[tokio::test]
+async fn a_scan_makes_no_fingerprints_which_take_long_and_an_inspection_does() {
+    let operated = Operated::start();
+    let page = operated.app.publish("A title", "A text that is long enough to be told from all others.").await;
+    let found =
+        operated.ask("POST", "/scan", json!({"by": "desk", "matching": "long enough"})).await.expect(200).json();
+    assert_eq!((&found["pages"][0]["slug"], &found["pages"][0]["fingerprints"]), (&json!(page.slug), &Value::Null));
+    let inspected = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200).json();
+    assert_eq!(inspected["fingerprints"].as_array().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_scan_without_a_criterion_or_with_one_that_makes_no_sense_is_refused() {
     let operated = Operated::start();
