@@ -25,6 +25,9 @@ const MIB: u64 = 1 << 20;
 /// and sends those behind it fills a buffer that no budget counts, because nobody can read it.
 const CONNECTION_BYTES: u64 = 64 * 1024;
 
+/// The most connections, however much memory there is. From 1 GiB on, what the kernel holds of them fits beside full budgets.
+const MOST_CONNECTIONS: u64 = 10_000;
+
 /// The setting of the memory.
 #[derive(Args, Debug)]
 pub struct MemorySettings {
@@ -111,7 +114,7 @@ impl Budgets {
             store_cache: share(16, 128),
             store_queue: share(5, 64),
             windows: share(8, 80),
-            connections: usize::try_from(memory / CONNECTION_BYTES).unwrap_or(usize::MAX),
+            connections: usize::try_from((memory / CONNECTION_BYTES).min(MOST_CONNECTIONS)).unwrap_or(usize::MAX),
         };
         Self { ready_pages: memory / 5 * 3 - others.total(), ..others }
     }
@@ -346,6 +349,17 @@ mod tests {
             let budgets = Budgets::of(memory);
             assert!(budgets.total() <= memory / 100 * 60 + 100, "{memory}: {budgets:?}");
             assert!(budgets.ready_pages >= memory / 20, "{memory}: {budgets:?}");
+        }
+    }
+
+    #[test]
+    fn from_1_gib_on_full_budgets_and_the_kernels_part_of_all_connections_leave_room_for_the_program() {
+        for memory in [1 << 30, 2 << 30, 64 << 30] {
+            let budgets = Budgets::of(memory);
+            assert!(
+                budgets.total() + budgets.connections as u64 * 28 * 1024 + 48 * MIB <= memory,
+                "{memory}: {budgets:?}"
+            );
         }
     }
 

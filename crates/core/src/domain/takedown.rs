@@ -77,11 +77,11 @@ pub enum TakedownError {
         "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms, intimate-imagery"
     )]
     Reason,
-    #[error("say who takes the page down")]
+    #[error("say who does this")]
     NoName,
-    #[error("the name of who takes the page down has more than {MAX_BY_CHARS} characters")]
+    #[error("the name of who does this has more than {MAX_BY_CHARS} characters")]
     LongName,
-    #[error("the name of who takes the page down has control characters")]
+    #[error("the name of who does this has control characters")]
     ControlCharacters,
 }
 
