@@ -15,12 +15,12 @@ use super::page::{Answer, Call, Page};
 pub(crate) struct CallId(usize);
 
 /// One call. Moments are places in the order of all events of this history.
-#[derive(Debug)]
-struct Recorded {
+#[derive(Clone, Debug)]
+pub(super) struct Recorded {
     client: usize,
-    call: Call,
-    invoked: usize,
-    answered: Option<(usize, Answer)>,
+    pub(super) call: Call,
+    pub(super) invoked: usize,
+    pub(super) answered: Option<(usize, Answer)>,
     began: Instant,
     took: Duration,
 }
@@ -134,7 +134,7 @@ impl History {
                     // A read has no effect that could come late either.
                     _ if matches!(recorded.call, Call::Get) => continue,
                     // A moment after all others stands for never.
-                    _ => (calls.moments + id, Answer::Unknown),
+                    _ => (calls.moments + 1 + id, Answer::Unknown),
                 };
                 let operation = (recorded.call.clone(), answer);
                 moments.push((recorded.invoked, id, Action::Call(operation.clone())));
@@ -146,6 +146,11 @@ impl History {
         // for ever.
         let actions: Vec<_> = moments.into_iter().map(|(_, id, action)| (id, action)).collect();
         actions.is_empty() || WGLChecker::<Page>::is_linearizable(Actions::from_actions(actions))
+    }
+
+    /// The calls so far, in the order in which they were made.
+    pub(super) fn recorded(&self) -> Vec<Recorded> {
+        self.with(|calls| calls.recorded.clone())
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Calls) -> T) -> T {

@@ -83,7 +83,7 @@ pub(crate) enum State {
 
 impl State {
     /// The answer to `call` in this state, and the state after it.
-    fn after(&self, call: &Call) -> (Answer, Self) {
+    pub(super) fn after(&self, call: &Call) -> (Answer, Self) {
         match (self, call) {
             (Self::Absent, Call::Create { title, content }) => {
                 let (title, content) = (Some(Arc::clone(title)), Arc::clone(content));
