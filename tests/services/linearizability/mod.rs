@@ -2,8 +2,9 @@
 //! asked one call at a time, could have had.
 //!
 //! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested
-//! against the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says
-//! so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
+//! against the recorded histories of etcd by Jepsen, and here against a second one (`histories`). `LIN_OPS` is how many
+//! calls are answered (20000 unless it says so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the
+//! same clients loose on three replicas.
 
 pub(crate) mod faulty;
 pub(crate) mod histories;
