@@ -81,7 +81,7 @@ struct Open {
     is_told: bool,
 }
 
-/// What one page does while several clients call it: the events of a history that is possible.
+/// The events of a history that is possible: several clients call one page.
 fn possible(chance: &mut Chance) -> Vec<Event> {
     let calls = 2 + index(chance, MOST_CALLS - 1);
     let (mut state, mut open, mut events, mut invoked) = (State::Absent, Vec::<Open>::new(), Vec::new(), 0);
