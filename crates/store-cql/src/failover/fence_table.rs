@@ -16,11 +16,25 @@ use crate::rows::applied;
 use crate::session;
 use crate::settings::CqlSettings;
 
-/// The first row of the fence, and the highest epoch of all rows, which is its own unless somebody has restored the table.
+/// The rows of the fence as they were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    pub(super) first: FenceRow,
-    highest: i64,
+    /// The first row, which must be the same when it is changed.
+    first: FenceRow,
+    /// The row with the highest epoch, which replicas believe. It names nobody if two differ that have it.
+    pub(super) newest: FenceRow,
+}
+
+impl Standing {
+    /// The standing by the rows in their order, and by rows that a datacentre shows. These are newer than any of the others
+    /// after a forced move, which is shown in its own datacentre and may be missed by `SERIAL`; or somebody has restored the table.
+    fn of(rows: &[FenceRow], shown: &[FenceRow]) -> Option<Self> {
+        let mut newest = rows.iter().chain(shown).max_by_key(|row| row.epoch)?.clone();
+        if rows.iter().chain(shown).any(|row| row.epoch == newest.epoch && *row != newest) {
+            (newest.datacenter, newest.moving_to) = (None, None);
+        }
+        Some(Self { first: rows.first()?.clone(), newest })
+    }
 }
 
 /// The rows of the fence, read and written as a move needs them.
@@ -48,12 +62,28 @@ impl<'a> FenceTable<'a> {
         Self { session, keyspace: &settings.keyspace, serial, commit, shown_in }
     }
 
-    /// The rows. A change of one that was interrupted is completed.
+    /// The rows, also as each datacentre shows them. A change of one that was interrupted is completed.
     pub(super) async fn read(&self) -> Result<Standing, FailoverError> {
         let rows = try_join_all(PARTITIONS.map(|key| self.read_row(key))).await?;
-        let highest = rows.iter().map(|row| row.epoch).max();
-        let first = rows.into_iter().next().ok_or(FailoverError::Missing)?;
-        Ok(Standing { highest: highest.unwrap_or(first.epoch), first })
+        let mut repeats = 0;
+        loop {
+            let failed = match self.read_each().await {
+                Ok(shown) => return Standing::of(&rows, &shown).ok_or(FailoverError::Missing),
+                Err(cause) => cause,
+            };
+            repeats += 1;
+            pause(repeats, failed).await?;
+        }
+    }
+
+    async fn read_each(&self) -> Result<Vec<FenceRow>, Cause> {
+        let mut shown = Vec::new();
+        for datacenter in &self.shown_in {
+            shown.extend(
+                try_join_all(PARTITIONS.map(|key| self.read_shown(key, datacenter))).await?.into_iter().flatten(),
+            );
+        }
+        Ok(shown)
     }
 
     async fn read_row(&self, key: &str) -> Result<FenceRow, FailoverError> {
@@ -83,21 +113,25 @@ impl<'a> FenceTable<'a> {
     /// An error unless a quorum of each datacentre shows `row` under `key`. The answer to a conditional write does not say so: Cassandra
     /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
     async fn check_each(&self, key: &str, row: &FenceRow) -> Result<(), Cause> {
-        let state = self.session.get_cluster_state();
         for datacenter in &self.shown_in {
-            let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
-            let Some(node) = nodes.find(|node| node.datacenter.as_ref() == Some(datacenter)) else {
-                return Err(format!("no node of {datacenter} can be reached").into());
-            };
-            let mut statement = self.selection();
-            statement.set_consistency(Consistency::LocalQuorum);
-            session::send_only_to(&mut statement, node);
-            let answer = self.session.query_unpaged(statement, (key,)).await?.into_rows_result()?;
-            if answer.maybe_first_row::<FenceRow>()?.is_none_or(|shown| shown.epoch < row.epoch) {
+            if self.read_shown(key, datacenter).await?.is_none_or(|shown| shown.epoch < row.epoch) {
                 return Err(format!("{datacenter} does not show the change").into());
             }
         }
         Ok(())
+    }
+
+    /// The row of `key` as a quorum of `datacenter` shows it.
+    async fn read_shown(&self, key: &str, datacenter: &str) -> Result<Option<FenceRow>, Cause> {
+        let state = self.session.get_cluster_state();
+        let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
+        let Some(node) = nodes.find(|node| node.datacenter.as_deref() == Some(datacenter)) else {
+            return Err(format!("no node of {datacenter} can be reached").into());
+        };
+        let mut statement = self.selection();
+        statement.set_consistency(Consistency::LocalQuorum);
+        session::send_only_to(&mut statement, node);
+        Ok(self.session.query_unpaged(statement, (key,)).await?.into_rows_result()?.maybe_first_row()?)
     }
 
     fn selection(&self) -> Statement {
@@ -131,7 +165,7 @@ impl<'a> FenceTable<'a> {
         for key in &PARTITIONS[1..] {
             self.follow(key, &first).await?;
         }
-        Ok(Standing { highest: first.epoch, first })
+        Ok(Standing { newest: first.clone(), first })
     }
 
     /// Makes the row of `key` equal to `first`, unless it shows a later change. Doing it again changes nothing.
@@ -164,7 +198,7 @@ impl<'a> FenceTable<'a> {
         loop {
             let next = FenceRow {
                 datacenter: datacenter.map(str::to_owned),
-                epoch: standing.highest + 1,
+                epoch: standing.newest.epoch + 1,
                 moving_to: moving_to.map(str::to_owned),
             };
             let failed = match self.change_row(key, &next, "epoch = ?", standing.first.epoch).await {
@@ -192,4 +226,25 @@ async fn pause(repeats: u32, failed: Cause) -> Result<(), FailoverError> {
     }
     sleep(REPEAT_PAUSE).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(datacenter: &str, epoch: i64) -> FenceRow {
+        FenceRow { datacenter: Some(datacenter.to_owned()), epoch, moving_to: None }
+    }
+
+    #[test]
+    fn after_a_forced_move_that_serial_misses_the_side_that_shows_it_writes() {
+        let standing = Standing::of(&[row("west", 1), row("west", 1)], &[row("west", 1), row("east", 3)]).unwrap();
+        assert_eq!(standing, Standing { first: row("west", 1), newest: row("east", 3) });
+    }
+
+    #[test]
+    fn nobody_is_taken_to_write_if_two_rows_differ_that_have_the_highest_epoch() {
+        let standing = Standing::of(&[row("west", 3), row("west", 2)], &[row("east", 3)]).unwrap();
+        assert_eq!(standing.newest, FenceRow { datacenter: None, epoch: 3, moving_to: None });
+    }
 }

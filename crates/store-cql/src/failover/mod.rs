@@ -55,18 +55,18 @@ pub async fn failover(
     let datacenters = check_copies(&session, &settings.keyspace, plan).await?;
     let fence = FenceTable::on(&session, settings, plan, datacenters);
     let before = fence.read().await?;
-    if before.first.datacenter.as_deref() == Some(plan.to.as_str()) {
+    if before.newest.datacenter.as_deref() == Some(plan.to.as_str()) {
         // If the last move was forced, the other datacentre may have missed the row.
         fence.replace(&before, Some(&plan.to), None).await?;
-        let given_up = before.first.moving_to.map(|other| format!(", and the move to {other} is given up"));
+        let given_up = before.newest.moving_to.map(|other| format!(", and the move to {other} is given up"));
         return Ok(format!("The datacentre {} writes already{}.", plan.to, given_up.unwrap_or_default()));
     }
     check_paxos(&session, &settings.keyspace, plan).await?;
-    let from = before.first.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
+    let from = before.newest.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
     let (copies_pages, wait) = (plan.copies_pages && !plan.is_forced, LEASE + LATE_WRITES);
     let mut lacking = &TABLES[..];
     let mut standing = before;
-    if let (true, Some(writing)) = (copies_pages, standing.first.datacenter.clone()) {
+    if let (true, Some(writing)) = (copies_pages, standing.newest.datacenter.clone()) {
         standing = fence.replace(&standing, Some(&writing), Some(&plan.to)).await?;
         say(&format!(
             "{writing} goes on writing, and each write waits for {} too. In {} s the pages are copied.",
