@@ -8,6 +8,7 @@
 //! | [`ledger`], [`deleting`] | a page's deletion beyond the page: the ledger, the audit, and a restore |
 //! | [`hiding`] | a page that operators hide and show, the ledger of that, and a restore |
 //! | [`fence`] | two datacentres, the fence between them, and the moves of an operator |
+//! | [`moves`] | several moves at the same time, each of which reads and changes the rows of the fence |
 //!
 //! `tests/model/run` runs it.
 
@@ -16,6 +17,7 @@ mod deleting;
 mod fence;
 mod hiding;
 mod ledger;
+mod moves;
 mod page;
 mod protocol;
 mod state;
@@ -31,6 +33,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use crate::fence::FenceModel;
 use crate::hiding::HidingModel;
 use crate::ledger::LedgerModel;
+use crate::moves::MovesModel;
 use crate::page::{PageModel, Scenario};
 use crate::protocol::Kind::{self, Create, Delete, KeyedCreate, NewText, NewTitle};
 use crate::protocol::{Record, Weakening};
@@ -305,6 +308,9 @@ fn main() -> ExitCode {
     for (model, name) in FenceModel::as_it_is() {
         as_expected.push(run.check(name, None, || model, fence::State::clone));
     }
+    for (model, name) in MovesModel::as_it_is() {
+        as_expected.push(run.check(name, None, || model, moves::State::clone));
+    }
     println!("# The protocol without one of its rules");
     for &(weakening, name, rule) in WEAKENINGS {
         let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).expect("it is listed").clone();
@@ -320,6 +326,10 @@ fn main() -> ExitCode {
     for (model, rule) in FenceModel::weakened() {
         let subject = format!("{:?}", model.weakening.expect("it is weakened"));
         as_expected.push(run.check(&subject, Some(rule), || model, fence::State::clone));
+    }
+    for (model, rule) in MovesModel::weakened() {
+        let subject = format!("{:?}", model.weakening.expect("it is weakened"));
+        as_expected.push(run.check(&subject, Some(rule), || model, moves::State::clone));
     }
     let checked: Vec<bool> = as_expected.into_iter().flatten().collect();
     if checked.is_empty() {
