@@ -16,10 +16,15 @@ pub(super) async fn run(settings: &FailoverSettings, stores: &Stores<'_>) -> Res
         eprintln!(
             "Only {} is asked. Creates, edits and deletions that only the other datacentre has are lost, also if they were \
              acknowledged: those of its last moments, and all since the two were cut from each other. If a replica there \
-             still runs, both sides write, and each overwrites what the other has acknowledged.",
+             still runs, both sides write, and each overwrites what the other has acknowledged. So it can be if another \
+             `handbill failover` runs.",
             options.to
         );
-        if !options.yes && !confirmed("Is every replica of the other datacentre stopped? Type yes to go on: ")? {
+        if !options.yes
+            && !confirmed(
+                "Is every replica of the other datacentre stopped, and every other failover ended? Type yes to go on: ",
+            )?
+        {
             print_line("Nothing was changed.")?;
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }

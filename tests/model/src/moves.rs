@@ -40,6 +40,8 @@ pub(crate) enum MovesWeakening {
     EpochKept,
     /// The other rows are written without a condition.
     FollowedWithoutCondition,
+    /// A change counts before each side shows it.
+    ShownNotAwaited,
     /// A command that finds the fence closed does not wait, as if the one that has closed it had waited.
     WaitOfAnother,
     /// A command that finds a move begun closes the fence at once, as if the one that has begun it had copied the pages.
@@ -212,8 +214,8 @@ impl MovesModel {
     /// The commands with one rule left out, and what then must be found.
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
         use MovesWeakening::{
-            CopyOfAnother, EpochKept, FollowedWithoutCondition, ForcedBesideAnother, OppositeOrder, SidesNotAsked,
-            WaitOfAnother, WentOnAfterRefusal, WrittenWithoutCondition,
+            CopyOfAnother, EpochKept, FollowedWithoutCondition, ForcedBesideAnother, OppositeOrder, ShownNotAwaited,
+            SidesNotAsked, WaitOfAnother, WentOnAfterRefusal, WrittenWithoutCondition,
         };
         let of = |commands, weakening| Self { weakening: Some(weakening), ..Self::with(commands) };
         vec![
@@ -222,6 +224,7 @@ impl MovesModel {
             (of(THERE_AND_BACK, OppositeOrder), ONE_SIDE),
             (of(THERE_AND_BACK, EpochKept), NOTHING_LOST),
             (of(THERE_AND_BACK, FollowedWithoutCondition), ONE_SIDE),
+            (of(THERE_AND_BACK, ShownNotAwaited), LEFT_THERE),
             (of(TO_EAST_TWICE, WaitOfAnother), ONE_SIDE),
             (of(TO_EAST_TWICE, CopyOfAnother), NOTHING_LOST),
             (Self { misses: true, ..of(FORCED_THERE, SidesNotAsked) }, ONE_SIDE),

@@ -12,7 +12,8 @@
 //! Before that all nodes are asked for their `paxos_variant`: with v1 a move is refused ([`super::paxos_variants`]).
 //!
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
-//! copied, because there is nothing to copy from.
+//! copied, because there is nothing to copy from. `SERIAL` may miss that row, so a planned move reads what each datacentre shows too.
+//! The model in `tests/model` has several moves at once.
 
 mod copy;
 mod fence_table;

@@ -220,7 +220,8 @@ impl MovesModel {
             }
             Step::Check(change, place) => {
                 let shown = state.rows[self.row(index, place)].shown;
-                if shown.iter().any(|shown| shown.epoch < own.epoch) {
+                let is_behind = shown.iter().any(|shown| shown.epoch < own.epoch);
+                if is_behind && !self.is_weakened(MovesWeakening::ShownNotAwaited) {
                     return None;
                 }
                 self.after_row(state, index, change, place)
