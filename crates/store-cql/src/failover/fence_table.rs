@@ -26,8 +26,8 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// The standing by the rows in their order, and by rows that a datacentre shows. These are newer than any of the others
-    /// after a forced move, which is shown in its own datacentre and may be missed by `SERIAL`; or somebody has restored the table.
+    /// The standing by the rows in their order, and by the rows that a datacentre shows. Its own datacentre shows a forced move, and
+    /// `SERIAL` may miss it.
     fn of(rows: &[FenceRow], shown: &[FenceRow]) -> Option<Self> {
         let mut newest = rows.iter().chain(shown).max_by_key(|row| row.epoch)?.clone();
         if rows.iter().chain(shown).any(|row| row.epoch == newest.epoch && *row != newest) {
