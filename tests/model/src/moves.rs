@@ -291,7 +291,7 @@ impl Model for MovesModel {
             if self.misses {
                 actions.push(Action::Operate(index, false));
             }
-            // Where nobody asks whether it has ended, one that takes no further step is the same.
+            // One that takes no further step is the same, if nobody asks whether it has ended.
             if self.commands.iter().any(|command| command.is_last) {
                 actions.push(Action::End(index));
             }

@@ -41,7 +41,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Standing {
     pub(super) first: Row,
-    /// Who writes by the row with the highest epoch; nobody if two differ that have it.
+    /// The side that writes by the row with the highest epoch; nobody if two differ that have it.
     writes: Option<usize>,
     moving_to: Option<usize>,
     highest: u8,
