@@ -192,5 +192,8 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'too long');
     const seen = await tab.$eval('#content-problem', (problem) => problem.getBoundingClientRect().toJSON());
     assert.ok(seen.top > 50 && seen.bottom < 800, JSON.stringify(seen));
-    expectNothing(await complaints(), name);
+    // The preview asks for the pictures above, which are nowhere, if it is made between two keys. A failure of ours names its address.
+    const ofPictures = ['https://a.example/', 'error: Failed to load resource: net::'];
+    const ours = (await complaints()).filter((line) => !ofPictures.some((start) => line.startsWith(start)));
+    expectNothing(ours, name);
 });
