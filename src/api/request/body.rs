@@ -178,12 +178,12 @@ pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
 /// Parses the JSON object in `bytes`, whose fields are those of `A` and of `B`. Content that is too large fails before any
 /// other error.
 pub fn parse<A: DeserializeOwned, B: DeserializeOwned>(bytes: &[u8]) -> Body<(A, B)> {
-    let names = [names_of::<A>(), names_of::<B>()].concat();
-    let of_fields = |name: &str| if names.contains(&name) { Kept::All } else { Kept::Short };
+    let (of_a, of_b) = (names_of::<A>(), names_of::<B>());
+    let of_fields = |name: &str| if of_a.contains(&name) || of_b.contains(&name) { Kept::All } else { Kept::Short };
     let json::Read { value, repeated } = json::read(bytes, Kept::Members(&of_fields)).map_err(|error| {
         BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, &error)))
     })?;
-    let fields = || Fields { names: names.clone(), list: None };
+    let fields = || Fields { names: [of_a, of_b].concat(), list: None };
     let wrong = |path: &str, reason: &str| Err(BodyError::Malformed(wrong_shape(path, reason, &fields())));
     match (value, repeated) {
         (Value::Object(object), None) => parse_both(object, fields),
