@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-use crate::environment::{self, TEST_TIMEOUT};
+use crate::environment::{self, in_time};
 use crate::replica::ending_with_us;
 
 /// How often to look for something that is about to happen.
@@ -213,5 +213,5 @@ pub(crate) async fn until_it_listens(address: SocketAddr) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, listening).await.unwrap_or_else(|_| panic!("nobody listens at {address}"));
+    in_time(&format!("a listener at {address}"), listening).await;
 }

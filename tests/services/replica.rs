@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::connection::send;
-use crate::environment::TEST_TIMEOUT;
+use crate::environment::{TEST_TIMEOUT, in_time};
 
 /// How often to ask for something that a process says only when asked.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ impl Replica {
             address.parse().unwrap_or_else(|_| panic!("no address in {line}"))
         };
         let both = async { (announced("listens on http://").await, announced("Operators: http://").await) };
-        let (public, admin) = tokio::time::timeout(TEST_TIMEOUT, both).await.expect("it starts");
+        let (public, admin) = in_time("it starts", both).await;
         // The rest is read too, so that the process never writes to a pipe without a reader.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { public, admin, child }
@@ -97,6 +97,6 @@ impl Replica {
     pub(crate) async fn stop(mut self) -> ExitStatus {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(pid.expect("it runs"), Signal::TERM).expect("it is ours");
-        tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it is ours")
+        in_time("it ends", self.child.wait()).await.expect("it is ours")
     }
 }

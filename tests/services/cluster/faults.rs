@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
-use crate::environment::{FAR_TOO_LONG, TEST_TIMEOUT};
+use crate::environment::{FAR_TOO_LONG, TEST_TIMEOUT, in_time};
 
 /// How often the service is asked whether it works again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ async fn until_it_publishes(service: &Service) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, back).await.expect("the service comes back");
+    in_time("the service comes back", back).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +104,7 @@ async fn until_it_is_read(address: SocketAddr, page: &Published) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, reading).await.expect("the page is read again");
+    in_time("the page is read again", reading).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,5 +210,5 @@ async fn until_every_replica_says(service: &Service, falls_back: bool) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, saying).await.expect("a metric says so");
+    in_time("a metric says so", saying).await;
 }

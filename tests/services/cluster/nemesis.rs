@@ -9,7 +9,7 @@ use scylla::statement::{Consistency, Statement};
 use tokio::time::{Instant, sleep};
 
 use super::service::Service;
-use crate::environment::TEST_TIMEOUT;
+use crate::environment::{TEST_TIMEOUT, in_time};
 use crate::linearizability::histories::workload::Chance;
 
 /// A fault of a database node, of its network, or of a replica.
@@ -194,7 +194,7 @@ async fn strike_verdicts(strike: impl Fn() -> usize, lasting: Duration) -> usize
         }
     };
     // A node that a fault before this one has left alone may coordinate no write for a while. The clients go on meanwhile.
-    tokio::time::timeout(TEST_TIMEOUT, one).await.expect("every node comes to coordinate a conditional write");
+    in_time("every node comes to coordinate a conditional write", one).await;
     strike() - before
 }
 

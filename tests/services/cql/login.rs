@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{PATIENT, fresh_keyspace, settings};
-use crate::environment::{TEST_TIMEOUT, from_the_runner};
+use crate::environment::{from_the_runner, in_time};
 use crate::support::pages::page;
 
 /// The login that the server creates at its first start.
@@ -83,7 +83,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
             () = put_right => {}
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, Box::pin(heard)).await.expect("the password is read again");
+    in_time("the password is read again", heard).await;
 }
 
 #[tokio::test]

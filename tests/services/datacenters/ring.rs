@@ -169,10 +169,11 @@ impl Ring {
         in_time("a store", connecting).await.unwrap()
     }
 
-    /// A command that hangs is ended after five minutes, so that the test shows what it has said.
+    /// A command that hangs is ended after five minutes, so that the test shows what it has said; it ends with the test too.
     fn handbill(&self, subcommand: &str, more: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.env_clear().args(["5m", env!("CARGO_BIN_EXE_handbill"), subcommand, "--store", "scylla"]);
+        command.env_clear().args(["5m", "setpriv", "--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_handbill")]);
+        command.args([subcommand, "--store", "scylla"]);
         command.args(["--scylla-nodes", &self.nodes]);
         command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
         command

@@ -11,7 +11,7 @@ use handbill_core::domain::client::Peer;
 use super::scrape::Visit;
 use super::services::service;
 use crate::connection::{connect_from, exchange};
-use crate::environment::TEST_TIMEOUT;
+use crate::environment::in_time;
 use crate::support::app::{Limits, Target};
 use crate::support::exchange::{Answer, Request};
 
@@ -39,7 +39,7 @@ impl Target for Replicas {
         let client = self.client(peer.ip());
         let balancer = service(self.limits).await.balancer;
         let whole = async { exchange(&mut connect_from(client, balancer).await?, request).await };
-        let answered = tokio::time::timeout(TEST_TIMEOUT, whole).await.expect("it is answered");
+        let answered = in_time("it is answered", whole).await;
         let (parts, body) = answered.unwrap_or_else(|error| panic!("{method} {path}: {error}")).into_parts();
         Answer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
