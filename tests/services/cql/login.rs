@@ -83,7 +83,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
             () = put_right => {}
         }
     };
-    in_time("the password is read again", heard).await;
+    in_time("the password is read again", Box::pin(heard)).await;
 }
 
 #[tokio::test]
