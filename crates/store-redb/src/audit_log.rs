@@ -3,26 +3,12 @@
 use async_trait::async_trait;
 
 use super::audit;
-use super::panics::caught;
-use super::shared::{DbState, Shared, cause};
+use super::reading::on_database;
 use super::store::RedbStore;
 use super::tables::Operation;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
 use crate::ports::page_store::StoreError;
-
-fn read(shared: &Shared, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-    let found = match &*shared.state() {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| audit::list(database, after, limit)),
-        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
-        DbState::Closed => return Err(StoreError::Unavailable("the store is closed".into())),
-    };
-    match found {
-        Ok(Ok(entries)) => entries,
-        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
-        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
-    }
-}
 
 #[async_trait]
 impl AuditLog for RedbStore {
@@ -31,6 +17,7 @@ impl AuditLog for RedbStore {
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-        self.read_blocking(move |shared| read(shared, after, limit.min(MAX_ENTRIES))).await
+        let limit = limit.min(MAX_ENTRIES);
+        self.read_blocking(move |shared| on_database(shared, |database| audit::list(database, after, limit))?).await
     }
 }

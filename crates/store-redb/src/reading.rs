@@ -109,34 +109,29 @@ fn read_in<T: Found>(
     query: impl FnOnce(&Database, &Slug) -> QueryResult<T>,
 ) -> Result<T, ReadError> {
     let began = shared.known.read_begins(slug);
-    let found = match state {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| query(database, slug)),
-        DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
-        DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
-    };
-    let found = found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)?;
+    let found = run_in(state, |database| query(database, slug))?.map_err(ReadError::Store)?;
     if let Some(state) = found.state() {
         shared.known.learned(slug, state, began);
     }
     Ok(found)
 }
 
-/// Runs `read` on the database, if its state allows reads. Damage is [`StoreError::Unreadable`], and never a panic.
+/// Runs `read` on the database that readers share. Damage is [`StoreError::Unreadable`], and never a panic.
 pub(super) fn on_database<T>(
     shared: &Shared,
     read: impl FnOnce(&Database) -> Result<T, redb::Error>,
 ) -> Result<T, StoreError> {
-    let found = match &*shared.state() {
+    Ok(run_in(&shared.state(), read)?)
+}
+
+/// Runs `read` on the database, if `state` allows reads.
+fn run_in<T>(state: &DbState, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, ReadError> {
+    let found = match state {
         DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| read(database)),
-        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
-        DbState::Closed => return Err(StoreError::Unavailable(cause(&Arc::new(ClosedError)))),
+        DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
+        DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
     };
-    match found {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(error)) if tables::is_damage(&error) => Err(StoreError::Unreadable(error.into())),
-        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
-        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
-    }
+    found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)
 }
 
 #[derive(Debug)]
