@@ -20,14 +20,19 @@ const MAX_PATTERN_LENGTH: usize = 4096;
 /// Criteria that a page must all meet.
 #[derive(Clone, Debug, Default)]
 pub struct Criteria {
-    linking_to: Option<String>,
-    matching: Option<Regex>,
-    created_after: Option<UnixMillis>,
-    created_before: Option<UnixMillis>,
-    changed_after: Option<UnixMillis>,
-    fingerprint: Option<Fingerprint>,
-    image: Option<Place>,
-    refused_by: Option<Arc<Blocklist>>,
+    /// The page has a link or image at this host or a subdomain of it.
+    pub(super) linking_to: Option<String>,
+    /// The title or the Markdown has a match.
+    pub(super) matching: Option<Regex>,
+    pub(super) created_after: Option<UnixMillis>,
+    pub(super) created_before: Option<UnixMillis>,
+    /// The page was created or changed then or later.
+    pub(super) changed_after: Option<UnixMillis>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// The page shows the image at this place, or one below it.
+    pub(super) image: Option<Place>,
+    /// The list refuses the page.
+    pub(super) refused_by: Option<Arc<Blocklist>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,56 +49,27 @@ pub enum CriteriaError {
 }
 
 impl Criteria {
-    /// Only pages with a link or image at `host` or a subdomain of it.
-    pub fn linking_to(self, host: &str) -> Result<Self, CriteriaError> {
-        let host = parse_host(host).ok_or_else(|| CriteriaError::Host(host.to_owned()))?;
-        Ok(Self { linking_to: Some(host), ..self })
+    pub(super) fn host(text: &str) -> Result<String, CriteriaError> {
+        parse_host(text).ok_or_else(|| CriteriaError::Host(text.to_owned()))
     }
 
-    /// Only pages whose title or Markdown has a match of `pattern`.
-    pub fn matching(self, pattern: &str) -> Result<Self, CriteriaError> {
-        if pattern.len() > MAX_PATTERN_LENGTH {
+    pub(super) fn pattern(text: &str) -> Result<Regex, CriteriaError> {
+        if text.len() > MAX_PATTERN_LENGTH {
             return Err(CriteriaError::Pattern(format!("it has more than {MAX_PATTERN_LENGTH} bytes")));
         }
-        let pattern =
-            RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
+        let pattern = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
         // The last line says what is wrong; those before show where.
         let reason = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().trim().to_owned();
-        Ok(Self { matching: Some(pattern.map_err(|error| CriteriaError::Pattern(reason(error)))?), ..self })
+        pattern.map_err(|error| CriteriaError::Pattern(reason(error)))
     }
 
-    #[must_use]
-    pub fn created_after(self, time: UnixMillis) -> Self {
-        Self { created_after: Some(time), ..self }
+    /// A fingerprint as `handbill fingerprint` prints it.
+    pub(super) fn fingerprint(text: &str) -> Result<Fingerprint, CriteriaError> {
+        text.parse().map_err(|_| CriteriaError::Fingerprint(text.to_owned()))
     }
 
-    #[must_use]
-    pub fn created_before(self, time: UnixMillis) -> Self {
-        Self { created_before: Some(time), ..self }
-    }
-
-    /// Only pages that were created or changed at `time` or later.
-    #[must_use]
-    pub fn changed_after(self, time: UnixMillis) -> Self {
-        Self { changed_after: Some(time), ..self }
-    }
-
-    /// Only pages with this fingerprint, as `handbill fingerprint` prints it.
-    pub fn with_fingerprint(self, text: &str) -> Result<Self, CriteriaError> {
-        let fingerprint = text.parse().map_err(|_| CriteriaError::Fingerprint(text.to_owned()))?;
-        Ok(Self { fingerprint: Some(fingerprint), ..self })
-    }
-
-    /// Only pages that show the image at `address`, or one below it.
-    pub fn showing(self, address: &str) -> Result<Self, CriteriaError> {
-        let image = Place::parse(address).ok_or_else(|| CriteriaError::Image(address.to_owned()))?;
-        Ok(Self { image: Some(image), ..self })
-    }
-
-    /// Only pages that `blocklist` refuses.
-    #[must_use]
-    pub fn refused_by(self, blocklist: Arc<Blocklist>) -> Self {
-        Self { refused_by: Some(blocklist), ..self }
+    pub(super) fn image(address: &str) -> Result<Place, CriteriaError> {
+        Place::parse(address).ok_or_else(|| CriteriaError::Image(address.to_owned()))
     }
 
     /// Whether there is none, so that every page meets them.
@@ -130,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_pattern_has_at_most_4096_bytes() {
-        assert!(Criteria::default().matching(&"a".repeat(4096)).is_ok());
-        let refused = Criteria::default().matching(&"a".repeat(4097)).unwrap_err();
+        assert!(Criteria::pattern(&"a".repeat(4096)).is_ok());
+        let refused = Criteria::pattern(&"a".repeat(4097)).unwrap_err();
         assert_eq!(refused.to_string(), "the pattern is not valid: it has more than 4096 bytes");
     }
     use handbill_core::domain::content::Content;
@@ -150,8 +126,13 @@ mod tests {
     #[test]
     fn a_page_is_selected_only_if_it_meets_every_criterion() {
         let spam = page("Cheap watches", "See https://www.spam.example/x now", 1000);
-        let all = Criteria::default().linking_to("Spam.example").unwrap().matching("(?i)WATCH").unwrap();
-        let all = all.created_after(UnixMillis::new(1000)).created_before(UnixMillis::new(1001));
+        let all = Criteria {
+            linking_to: Some(Criteria::host("Spam.example").unwrap()),
+            matching: Some(Criteria::pattern("(?i)WATCH").unwrap()),
+            created_after: Some(UnixMillis::new(1000)),
+            created_before: Some(UnixMillis::new(1001)),
+            ..Criteria::default()
+        };
         assert!(all.are_met_by(&spam));
         for other in [
             page("Cheap watches", "See https://notspam.example/x now", 1000),
@@ -168,7 +149,8 @@ mod tests {
         let page = page("One title", "some **bold** text", 0);
         for (pattern, is_found) in [("^One", true), (r"\*\*bold", true), ("bold text", false), ("title\\s+some", false)]
         {
-            assert_eq!(Criteria::default().matching(pattern).unwrap().are_met_by(&page), is_found, "{pattern}");
+            let criteria = Criteria { matching: Some(Criteria::pattern(pattern).unwrap()), ..Criteria::default() };
+            assert_eq!(criteria.are_met_by(&page), is_found, "{pattern}");
         }
     }
 
@@ -183,26 +165,28 @@ mod tests {
         for (address, is_found) in
             [("https://img.example/spam/1.png", true), ("img.example/spam", true), ("img.example/spam/2.png", false)]
         {
-            let image = Criteria::default().showing(address).unwrap();
+            let image = Criteria { image: Some(Criteria::image(address).unwrap()), ..Criteria::default() };
             assert_eq!((image.are_met_by(&shown), image.are_met_by(&linked)), (is_found, false), "{address}");
         }
         for print in Fingerprint::of_page(&shown.text.html, &link_hosts(&shown.text.html)) {
-            let same = Criteria::default().with_fingerprint(&print.to_string()).unwrap();
+            let fingerprint = Some(Criteria::fingerprint(&print.to_string()).unwrap());
+            let same = Criteria { fingerprint, ..Criteria::default() };
             assert_eq!((same.are_met_by(&shown), same.are_met_by(&linked)), (true, false), "{print}");
         }
-        let list = Criteria::default().refused_by(Arc::new(Blocklist::parse("fine.example").unwrap()));
+        let refused_by = Some(Arc::new(Blocklist::parse("fine.example").unwrap()));
+        let list = Criteria { refused_by, ..Criteria::default() };
         assert_eq!((list.are_met_by(&shown), list.are_met_by(&linked)), (true, false));
-        assert!(matches!(Criteria::default().showing("no image"), Err(CriteriaError::Image(_))));
-        assert!(matches!(Criteria::default().with_fingerprint("text:1"), Err(CriteriaError::Fingerprint(_))));
+        assert!(matches!(Criteria::image("no image"), Err(CriteriaError::Image(_))));
+        assert!(matches!(Criteria::fingerprint("text:1"), Err(CriteriaError::Fingerprint(_))));
     }
 
     #[test]
     fn no_criterion_is_known_as_such_and_one_without_sense_is_refused() {
         assert!(Criteria::default().are_none());
-        assert!(!Criteria::default().created_after(UnixMillis::new(0)).are_none());
-        assert!(matches!(Criteria::default().linking_to("https://a.example"), Err(CriteriaError::Host(_))));
+        assert!(!Criteria { created_after: Some(UnixMillis::new(0)), ..Criteria::default() }.are_none());
+        assert!(matches!(Criteria::host("https://a.example"), Err(CriteriaError::Host(_))));
         for wrong in ["(", "a{1000}{1000}{1000}"] {
-            assert!(matches!(Criteria::default().matching(wrong), Err(CriteriaError::Pattern(_))), "{wrong}");
+            assert!(matches!(Criteria::pattern(wrong), Err(CriteriaError::Pattern(_))), "{wrong}");
         }
     }
 }

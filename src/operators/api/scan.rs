@@ -41,33 +41,23 @@ pub(super) async fn scan(
 
 fn criteria(request: &ScanRequest, policy: &PublishingPolicy) -> Result<Criteria, OperatorsRefusal> {
     let refused = |error| OperatorsRefusal::invalid(format!("A criterion is not as expected: {error}."));
-    let mut criteria = Criteria::default();
-    if let Some(host) = &request.linking_to {
-        criteria = criteria.linking_to(host).map_err(refused)?;
-    }
-    if let Some(pattern) = &request.matching {
-        criteria = criteria.matching(pattern).map_err(refused)?;
-    }
-    if let Some(text) = &request.created_after {
-        criteria = criteria.created_after(time(text)?);
-    }
-    if let Some(text) = &request.created_before {
-        criteria = criteria.created_before(time(text)?);
-    }
-    if let Some(text) = &request.changed_after {
-        criteria = criteria.changed_after(time(text)?);
-    }
-    if let Some(text) = &request.fingerprint {
-        criteria = criteria.with_fingerprint(text).map_err(refused)?;
-    }
-    if let Some(address) = &request.image {
-        criteria = criteria.showing(address).map_err(refused)?;
-    }
-    if request.refused {
-        let blocklist = policy.blocklist().map_err(|error| OperatorsRefusal::from(&error))?;
+    let time = |text: Option<&str>| text.map(time).transpose();
+    let list = || {
         let none = || OperatorsRefusal::invalid("There is no blocklist, or it is empty: give --blocklist-file.");
-        criteria = criteria.refused_by(blocklist.ok_or_else(none)?);
-    }
+        policy.blocklist().map_err(|error| OperatorsRefusal::from(&error))?.ok_or_else(none)
+    };
+    let ScanRequest { linking_to, matching, created_after, created_before, changed_after, fingerprint, image, .. } =
+        request;
+    let criteria = Criteria {
+        linking_to: linking_to.as_deref().map(Criteria::host).transpose().map_err(refused)?,
+        matching: matching.as_deref().map(Criteria::pattern).transpose().map_err(refused)?,
+        created_after: time(created_after.as_deref())?,
+        created_before: time(created_before.as_deref())?,
+        changed_after: time(changed_after.as_deref())?,
+        fingerprint: fingerprint.as_deref().map(Criteria::fingerprint).transpose().map_err(refused)?,
+        image: image.as_deref().map(Criteria::image).transpose().map_err(refused)?,
+        refused_by: request.refused.then(list).transpose()?,
+    };
     if criteria.are_none() {
         let advice = "Give at least one of `linking_to`, `matching`, `created_after`, `created_before`, `changed_after`, `fingerprint`, `image` and `refused`.";
         return Err(OperatorsRefusal::invalid(advice));
