@@ -29,11 +29,8 @@ const SUM_DIGITS: usize = 32;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Body<'a> {
     Header(HeaderJson),
-    #[serde(borrow)]
     Page(PageLine<'a>),
-    #[serde(borrow)]
     Tombstone(TombstoneJson<'a>),
-    #[serde(borrow)]
     Visibility(VisibilityJson<'a>),
     Audit(AuditJson),
     Trailer(TrailerJson),
@@ -138,33 +135,7 @@ pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
 }
 
 pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
-    let json = [b"{", covered].concat();
-    let body: Body<'_> = serde_json::from_slice(&json)?;
-    Ok(match body {
-        Body::Header(header) => Body::Header(header),
-        Body::Trailer(trailer) => Body::Trailer(trailer),
-        Body::Audit(entry) => Body::Audit(entry),
-        Body::Page(page) => Body::Page(PageLine {
-            slug: owned(page.slug),
-            key_sha256: owned(page.key_sha256),
-            title: page.title.map(owned),
-            content: owned(page.content),
-            hidden: page.hidden.map(HiddenJson::owned),
-            ..page
-        }),
-        Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson {
-            slug: owned(tombstone.slug),
-            takedown: tombstone.takedown.map(TakedownJson::owned),
-            ..tombstone
-        }),
-        Body::Visibility(VisibilityJson { slug, at_ms, hidden }) => {
-            Body::Visibility(VisibilityJson { slug: owned(slug), at_ms, hidden: hidden.map(HiddenJson::owned) })
-        }
-    })
-}
-
-fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
-    Cow::Owned(text.into_owned())
+    Ok(serde_json::from_slice(&[b"{", covered].concat())?)
 }
 
 fn sum(covered: &[u8]) -> String {
@@ -269,10 +240,6 @@ impl<'a> TakedownJson<'a> {
         Self { reason: takedown.reason.code().into(), by: takedown.by.as_str().into() }
     }
 
-    fn owned(self) -> TakedownJson<'static> {
-        TakedownJson { reason: owned(self.reason), by: owned(self.by) }
-    }
-
     fn into_takedown(self) -> Result<Takedown, EntryError> {
         Ok(Takedown::new(self.reason.parse()?, &self.by)?)
     }
@@ -303,10 +270,6 @@ impl VisibilityJson<'_> {
 impl<'a> HiddenJson<'a> {
     fn of(hiding: &'a Hiding) -> Self {
         Self { until_ms: hiding.until.get(), takedown: TakedownJson::of(&hiding.takedown) }
-    }
-
-    fn owned(self) -> HiddenJson<'static> {
-        HiddenJson { until_ms: self.until_ms, takedown: self.takedown.owned() }
     }
 
     fn into_hiding(self) -> Result<Hiding, EntryError> {
