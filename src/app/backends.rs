@@ -1,6 +1,6 @@
-//! Chooses a backend for each trait by the settings. This is the only module outside `config` that knows which stores
-//! there are. Every choice is an exhaustive `match`, so that another store does not compile before each of them is
-//! decided.
+//! Chooses a backend for each trait by the settings. Besides it and `config` only the operators' commands know which
+//! stores there are. Every choice is an exhaustive `match`, so that another store does not compile before each of them
+//! is decided.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The composition root: settings → backends → service → routers. The only module that names backends.
+//! The composition root: settings → backends → service → routers. Besides it only the operators' commands open a store.
 
 mod backends;
 mod deps;
