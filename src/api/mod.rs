@@ -4,5 +4,6 @@ pub mod answer;
 pub mod cache_groups;
 pub mod error;
 pub mod metadata;
+pub mod preflight;
 pub mod request;
 pub mod types;

@@ -1,15 +1,15 @@
 //! `handbill render`: turns Markdown into the HTML of a page.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
+use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
 use handbill_core::domain::markdown::render;
+
+/// A JSON object with the order of its members and their text, so that no digit of a number is lost.
+type Row = IndexMap<String, Box<RawValue>>;
 
 /// Renders standard input to standard output; with `jsonl`, each line by itself.
 pub(super) fn run(jsonl: bool) -> Result<ExitCode, String> {
@@ -22,19 +22,21 @@ fn render_whole(mut input: impl Read, output: &mut impl Write) -> Result<(), Str
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|error| format!("could not read standard input: {error}"))?;
     let markdown = String::from_utf8(bytes).map_err(|_| "standard input is not UTF-8".to_owned())?;
-    output.write_all(render(&markdown).html.as_bytes()).map_err(|error| unwritable(&error))
+    written(output.write_all(render(&markdown).html.as_bytes()))
 }
 
 fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), String> {
     for (index, line) in input.lines().enumerate() {
         let number = index + 1;
         let line = line.map_err(|error| format!("could not read line {number}: {error}"))?;
-        let row: Row = serde_json::from_str(&line)
+        let mut row: Row = serde_json::from_str(&line)
             .map_err(|error| format!("line {number} is not a JSON object: {}", reason(&error)))?;
-        let markdown = row.input().ok_or_else(|| format!("line {number} has no string `input`"))?;
-        let rendered = row.with_html(&render(&markdown).html);
-        let text = serde_json::to_string(&rendered).expect("it is made of JSON");
-        writeln!(output, "{text}").map_err(|error| unwritable(&error))?;
+        let input = row.get("input").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
+        let markdown = input.ok_or_else(|| format!("line {number} has no string `input`"))?;
+        row.shift_remove("html");
+        row.insert("html".to_owned(), to_raw_value(&render(&markdown).html).expect("it is a string"));
+        let text = serde_json::to_string(&row).expect("it is made of JSON");
+        written(writeln!(output, "{text}"))?;
     }
     Ok(())
 }
@@ -49,56 +51,14 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// A JSON object that keeps the order of its members and their text, so that no digit of a number is lost.
-struct Row<'a>(Vec<(String, Cow<'a, RawValue>)>);
-
-impl Row<'_> {
-    /// The string `input`. If there are several, the last one, as in other parsers of JSON.
-    fn input(&self) -> Option<String> {
-        let (_, value) = self.0.iter().rfind(|(name, _)| name == "input")?;
-        serde_json::from_str(value.get()).ok()
-    }
-
-    /// Adds `html` at the end, and removes a `html` that was there.
-    fn with_html(mut self, html: &str) -> Self {
-        self.0.retain(|(name, _)| name != "html");
-        self.0.push(("html".to_owned(), Cow::Owned(to_raw_value(html).expect("it is a string"))));
-        self
-    }
-}
-
-impl<'de> Deserialize<'de> for Row<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Row<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                    members.push((name, Cow::Borrowed(value)));
-                }
-                Ok(Row(members))
-            }
+/// A reader that ends early, as `head` does, has all that it wanted.
+fn written(outcome: io::Result<()>) -> Result<(), String> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("could not write to standard output: {error}"))
         }
-
-        deserializer.deserialize_map(Members)
+        _ => Ok(()),
     }
-}
-
-impl Serialize for Row<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
-}
-
-fn unwritable(error: &io::Error) -> String {
-    format!("could not write to standard output: {error}")
 }
 
 #[cfg(test)]
@@ -133,7 +93,7 @@ mod tests {
             (r#"{"input":7}"#, "line 2 has no string `input`"),
             ("", "line 2 is not a JSON object: EOF while parsing a value at column 0"),
             ("nonsense", "line 2 is not a JSON object: expected ident at column 2"),
-            ("[1]", "line 2 is not a JSON object: invalid type: sequence, expected a JSON object at column 0"),
+            ("[1]", "line 2 is not a JSON object: invalid type: sequence, expected a map at column 0"),
             (r#"{"input":"a"} {}"#, "line 2 is not a JSON object: trailing characters at column 15"),
         ] {
             assert_eq!(

@@ -15,9 +15,7 @@ mod tool_calls;
 mod tool_result;
 mod tools;
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -25,7 +23,6 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
-use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 pub(crate) use self::error::error_body;
@@ -35,10 +32,8 @@ pub use self::host_check::HostCheck;
 use self::host_check::HostCheckError;
 pub use self::tool_calls::Mcp;
 use crate::api::answer::{Answer, begun, later, now, then};
+use crate::api::preflight;
 use crate::api::request::body::{RequestBody, declared_as_json};
-
-/// How long a browser may remember the answer to a preflight request.
-const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
 /// The header fields of answers that pages of the allowed origins may read.
 pub const EXPOSED: &str = "allow,retry-after,x-request-id";
@@ -89,17 +84,10 @@ impl Tools {
         let allowed = self.allowed;
         let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
         let headers = [ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(named.map(HeaderName::from_static));
-        let cors = CorsLayer::new()
+        let rules = CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
             .allow_methods([Method::POST])
-            .allow_headers(headers.collect::<Vec<_>>())
-            .max_age(PREFLIGHT_AGE);
-        let Ok(response) = cors.layer(service_fn(never_asked)).oneshot(request).await;
-        response
+            .allow_headers(headers.collect::<Vec<_>>());
+        preflight::answer(rules, request).await
     }
-}
-
-/// The service behind the preflight, which answers all requests itself.
-async fn never_asked(_: Request) -> Result<Response, Infallible> {
-    Ok(Response::default())
 }

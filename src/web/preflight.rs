@@ -1,35 +1,22 @@
 //! Scripts of any site may call the API. There are no cookies, so a browser adds no credentials of its user.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
-use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{Any, CorsLayer};
 
-/// How long browsers may cache the preflight.
-const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
+use crate::api::preflight;
 
 /// Answers what browsers ask before they let a script send a request.
 pub(super) async fn answer(request: Request, next: Next) -> Response {
     if request.method() != Method::OPTIONS {
         return next.run(request).await;
     }
-    let cors = CorsLayer::new()
+    let rules = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH])
-        .max_age(PREFLIGHT_AGE);
-    let Ok(response) = cors.layer(service_fn(never_asked)).oneshot(request).await;
-    response
-}
-
-/// The service behind the preflight, which answers all requests itself.
-// An async closure here makes incremental builds fail (rustc 1.95, "unstable fingerprints for evaluate_obligation").
-async fn never_asked(_: Request) -> Result<Response, Infallible> {
-    Ok(Response::default())
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH]);
+    preflight::answer(rules, request).await
 }

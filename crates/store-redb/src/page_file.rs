@@ -2,11 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::backends::FileBackend;
-use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
+use redb::{DatabaseError, StorageBackend, StorageError};
 use rustix::io::Errno;
 
 use super::no_wait::{may_wait, would_wait};
@@ -73,30 +72,6 @@ impl StorageBackend for PageFile {
 
     fn close(&self) -> io::Result<()> {
         self.backend.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.query_lock_range(start, end)
     }
 }
 

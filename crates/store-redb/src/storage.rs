@@ -2,12 +2,11 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
-use redb::{BackendError, StorageBackend};
 
 use super::ledger_file::LedgerFile;
 use super::no_wait::{Resizing, may_wait};
@@ -165,30 +164,6 @@ impl StorageBackend for Boxed {
 
     fn close(&self) -> io::Result<()> {
         self.backend.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.backend.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.backend.query_lock_range(start, end)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `handbill fingerprint`: prints what `--blocklist-file` recognises a text by.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,6 +9,8 @@ use handbill_core::domain::content::Content;
 use handbill_core::domain::fingerprint::{Fingerprint, MIN_TEXT_CHARS};
 use handbill_core::domain::link_hosts::link_hosts;
 use handbill_core::domain::markdown::render;
+
+use super::lines::print_line;
 
 /// Prints the fingerprints of the Markdown in `file`, or on standard input. It is an error if there are none.
 pub(super) fn run(file: Option<&Path>) -> Result<ExitCode, String> {
@@ -23,7 +25,7 @@ pub(super) fn run(file: Option<&Path>) -> Result<ExitCode, String> {
     let html = render(content.as_str()).html;
     let prints = Fingerprint::of_page(&html, &link_hosts(&html));
     for print in &prints {
-        writeln!(io::stdout(), "{print}").map_err(|error| format!("could not write: {error}"))?;
+        print_line(&print.to_string())?;
     }
     if prints.is_empty() {
         return Err(format!(

@@ -29,9 +29,12 @@ pub(super) fn print_line(line: &str) -> Result<(), String> {
     print(&format!("{line}\n"))
 }
 
-/// Prints `text` on standard output as it is.
+/// Prints `text` on standard output as it is. A reader that ends early, as `head` does, has all that it wanted.
 pub(super) fn print(text: &str) -> Result<(), String> {
-    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("could not write: {error}")),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {

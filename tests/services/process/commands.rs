@@ -531,13 +531,14 @@ fn without_certificates_http_servers_are_asked_and_https_servers_are_not() {
 #[test]
 fn a_reader_that_ends_early_is_no_error() {
     let user = User::new();
-    let slug = user.published(&"a line\n".repeat(10_000));
-    for args in [&["get", &slug][..], &["list"], &["--help"], &["manpage"]] {
+    let long = "a line\n".repeat(10_000);
+    let slug = user.published(&long);
+    for args in [&["get", &slug][..], &["list"], &["--help"], &["manpage"], &["fingerprint"], &["render"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = user.command(args);
         command.stdout(writer);
-        let output = run(command, b"");
+        let output = run(command, long.as_bytes());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{args:?}");
     }
 }
