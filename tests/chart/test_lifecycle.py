@@ -11,32 +11,40 @@ from pathlib import Path
 from support import CHART, PATIENCE, handbill, run
 
 # curl's exit codes: the host name has no address, nothing listens, no answer in time. With the first two no request was sent.
-NOT_RESOLVED, NOT_CONNECTED, TIMED_OUT = 6, 7, 28
+NOT_RESOLVED, NOT_CONNECTED, TIMED_OUT = "6 0", "7 0", "28 1"
+# The look for the name, or the connection, took too long.
+NOT_IN_TIME = "28 0"
 
-# A wrapper of curl: each call ends with the next code of the file `codes`. When none is left, it calls curl itself.
+# A wrapper of curl: each call takes some seconds and ends with the next line of the file `codes`, its exit code and number of
+# connections. When none is left, it calls curl itself.
 CURL = """#!/bin/sh
 cd "${0%/*}"
 echo called >>calls
-code=$(sed -n 1p codes)
+read -r code connections <codes
 sed -i 1d codes
-[ -z "$code" ] || exit "$code"
+[ -z "$code" ] || { seq "$SECONDS_OF_CALL" >>seconds; printf '\\n%s 000\\n' "$connections"; exit "$code"; }
 PATH=/usr/bin:/bin exec curl "$@"
 """
 SLEEP = """#!/bin/sh
-echo slept >>"${0%/*}/sleeps"
+echo slept | tee -a "${0%/*}/sleeps" >>"${0%/*}/seconds"
+"""
+# The seconds that calls and sleeps should have taken.
+DATE = """#!/bin/sh
+wc -l <"${0%/*}/seconds"
 """
 
 
-def live(url, *codes):
-    """Runs the script against `url`. Its first calls of curl end with `codes` and send no request; its sleeps take no time.
-    Returns the finished process and the numbers of calls of curl and of sleeps."""
+def live(url, *codes, seconds=0):
+    """Runs the script against `url`. Its first calls of curl end with `codes` after `seconds` of its clock and send no request; in
+    truth they and its sleeps take no time. Returns the finished process and the numbers of calls of curl and of sleeps."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in (("curl", CURL), ("sleep", SLEEP)):
+        for name, text in (("curl", CURL), ("sleep", SLEEP), ("date", DATE)):
             Path(folder, name).write_text(text)
             Path(folder, name).chmod(0o755)
         Path(folder, "codes").write_text("".join(f"{code}\n" for code in codes))
-        Path(folder, "sleeps").touch()
-        environment = {"HANDBILL_URL": url, "PATH": f"{folder}:{os.defpath}"}
+        for name in ("sleeps", "seconds"):
+            Path(folder, name).touch()
+        environment = {"HANDBILL_URL": url, "PATH": f"{folder}:{os.defpath}", "SECONDS_OF_CALL": str(seconds)}
         done = run("sh", CHART / "files/lifecycle.sh", env=environment, timeout=PATIENCE)
         return done, *(len(Path(folder, name).read_text().split()) for name in ("calls", "sleeps"))
 
@@ -78,7 +86,7 @@ class Lifecycle(unittest.TestCase):
 
     def test_it_waits_for_a_service_that_has_no_name_yet_or_leads_nowhere(self):
         with handbill() as (public, _):
-            done, calls, sleeps = live(public, NOT_RESOLVED, NOT_CONNECTED, NOT_CONNECTED)
+            done, calls, sleeps = live(public, NOT_RESOLVED, NOT_CONNECTED, NOT_IN_TIME)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual((calls, sleeps), (9, 3))
 
@@ -86,7 +94,15 @@ class Lifecycle(unittest.TestCase):
         done, calls, sleeps = live("http://handbill.invalid", *[NOT_CONNECTED] * 100)
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot be reached (curl's exit code 7)", done.stderr)
-        self.assertEqual((calls, sleeps), (30, 29))
+        self.assertEqual((calls, sleeps), (31, 30))
+
+    def test_it_waits_no_longer_if_each_look_for_the_name_takes_long(self):
+        for code in (NOT_RESOLVED, NOT_IN_TIME):
+            with self.subTest(code):
+                done, calls, sleeps = live("http://handbill.invalid", *[code] * 100, seconds=10)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("check DNS", done.stderr)
+                self.assertEqual((calls, sleeps), (3, 2))
 
     def test_it_does_not_repeat_a_request_that_nobody_answered(self):
         done, calls, sleeps = live("http://handbill.invalid", TIMED_OUT)

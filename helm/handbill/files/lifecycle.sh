@@ -1,23 +1,27 @@
-# Creates, reads and deletes one page through HANDBILL_URL, and tries a wrong key. For `helm test`; needs sh, sed and curl. It uses
+# Creates, reads and deletes one page through HANDBILL_URL, and tries a wrong key. For `helm test`; needs sh, date, sed and curl. It uses
 # up one create and two edits of its client's limits, and prints no key.
 set -eu
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# Calls curl with the arguments and sets `answer` to the body, with the status as the last line. A new Service may have no DNS name
-# (curl's exit code 6) or no endpoint (7) yet. Then no request was sent, so curl is called again. Any other request is never
-# repeated, least of all one that Handbill refused.
+silence() { fail "$HANDBILL_URL gave no answer (curl's exit code $code): check for a NetworkPolicy or a proxy in between, and read the replicas' logs"; }
+
+# Calls curl with the arguments and sets `answer` to the body, with the number of connections and the status as the last line. A new
+# Service may have no DNS name (curl's exit code 6) or no endpoint (7) yet, or either may take too long (28, without a connection). Then
+# no request was sent, so curl is called again for half a minute. Any other request is never repeated, least of all one that Handbill
+# refused.
 ask() {
-    tries=30
+    end=$(($(date +%s) + 30))
     while :; do
         code=0
-        answer=$(curl -sS -m 30 -w '\n%{http_code}\n' "$@") || code=$?
+        answer=$(curl -sS --connect-timeout 10 -m 30 -w '\n%{num_connects} %{http_code}\n' "$@") || code=$?
         case $code in
             0) return ;;
-            6 | 7) tries=$((tries - 1)) ;;
-            *) fail "$HANDBILL_URL gave no answer (curl's exit code $code): check for a NetworkPolicy or a proxy in between, and read the replicas' logs" ;;
+            6 | 7) ;;
+            28) [ "$(printf '%s\n' "$answer" | sed -n '$s/ .*//p')" = 0 ] || silence ;;
+            *) silence ;;
         esac
-        [ $tries -gt 0 ] || fail "$HANDBILL_URL cannot be reached (curl's exit code $code): check that replicas are ready (kubectl get pods)"
+        [ "$(date +%s)" -lt $end ] || fail "$HANDBILL_URL cannot be reached (curl's exit code $code): check DNS, and that replicas are ready (kubectl get pods)"
         sleep 1
     done
 }
@@ -28,7 +32,7 @@ expect() {
     wanted=$1 what=$2
     shift 2
     ask "$@"
-    status=$(printf '%s\n' "$answer" | sed -n '$p')
+    status=$(printf '%s\n' "$answer" | sed -n '$s/.* //p')
     case $status in
         "$wanted") echo "ok: $what answers $status" ;;
         429) fail "$what answered 429: this client has used up its limit. Wait until limits.window has passed, or raise limits.create and limits.edit; if others share its limit, set trustedProxies" ;;
