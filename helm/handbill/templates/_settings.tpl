@@ -58,6 +58,18 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{ include "handbill.fullname" . }}-tiers
 {{- end -}}
 
+{{/* The data of that ConfigMap. */}}
+{{- define "handbill.tiersData" -}}
+{{- $hosted := list -}}
+{{- if .Values.limits.hostedAgents }}{{ $hosted = .Files.Get "files/hosted-agents.json" | fromJsonArray }}{{ end -}}
+{{- $names := list -}}
+{{- range .Values.limits.tiers }}{{ $names = append $names .name }}{{ end -}}
+{{- $tiers := list -}}
+{{- range $hosted }}{{ if not (has .name $names) }}{{ $tiers = append $tiers . }}{{ end }}{{ end -}}
+tiers.json: |
+  {{- concat $tiers .Values.limits.tiers | toPrettyJson | nindent 2 }}
+{{- end -}}
+
 {{/* The ConfigMap with the file of tiers: the operator's, or the chart's if there are tiers. */}}
 {{- define "handbill.tiersConfigMap" -}}
 {{- if .Values.limits.tiersConfigMap -}}
@@ -239,8 +251,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- toJson $files -}}
 {{- end -}}
 
-{{/* Volumes of the Secrets, and the operator's own. Takes a dict of `root` and `prefix`; gives the Secrets whose names begin with
-     `prefix`. */}}
+{{/* Volumes of the Secrets, and the operator's own. Takes a dict of `root`, `prefix` and optionally `tiers`, another ConfigMap for the
+     file of tiers; gives the Secrets whose names begin with `prefix`. */}}
 {{- define "handbill.volumes" -}}
 {{- $prefix := .prefix -}}
 {{- range include "handbill.secretFiles" .root | fromJsonArray }}
@@ -264,10 +276,11 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
       - key: {{ .root.Values.moderation.blocklistKey | quote }}
         path: blocklist
 {{- end }}
+{{- $tiers := .tiers }}
 {{- if not $prefix }}{{ with include "handbill.tiersConfigMap" .root }}
 - name: tiers
   configMap:
-    name: {{ . | quote }}
+    name: {{ $tiers | default . | quote }}
     items:
       - key: {{ $.root.Values.limits.tiersKey | quote }}
         path: tiers.json
