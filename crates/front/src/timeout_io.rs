@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use super::conn_state::ConnState;
 use super::framing::{BareLineFeed, ChunksError, begins_a_request, end_of_head};
 use super::head_checks::{self, check_head};
-use super::socket::Transport;
+use super::socket::{LONG_ANSWER_BYTES, SHORT_ANSWER_BYTES, Transport};
 use super::timer::Timer;
 use crate::app::Refusal;
 use crate::limits::MAX_HEAD_BYTES;
@@ -34,14 +34,14 @@ const READ_BYTES: usize = 8 * 1024 - 1;
 
 /// Bytes that the kernel gets in one write. Each write is bounded because the kernel always accepts a little more than
 /// its own limit.
-const WRITE_BYTES: usize = 32 * 1024;
+pub(super) const WRITE_BYTES: usize = 32 * 1024;
 
 /// Slices of memory that the kernel gets in one write: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
-/// Bytes of answers that the kernel may keep for a connection at rest, uncharged, because its client has not acknowledged
-/// them. To wait for a client's acknowledgement takes two more system calls, so small answers share them.
-const UNCHARGED_BYTES: usize = 8 * 1024;
+/// Bytes of answers after which the kernel is asked how much it keeps for the client. That takes a system call, so small
+/// answers share one. Until then it may keep these bytes uncharged, besides those of [`SHORT_ANSWER_BYTES`].
+const UNASKED_BYTES: usize = 4 * 1024;
 
 /// Longest head that is collected, in bytes. [`MAX_HEAD_BYTES`] does not count some parts of a head, such as the
 /// method, so there is 1 KiB for these.
@@ -91,10 +91,12 @@ pub(super) struct TimeoutIo<S> {
     waiting_since: Option<Instant>,
     /// Bytes written since `waiting_since`.
     written: usize,
-    /// Something was written since the kernel last had sent everything.
+    /// Something was written since the last flush.
     is_dirty: bool,
-    /// Bytes that were written since the client last had acknowledged everything.
-    unconfirmed: usize,
+    /// Bytes that were written since an answer was last complete and the kernel had room.
+    unasked: usize,
+    /// The answer takes several writes.
+    is_long: bool,
 }
 
 impl<S: Transport> TimeoutIo<S> {
@@ -112,7 +114,8 @@ impl<S: Transport> TimeoutIo<S> {
             waiting_since: None,
             written: 0,
             is_dirty: false,
-            unconfirmed: 0,
+            unasked: 0,
+            is_long: false,
         }
     }
 
@@ -197,7 +200,8 @@ impl<S: Transport> TimeoutIo<S> {
     /// Closes the connection so that the client receives what was sent, as far as possible.
     pub(super) async fn close(&mut self) {
         // Nobody counts the bytes that the kernel keeps for a connection that is gone.
-        let confirmed = timeout(CONFIRMING_TIMEOUT, std::future::poll_fn(|cx| self.stream.poll_sent(true, cx))).await;
+        self.stream.keep_at_most(0);
+        let confirmed = timeout(CONFIRMING_TIMEOUT, std::future::poll_fn(|cx| self.stream.poll_room(cx))).await;
         if !matches!(confirmed, Ok(Ok(()))) {
             return self.forget_unsent();
         }
@@ -278,10 +282,18 @@ impl<S: Transport> TimeoutIo<S> {
         wait
     }
 
+    /// Prepares to write `bytes`.
+    fn will_write(&mut self, bytes: usize) {
+        if !self.is_long && self.unasked + bytes > WRITE_BYTES {
+            self.is_long = true;
+            self.stream.keep_at_most(LONG_ANSWER_BYTES);
+        }
+    }
+
     fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
         let Poll::Ready(Ok(bytes)) = written else { return };
         self.is_dirty = true;
-        self.unconfirmed += bytes;
+        self.unasked += bytes;
         self.conn.sent(*bytes);
         self.conn.shared.sent_bytes.inc_by(*bytes as u64);
         self.written += bytes;
@@ -323,6 +335,7 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
             // Hyper answers what is no request without asking the service, which does so afterwards.
             return Poll::Ready(Ok(buf.len()));
         }
+        this.will_write(buf.len());
         let written = Pin::new(&mut this.stream).poll_write(cx, &buf[..buf.len().min(WRITE_BYTES)]);
         this.count_written(&written);
         this.limit_write(written, cx)
@@ -334,9 +347,11 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        let offered = bufs.iter().map(|buf| buf.len()).sum();
         if this.conn.is_given() {
-            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+            return Poll::Ready(Ok(offered));
         }
+        this.will_write(offered);
         let mut some = [IoSlice::new(&[]); WRITE_SLICES];
         let mut left = WRITE_BYTES;
         let bufs = bufs.iter().filter(|buf| !buf.is_empty());
@@ -358,14 +373,17 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
         if this.is_dirty {
-            // Bytes that the client has not acknowledged are in the kernel's memory, so the answer stays charged for them.
-            let must_arrive = this.unconfirmed > UNCHARGED_BYTES && this.conn.is_handed_over();
-            let sent = this.stream.poll_sent(must_arrive, cx);
-            ready!(this.limit_write(sent, cx))?;
-            this.is_dirty = false;
-            if must_arrive {
-                this.unconfirmed = 0;
+            let is_whole = this.conn.is_handed_over();
+            if is_whole && std::mem::take(&mut this.is_long) {
+                this.stream.keep_at_most(SHORT_ANSWER_BYTES);
             }
+            if this.unasked > UNASKED_BYTES {
+                // Bytes that the client has not acknowledged are in the kernel's memory, so the answer stays charged for them.
+                let room = this.stream.poll_room(cx);
+                ready!(this.limit_write(room, cx))?;
+                this.unasked = if is_whole { 0 } else { this.unasked };
+            }
+            this.is_dirty = false;
         }
         this.reset_write_limit();
         if this.conn.all_sent() {
