@@ -49,11 +49,21 @@ impl Budget {
         Arc::new(Self { limit, state: Mutex::new(State { shares: Shares::new(limit), leaving: 0 }), metrics })
     }
 
-    /// Reserves `bytes` for `client`. `cut` ends the client's connection if others need the room.
-    pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Permit, Full> {
+    /// Reserves `bytes` for `client`, which wait for this process (`is_ours`) or for the client. `cut` ends the client's
+    /// connection if others need the room.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        client: Client,
+        bytes: u64,
+        is_ours: bool,
+        cut: &Arc<Cut>,
+    ) -> Result<Permit, Full> {
         let cut = Arc::clone(cut);
-        let entered =
-            self.reserve(Some(client), bytes, |shares, now, evicted| shares.enter(client, bytes, now, cut, evicted));
+        let entered = self.reserve(
+            |_| Some(client),
+            bytes,
+            |shares, now, evicted| shares.enter(client, bytes, is_ours, now, cut, evicted),
+        );
         entered.map(|id| Permit { budget: Arc::clone(self), id, bytes, moved: 0 })
     }
 
@@ -68,7 +78,7 @@ impl Budget {
 
     fn reserve<T>(
         &self,
-        client: Option<Client>,
+        client: impl FnOnce(&Shares<Arc<Cut>>) -> Option<Client>,
         bytes: u64,
         enter: impl FnOnce(&mut Shares<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
     ) -> Result<T, Full> {
@@ -77,9 +87,10 @@ impl Budget {
             let mut state = self.lock();
             // Evicted bytes stay in memory for a moment. These bytes must not add up, and clients that cause many
             // evictions must not keep others out.
-            let is_light = client.is_some_and(|client| state.shares.is_light(client, bytes));
-            let most_leaving = if is_light { self.limit / 2 } else { self.limit / 4 };
-            let is_behind = state.leaving > 0 && state.leaving + bytes > most_leaving;
+            let is_behind = state.leaving > 0 && {
+                let is_light = client(&state.shares).is_some_and(|client| state.shares.is_light(client, bytes));
+                state.leaving + bytes > if is_light { self.limit / 2 } else { self.limit / 4 }
+            };
             let reserved = if is_behind && state.shares.held() + state.leaving + bytes > self.limit {
                 Err(Full)
             } else {
@@ -146,7 +157,7 @@ impl Permit {
             Some(0) => {}
             Some(more) => {
                 let id = self.id;
-                let client = self.budget.update(|state| state.shares.client_of(id));
+                let client = |shares: &Shares<_>| shares.client_of(id);
                 self.budget.reserve(client, more, |shares, now, evicted| shares.grow(id, more, now, evicted))?;
             }
             None => {
@@ -215,10 +226,10 @@ mod tests {
         let metrics = BudgetMetrics::default();
         let budget = Budget::new(100, metrics.clone());
         let cut = Arc::new(Cut::default());
-        let mut permit = budget.take(client(1), 60, &cut).unwrap();
+        let mut permit = budget.take(client(1), 60, false, &cut).unwrap();
         permit.resize(80).unwrap();
         assert_eq!((metrics.held.get(), metrics.limit.get()), (80, 100));
-        assert!(budget.take(client(1), 81, &cut).is_err());
+        assert!(budget.take(client(1), 81, false, &cut).is_err());
         assert_eq!(metrics.refused.get(), 1);
         permit.resize(10).unwrap();
         permit.force(200);
@@ -232,12 +243,12 @@ mod tests {
         let metrics = BudgetMetrics::default();
         let budget = Budget::new(1000, metrics.clone());
         let (theirs, mine) = (Arc::new(Cut::default()), Arc::new(Cut::default()));
-        let taken: Vec<_> = (0..10).map(|_| budget.take(client(1), 100, &theirs).unwrap()).collect();
-        let honest = budget.take(client(2), 100, &mine).unwrap();
+        let taken: Vec<_> = (0..10).map(|_| budget.take(client(1), 100, false, &theirs).unwrap()).collect();
+        let honest = budget.take(client(2), 100, false, &mine).unwrap();
         assert!(theirs.happened().now_or_never().is_some() && mine.happened().now_or_never().is_none());
         assert_eq!((metrics.held.get(), metrics.evicted.get()), (1100, 1));
-        let more: Vec<_> = (0..2).map(|_| budget.take(client(2), 100, &mine).unwrap()).collect();
-        assert!(budget.take(client(2), 100, &mine).is_err(), "those that were ended are still there");
+        let more: Vec<_> = (0..2).map(|_| budget.take(client(2), 100, false, &mine).unwrap()).collect();
+        assert!(budget.take(client(2), 100, false, &mine).is_err(), "those that were ended are still there");
         drop(taken);
         assert_eq!(metrics.held.get(), 300);
         drop((honest, more));
@@ -248,12 +259,12 @@ mod tests {
     async fn a_trickle_is_no_progress() {
         let budget = Budget::new(100, BudgetMetrics::default());
         let (trickling, moving) = (Arc::new(Cut::default()), Arc::new(Cut::default()));
-        let mut trickle = budget.take(client(1), 50, &trickling).unwrap();
-        let mut stream = budget.take(client(1), 50, &moving).unwrap();
+        let mut trickle = budget.take(client(1), 50, false, &trickling).unwrap();
+        let mut stream = budget.take(client(1), 50, false, &moving).unwrap();
         tokio::time::advance(super::super::shares::STALLED).await;
         trickle.moved(1);
         stream.moved(16 * 1024);
-        let _newcomer = budget.take(client(1), 50, &Arc::default()).unwrap();
+        let _newcomer = budget.take(client(1), 50, false, &Arc::default()).unwrap();
         assert!(trickling.happened().now_or_never().is_some() && moving.happened().now_or_never().is_none());
     }
 

@@ -109,15 +109,14 @@ impl ConnState {
         Self { shared, cut, peer, state: Mutex::new(state) }
     }
 
-    /// Records that bytes of a head have arrived. Returns true for the first of them.
-    pub(super) fn head_began(&self) -> bool {
+    /// Records that bytes of a head have arrived. Only the first of them count.
+    pub(super) fn head_began(&self) {
         let mut state = self.lock();
-        let Stage::Idle { .. } = state.stage else { return false };
+        let Stage::Idle { .. } = state.stage else { return };
         let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
         state.stage = Stage::Head { until };
         state.client = self.peer;
         state.place.work();
-        true
     }
 
     /// Reserves `bytes` in total for a head.
@@ -194,12 +193,11 @@ impl ConnState {
             return Err(Full);
         }
         if state.sending.is_none() {
-            let permit = self.shared.sending.take(state.client, buffer_bytes(most), &self.cut);
-            state.is_refused = permit.is_err();
-            let permit = permit?;
             // While the client still sends its body, the connection waits for the client, who may have no intention to send it.
-            permit.wait_for_us(!state.has_unread);
-            state.sending = Some(permit);
+            let is_ours = !state.has_unread;
+            let permit = self.shared.sending.take(state.client, buffer_bytes(most), is_ours, &self.cut);
+            state.is_refused = permit.is_err();
+            state.sending = Some(permit?);
         }
         Ok(())
     }
@@ -214,7 +212,7 @@ impl ConnState {
                 Ok(())
             }
             Some(permit) => permit.resize(needed),
-            None => self.shared.sending.take(client, needed, &self.cut).map(|permit| {
+            None => self.shared.sending.take(client, needed, false, &self.cut).map(|permit| {
                 state.sending = Some(permit);
             }),
         };
@@ -351,7 +349,7 @@ impl State {
         if let Some(permit) = &mut self.receiving {
             return permit.resize(bytes);
         }
-        self.receiving = Some(conn.shared.receiving.take(self.client, bytes, &conn.cut)?);
+        self.receiving = Some(conn.shared.receiving.take(self.client, bytes, false, &conn.cut)?);
         Ok(())
     }
 }

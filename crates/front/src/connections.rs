@@ -105,7 +105,7 @@ impl State {
             self.end_resting(since, id, of, table);
         }
         let mut evicted = Vec::new();
-        let entered = self.shares.enter(client, 1, Instant::now(), Arc::clone(cut), &mut evicted);
+        let entered = self.shares.enter(client, 1, false, Instant::now(), Arc::clone(cut), &mut evicted);
         for slow in evicted {
             table.metrics.slow.inc();
             slow.handle.cut();

@@ -15,6 +15,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use slab::Slab;
 use tokio::time::Instant;
 
 use crate::clients::Client;
@@ -23,18 +24,19 @@ use crate::clients::Client;
 /// line with a round trip of 300 ms still makes progress within this time.
 pub(super) const STALLED: Duration = Duration::from_millis(500);
 
-/// Why a holder's client is found.
-const HAS_SHARE: &str = "each holder's client has a share";
-
 /// How many of a client's slowest holders are searched for one that has more than the asker.
 const LOOKED_AT: usize = 64;
 
 /// Names one holder. An id is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct HolderId(u64);
+pub(super) struct HolderId {
+    entered: u64,
+    /// Its place among the holders, which another one may have after it.
+    place: usize,
+}
 
 impl HolderId {
-    pub(super) const FIRST: Self = Self(0);
+    pub(super) const FIRST: Self = Self { entered: 0, place: 0 };
 }
 
 /// Nothing is left, and no holder has to give up its place.
@@ -49,7 +51,9 @@ pub(super) struct Evicted<H> {
 }
 
 struct Holder<H> {
-    client: Client,
+    entered: u64,
+    /// The place of its client's share.
+    share: usize,
     units: u64,
     /// When the holder began or last made progress.
     since: Instant,
@@ -59,8 +63,8 @@ struct Holder<H> {
 }
 
 /// One client's share: its units, and all its holders, slowest first.
-#[derive(Default)]
 struct Share {
+    client: Client,
     units: u64,
     by_slowness: BTreeSet<(Instant, HolderId)>,
 }
@@ -69,8 +73,11 @@ pub(super) struct Shares<H> {
     limit: u64,
     held: u64,
     entered: u64,
-    holders: HashMap<HolderId, Holder<H>>,
-    by_client: HashMap<Client, Share>,
+    holders: Slab<Holder<H>>,
+    shares: Slab<Share>,
+    /// The place of each client's share. To hash an address costs as much as all else that is done for a holder, so it is done
+    /// once for each.
+    by_client: HashMap<Client, usize>,
     /// Every client, by how much it holds.
     by_units: BTreeSet<(u64, Client)>,
     /// Every holder that waits for its client, by when it began or last made progress.
@@ -83,7 +90,8 @@ impl<H> Shares<H> {
             limit,
             held: 0,
             entered: 0,
-            holders: HashMap::new(),
+            holders: Slab::new(),
+            shares: Slab::new(),
             by_client: HashMap::new(),
             by_units: BTreeSet::new(),
             by_slowness: BTreeSet::new(),
@@ -95,10 +103,10 @@ impl<H> Shares<H> {
     }
 
     pub(super) fn held_by(&self, client: Client) -> u64 {
-        self.by_client.get(&client).map_or(0, |share| share.units)
+        self.by_client.get(&client).map_or(0, |&share| self.shares[share].units)
     }
 
-    /// Adds a holder of `units`. Holders that lose their place for the new one are put into `evicted`.
+    /// Adds a holder of `units`, which waits for this process (`is_ours`) or for its client. Holders that lose their place for the new one are put into `evicted`.
     ///
     /// Holders may lose their place even if the result is [`Full`]; each of these was slow or belonged to a client that
     /// holds more.
@@ -106,14 +114,17 @@ impl<H> Shares<H> {
         &mut self,
         client: Client,
         units: u64,
+        is_ours: bool,
         now: Instant,
         handle: H,
         evicted: &mut Vec<Evicted<H>>,
     ) -> Result<HolderId, Full> {
         self.make_room(client, units, now, None, now, evicted)?;
-        let id = HolderId(self.entered);
+        let (entered, share) = (self.entered, self.share_of(client));
         self.entered += 1;
-        self.insert(id, Holder { client, units, since: now, is_ours: false, handle });
+        let place = self.holders.insert(Holder { entered, share, units, since: now, is_ours, handle });
+        let id = HolderId { entered, place };
+        self.join(id);
         Ok(id)
     }
 
@@ -126,8 +137,8 @@ impl<H> Shares<H> {
         now: Instant,
         evicted: &mut Vec<Evicted<H>>,
     ) -> Result<(), Full> {
-        let Holder { client, since, .. } = self.holders.get(&id).ok_or(Full)?;
-        self.make_room(*client, units, *since, Some(id), now, evicted)?;
+        let Holder { share, since, .. } = self.holder(id).ok_or(Full)?;
+        self.make_room(self.shares[*share].client, units, *since, Some(id), now, evicted)?;
         self.resize(id, |held| held + units);
         Ok(())
     }
@@ -158,23 +169,25 @@ impl<H> Shares<H> {
     }
 
     pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
-        self.holders.get(&id).map(|holder| holder.client)
+        self.holder(id).map(|holder| self.shares[holder.share].client)
     }
 
     pub(super) fn move_to(&mut self, id: HolderId, client: Client) {
-        if let Some(mut holder) = self.remove(id) {
-            holder.client = client;
-            self.insert(id, holder);
+        if self.part(id).is_some() {
+            self.holders[id.place].share = self.share_of(client);
+            self.join(id);
         }
     }
 
     /// Removes a holder; `None` if it was evicted before.
     pub(super) fn leave(&mut self, id: HolderId) -> Option<Evicted<H>> {
-        self.remove(id).map(|Holder { handle, units, .. }| Evicted { handle, units })
+        self.part(id)?;
+        let Holder { handle, units, .. } = self.holders.remove(id.place);
+        Some(Evicted { handle, units })
     }
 
     pub(super) fn slowest_of(&self, client: Client) -> Option<HolderId> {
-        self.by_client.get(&client)?.by_slowness.first().map(|(_, id)| *id)
+        self.shares[*self.by_client.get(&client)?].by_slowness.first().map(|(_, id)| *id)
     }
 
     /// Evicts holders until `units` fit. Fails with [`Full`] if no holder has to give way.
@@ -211,10 +224,10 @@ impl<H> Shares<H> {
 
     /// A slow holder of `client` that has more than `asker` would have with `units` more, and is slower than `asker`.
     fn larger_of(&self, client: Client, units: u64, since: Instant, asker: Option<HolderId>) -> Option<HolderId> {
-        let would_hold = units + asker.and_then(|asker| self.holders.get(&asker)).map_or(0, |asker| asker.units);
-        let slowest = self.by_client.get(&client)?.by_slowness.iter().take(LOOKED_AT);
+        let would_hold = units + asker.and_then(|asker| self.holder(asker)).map_or(0, |asker| asker.units);
+        let slowest = self.shares[*self.by_client.get(&client)?].by_slowness.iter().take(LOOKED_AT);
         let gives_way = |id: HolderId| {
-            let holder = self.holders.get(&id)?;
+            let holder = self.holder(id)?;
             (!holder.is_ours && holder.since < since && holder.units > would_hold).then_some(id)
         };
         slowest.filter(|(_, id)| Some(*id) != asker).find_map(|(_, id)| gives_way(*id))
@@ -222,24 +235,24 @@ impl<H> Shares<H> {
 
     /// Changes how much a holder has; `None` if it was evicted.
     fn resize(&mut self, id: HolderId, units: impl FnOnce(u64) -> u64) -> Option<()> {
-        let holder = self.holders.get_mut(&id)?;
+        let holder = holder_mut(&mut self.holders, id)?;
         let before = holder.units;
         holder.units = units(before);
         self.held = self.held - before + holder.units;
-        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
-        self.by_units.remove(&(share.units, holder.client));
+        let share = &mut self.shares[holder.share];
+        self.by_units.remove(&(share.units, share.client));
         share.units = share.units - before + holder.units;
-        self.by_units.insert((share.units, holder.client));
+        self.by_units.insert((share.units, share.client));
         Some(())
     }
 
     /// Changes what decides how slow a holder is.
     fn reorder(&mut self, id: HolderId, change: impl FnOnce(&mut Holder<H>)) {
-        let Some(holder) = self.holders.get_mut(&id) else { return };
+        let Some(holder) = holder_mut(&mut self.holders, id) else { return };
         if !holder.is_ours {
             self.by_slowness.remove(&(holder.since, id));
         }
-        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
+        let share = &mut self.shares[holder.share];
         share.by_slowness.remove(&(holder.since, id));
         change(holder);
         share.by_slowness.insert((holder.since, id));
@@ -248,34 +261,53 @@ impl<H> Shares<H> {
         }
     }
 
-    fn insert(&mut self, id: HolderId, holder: Holder<H>) {
+    fn holder(&self, id: HolderId) -> Option<&Holder<H>> {
+        self.holders.get(id.place).filter(|holder| holder.entered == id.entered)
+    }
+
+    /// The place of the share of `client`, which may be new.
+    fn share_of(&mut self, client: Client) -> usize {
+        let new = || self.shares.insert(Share { client, units: 0, by_slowness: BTreeSet::new() });
+        *self.by_client.entry(client).or_insert_with(new)
+    }
+
+    /// Counts a holder, which has a place.
+    fn join(&mut self, id: HolderId) {
+        let holder = &self.holders[id.place];
         self.held += holder.units;
         if !holder.is_ours {
             self.by_slowness.insert((holder.since, id));
         }
-        let share = self.by_client.entry(holder.client).or_default();
-        self.by_units.remove(&(share.units, holder.client));
+        let share = &mut self.shares[holder.share];
+        self.by_units.remove(&(share.units, share.client));
         share.units += holder.units;
         share.by_slowness.insert((holder.since, id));
-        self.by_units.insert((share.units, holder.client));
-        self.holders.insert(id, holder);
+        self.by_units.insert((share.units, share.client));
     }
 
-    fn remove(&mut self, id: HolderId) -> Option<Holder<H>> {
-        let holder = self.holders.remove(&id)?;
+    /// Counts a holder no more, but leaves it its place; `None` if it was evicted.
+    fn part(&mut self, id: HolderId) -> Option<()> {
+        let holder = holder_mut(&mut self.holders, id)?;
         self.held -= holder.units;
-        self.by_slowness.remove(&(holder.since, id));
-        let share = self.by_client.get_mut(&holder.client).expect(HAS_SHARE);
-        self.by_units.remove(&(share.units, holder.client));
+        if !holder.is_ours {
+            self.by_slowness.remove(&(holder.since, id));
+        }
+        let share = &mut self.shares[holder.share];
+        self.by_units.remove(&(share.units, share.client));
         share.units -= holder.units;
         share.by_slowness.remove(&(holder.since, id));
         if share.by_slowness.is_empty() {
-            self.by_client.remove(&holder.client);
+            self.by_client.remove(&share.client);
+            self.shares.remove(holder.share);
         } else {
-            self.by_units.insert((share.units, holder.client));
+            self.by_units.insert((share.units, share.client));
         }
-        Some(holder)
+        Some(())
     }
+}
+
+fn holder_mut<H>(holders: &mut Slab<Holder<H>>, id: HolderId) -> Option<&mut Holder<H>> {
+    holders.get_mut(id.place).filter(|holder| holder.entered == id.entered)
 }
 
 #[cfg(test)]
@@ -304,7 +336,7 @@ mod tests {
         fn enter(&mut self, of: u8, units: u64, name: &'static str) -> (Result<HolderId, Full>, Vec<&'static str>) {
             self.now += SOON;
             let mut evicted = Vec::new();
-            let entered = self.shares.enter(client(of), units, self.now, name, &mut evicted);
+            let entered = self.shares.enter(client(of), units, false, self.now, name, &mut evicted);
             (entered, evicted.into_iter().map(|evicted| evicted.handle).collect())
         }
 

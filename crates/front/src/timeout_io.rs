@@ -125,14 +125,13 @@ impl<S: Transport> TimeoutIo<S> {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HeadError>> {
         loop {
+            if !self.ahead.is_empty() {
+                self.conn.head_began();
+            }
             // Clients may send empty lines between requests (RFC 9112 §2.2).
             let blank = 2 * self.ahead.chunks(2).take_while(|line| line == b"\r\n").count();
             self.ahead.drain(..blank);
             if let Some(&first) = self.ahead.first().filter(|_| self.ahead != b"\r") {
-                if self.conn.head_began() {
-                    // These bytes came with the last request, whose charge has ended.
-                    self.conn.charge_head(self.ahead.capacity()).map_err(|_| HeadError::NoRoom)?;
-                }
                 // Bytes that cannot begin a request are passed to hyper without waiting for more, because hyper answers
                 // them.
                 let is_request = begins_a_request(first) || first == b'\n';
@@ -154,13 +153,17 @@ impl<S: Transport> TimeoutIo<S> {
                 if self.searched > MAX_COLLECTED_BYTES {
                     return Poll::Ready(Err(HeadError::TooLarge));
                 }
-            } else if self.ahead.is_empty() {
+            }
+            if self.ahead.is_empty() {
                 self.ahead = Vec::new();
+            } else {
+                // A whole head is charged once, with what hyper makes of it.
+                self.conn.charge_head(self.ahead.capacity()).map_err(|_| HeadError::NoRoom)?;
             }
             let mut space = [MaybeUninit::uninit(); READ_BYTES];
             let mut buf = ReadBuf::uninit(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
-                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.collect(buf.filled())?,
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.collect(buf.filled()),
                 Poll::Ready(_) => return Poll::Ready(Err(HeadError::Ended)),
                 Poll::Pending if self.reading.has_passed(self.conn.head_deadline(), cx) => {
                     return Poll::Ready(Err(HeadError::Ended));
@@ -170,17 +173,13 @@ impl<S: Transport> TimeoutIo<S> {
         }
     }
 
-    /// Keeps `bytes` of a head if the budget has room for them.
-    fn collect(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
+    /// Keeps `bytes` of a head.
+    fn collect(&mut self, bytes: &[u8]) {
         let needed = self.ahead.len() + bytes.len();
         if needed > self.ahead.capacity() {
-            self.conn.head_began();
-            let room = needed.next_power_of_two().max(FIRST_HEAD_BYTES);
-            self.conn.charge_head(room).map_err(|_| HeadError::NoRoom)?;
-            self.ahead.reserve_exact(room - self.ahead.len());
+            self.ahead.reserve_exact(needed.next_power_of_two().max(FIRST_HEAD_BYTES) - self.ahead.len());
         }
         self.ahead.extend_from_slice(bytes);
-        Ok(())
     }
 
     /// Whether hyper ended only because the connection is idle, so that another request may follow.
@@ -504,7 +503,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_fuller_the_budget_the_shorter_the_time_for_a_head() {
         let mut played = Played::new(LIMITS, 64);
-        let _others = played.conn.shared.receiving.take(me(), LIMITS.receiving * 8 / 10, &Arc::default()).unwrap();
+        let _others =
+            played.conn.shared.receiving.take(me(), LIMITS.receiving * 8 / 10, false, &Arc::default()).unwrap();
         played.client.write_all(b"G").await.unwrap();
         let began = Instant::now();
         assert_eq!(played.io.next_head().await, Err(HeadError::Ended));
@@ -634,7 +634,7 @@ mod tests {
         played.conn.may_answer(u64::MAX).unwrap();
         let sending = Arc::clone(&played.conn.shared.sending);
         let other = Client::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
-        let another_asks = || sending.take(other, 80 * 1024, &Arc::default()).is_ok();
+        let another_asks = || sending.take(other, 80 * 1024, false, &Arc::default()).is_ok();
         assert!(!another_asks(), "the body may be on its way");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(another_asks());
@@ -646,7 +646,7 @@ mod tests {
         played.conn.request_was_read();
         let sending = Arc::clone(&played.conn.shared.sending);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(sending.take(other, 80 * 1024, &Arc::default()).is_err(), "its answer is being made");
+        assert!(sending.take(other, 80 * 1024, false, &Arc::default()).is_err(), "its answer is being made");
     }
 
     #[tokio::test(start_paused = true)]
