@@ -187,9 +187,9 @@ impl Permit {
         }
     }
 
-    /// Records whether the bytes wait for this process (`is_ours`) or for the client.
-    pub(super) fn wait_for_us(&self, is_ours: bool) {
-        self.budget.update(|state| state.shares.wait_for_us(self.id, is_ours, Instant::now()));
+    /// Records that from `now` on the bytes wait for this process (`is_ours`) or for the client.
+    pub(super) fn wait_for_us(&self, is_ours: bool, now: Instant) {
+        self.budget.update(|state| state.shares.wait_for_us(self.id, is_ours, now));
     }
 
     /// Charges the bytes to `client`, which is known only after the head was read.

@@ -113,10 +113,10 @@ impl ConnState {
     pub(super) fn head_began(&self) {
         let mut state = self.lock();
         let Stage::Idle { .. } = state.stage else { return };
-        let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
-        state.stage = Stage::Head { until };
+        let now = Instant::now();
+        state.stage = Stage::Head { until: now + self.shared.receiving.tightened(self.shared.limits.head) };
         state.client = self.peer;
-        state.place.work();
+        state.place.work(now);
     }
 
     /// Reserves `bytes` in total for a head.
@@ -135,8 +135,8 @@ impl ConnState {
 
     /// Records that hyper has read a head which `body` follows. The request is charged to `client`.
     pub(super) fn request_began(&self, body: Body, client: Client) {
-        let mut state = self.lock();
-        state.stage = Stage::Request { since: Instant::now() };
+        let (mut state, now) = (self.lock(), Instant::now());
+        state.stage = Stage::Request { since: now };
         state.is_handed_over = false;
         state.is_refused = false;
         state.has_unread = !body.is_done();
@@ -148,7 +148,7 @@ impl ConnState {
             }
         }
         if !state.has_unread {
-            state.wait_for_us(true);
+            state.wait_for_us(true, now);
         }
     }
 
@@ -172,7 +172,7 @@ impl ConnState {
     pub(super) fn request_was_read(&self) {
         let mut state = self.lock();
         if std::mem::take(&mut state.has_unread) {
-            state.wait_for_us(true);
+            state.wait_for_us(true, Instant::now());
         }
     }
 
@@ -223,11 +223,10 @@ impl ConnState {
     /// Records that the answer was made, and frees the request. Returns whether the connection must end with this answer,
     /// because part of the request was not read.
     pub(super) fn answered(&self) -> bool {
-        let mut state = self.lock();
+        let (mut state, now) = (self.lock(), Instant::now());
         state.receiving = None;
-        state.wait_for_us(false);
-        let until = Instant::now() + self.shared.sending.tightened(self.shared.limits.answer);
-        state.stage = Stage::Answer { until };
+        state.wait_for_us(false, now);
+        state.stage = Stage::Answer { until: now + self.shared.sending.tightened(self.shared.limits.answer) };
         state.has_unread
     }
 
@@ -259,8 +258,9 @@ impl ConnState {
         let idle = state
             .draining
             .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.idle);
-        state.stage = Stage::Idle { until: Instant::now() + idle, is_fresh: false };
-        state.place.rest();
+        let now = Instant::now();
+        state.stage = Stage::Idle { until: now + idle, is_fresh: false };
+        state.place.rest(now);
         true
     }
 
@@ -333,14 +333,14 @@ impl ConnState {
 }
 
 impl State {
-    /// Records whether the connection waits for this process (`is_ours`) or for its client.
-    fn wait_for_us(&mut self, is_ours: bool) {
-        self.place.wait_for_us(is_ours);
+    /// Records that from `now` on the connection waits for this process (`is_ours`) or for its client.
+    fn wait_for_us(&mut self, is_ours: bool, now: Instant) {
+        self.place.wait_for_us(is_ours, now);
         if is_ours && let Some(permit) = &self.receiving {
-            permit.wait_for_us(true);
+            permit.wait_for_us(true, now);
         }
         if let Some(permit) = &self.sending {
-            permit.wait_for_us(is_ours);
+            permit.wait_for_us(is_ours, now);
         }
     }
 

@@ -141,23 +141,22 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Records that a request was answered and no other has begun.
-    pub(super) fn rest(&mut self) {
-        let now = Instant::now();
+    /// Records that a request was answered `now` and no other has begun.
+    pub(super) fn rest(&mut self, now: Instant) {
         self.resting_since = Some(now);
         self.connections.lock().rests(now, self.id, self.client);
     }
 
-    /// Records whether the connection waits for this process (`is_ours`) or for its client.
-    pub(super) fn wait_for_us(&self, is_ours: bool) {
-        self.connections.lock().shares.wait_for_us(self.id, is_ours, Instant::now());
+    /// Records that from `now` on the connection waits for this process (`is_ours`) or for its client.
+    pub(super) fn wait_for_us(&self, is_ours: bool, now: Instant) {
+        self.connections.lock().shares.wait_for_us(self.id, is_ours, now);
     }
 
-    pub(super) fn work(&mut self) {
+    pub(super) fn work(&mut self, now: Instant) {
         let Some(since) = self.resting_since.take() else { return };
         let mut state = self.connections.lock();
         state.works(since, self.id, self.client);
-        state.shares.progress(self.id, Instant::now());
+        state.shares.progress(self.id, now);
     }
 }
 
@@ -229,11 +228,11 @@ mod tests {
         let table = Table::new(100, 2);
         let (mut first, mut second) = (table.opens("192.0.2.1").await, table.opens("192.0.2.1").await);
         let mut other = table.opens("192.0.2.2").await;
-        other.place.rest();
+        other.place.rest(Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
-        second.place.rest();
+        second.place.rest(Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
-        first.place.rest();
+        first.place.rest(Instant::now());
         let _third = table.opens("192.0.2.1").await;
         assert!(second.was_ended() && !first.was_ended() && !other.was_ended());
     }
@@ -255,11 +254,11 @@ mod tests {
         for _ in 0..9 {
             open.push(table.opens("192.0.2.1").await);
         }
-        open[3].place.rest();
+        open[3].place.rest(Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
-        open[1].place.rest();
-        open[2].place.rest();
-        open[2].place.work();
+        open[1].place.rest(Instant::now());
+        open[2].place.rest(Instant::now());
+        open[2].place.work(Instant::now());
         for expected in [vec![3], vec![1]] {
             open.push(table.opens("192.0.2.2").await);
             let ended: Vec<_> = (0..9).filter(|&place| open[place].was_ended()).collect();
@@ -275,8 +274,8 @@ mod tests {
         for _ in 0..8 {
             many.push(table.opens("192.0.2.1").await);
         }
-        many[0].place.rest();
-        many[0].place.work();
+        many[0].place.rest(Instant::now());
+        many[0].place.work(Instant::now());
         let _honest = table.opens("192.0.2.3").await;
         assert!(many[1].was_ended() && !many[0].was_ended() && !few.iter().any(Open::was_ended));
     }
