@@ -20,6 +20,10 @@ pub(super) const LONG_ANSWER_BYTES: usize = 64 * 1024;
 /// writable once it holds less than 10.9 KB for it, with what it adds itself, so a short answer need not be waited for.
 pub(super) const SHORT_ANSWER_BYTES: usize = 8 * 1024;
 
+/// Bytes that the kernel gets in one write. Each write is bounded because the kernel always accepts a little more than
+/// its own limit.
+pub(super) const WRITE_BYTES: usize = 32 * 1024;
+
 /// Bytes of requests that the kernel accepts before we read them, also doubled. No budget counts these bytes, so the
 /// limit is low: ten thousand clients that send more than we read hold 160 to 320 MB. A body of 128 KB takes four to
 /// eight round trips.
@@ -113,7 +117,6 @@ mod tests {
     use tokio::task::spawn_blocking;
 
     use super::*;
-    use crate::timeout_io::WRITE_BYTES;
 
     /// A connection whose client drops everything that arrives, so it acknowledges nothing.
     async fn deaf() -> (TcpStream, std::net::TcpStream) {

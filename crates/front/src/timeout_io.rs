@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use super::conn_state::ConnState;
 use super::framing::{BareLineFeed, ChunksError, begins_a_request, end_of_head};
 use super::head_checks::{self, check_head};
-use super::socket::{LONG_ANSWER_BYTES, SHORT_ANSWER_BYTES, Transport};
+use super::socket::{LONG_ANSWER_BYTES, SHORT_ANSWER_BYTES, Transport, WRITE_BYTES};
 use super::timer::Timer;
 use crate::app::Refusal;
 use crate::limits::MAX_HEAD_BYTES;
@@ -32,15 +32,11 @@ const MIN_WRITE_PROGRESS: usize = 64 * 1024;
 /// when a read fills it.
 const READ_BYTES: usize = 8 * 1024 - 1;
 
-/// Bytes that the kernel gets in one write. Each write is bounded because the kernel always accepts a little more than
-/// its own limit.
-pub(super) const WRITE_BYTES: usize = 32 * 1024;
-
 /// Slices of memory that the kernel gets in one write: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
-/// Bytes of answers after which the kernel is asked how much it keeps for the client. That takes a system call, so small
-/// answers share one. Until then it may keep these bytes uncharged, besides those of [`SHORT_ANSWER_BYTES`].
+/// Bytes of answers after which the kernel is asked how much it keeps for the client. The question is a system call, so
+/// small answers share one. Until then it may keep these bytes uncharged, besides those of [`SHORT_ANSWER_BYTES`].
 const UNASKED_BYTES: usize = 4 * 1024;
 
 /// Longest head that is collected, in bytes. [`MAX_HEAD_BYTES`] does not count some parts of a head, such as the
