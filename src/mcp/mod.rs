@@ -36,7 +36,7 @@ use crate::api::preflight;
 use crate::api::request::body::{RequestBody, declared_as_json};
 
 /// The header fields of answers that pages of the allowed origins may read.
-pub const EXPOSED: &str = "allow,retry-after,x-request-id";
+pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
 #[derive(Clone)]
 pub struct Tools {

@@ -20,8 +20,15 @@ use crate::server::AnswerBudget;
 use crate::telemetry::logs::ErrorName;
 use handbill_core::domain::origin::Origin;
 
+// Constants are checked when they are compiled, and other values each time.
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+const ANYBODY: HeaderValue = HeaderValue::from_static("*");
+
 /// The header fields of answers that scripts of any origin may read.
-const EXPOSED: &str = "etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id";
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id");
 
 pub(super) struct Finish {
     /// The `Link` to the OpenAPI document.
@@ -83,22 +90,20 @@ impl Finish {
         if is_interface || is_missing || error.is_some() {
             headers.append(LINK, self.service_desc.clone());
         }
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        headers
-            .entry(CONTENT_SECURITY_POLICY)
-            .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+        headers.insert(REFERRER_POLICY, NO_REFERRER);
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert(NOTHING);
         if asked.place == Place::Token {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
         }
         let (readers, exposed) = match asked.place {
             Place::Tools => (tools.complete(asked.origin, &mut response), mcp::EXPOSED),
-            Place::Site | Place::Interface | Place::Token => (Some(HeaderValue::from_static("*")), EXPOSED),
+            Place::Site | Place::Interface | Place::Token => (Some(ANYBODY), EXPOSED),
         };
         if let Some(readers) = readers {
             response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, readers);
-            response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
+            response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         if let Some(error) = error {
             response.extensions_mut().insert(ErrorName { code: error.code.as_str(), refused_by: error.refused_by });
