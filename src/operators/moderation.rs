@@ -79,7 +79,9 @@ const FILE_MODE: u32 = 0o600;
 struct Source {
     label: &'static str,
     what: &'static str,
-    /// Whether it was read since the start.
+    /// The consequence until it was read.
+    unread: &'static str,
+    /// Whether it was read, be it by an earlier process.
     was_read: bool,
     failure: Option<String>,
     stale: Gauge,
@@ -109,11 +111,10 @@ impl Moderation {
                 Ok(count)
             };
             let last_good = files.last_blocklist.map(|path| LastGood { path, unsaved: None });
-            let source = Source::new("blocklist", "blocklist", metrics);
+            let source = Source::new("blocklist", "blocklist", "nothing is published", metrics);
             let mut file = FollowedFile { last_good, ..FollowedFile::new(path, source, take) };
             file.reload(metrics);
-            if file.source.failure.is_some() && !file.take_last_good() {
-                tracing::error!("there is no earlier blocklist: nothing is published until it can be read");
+            if !file.source.was_read {
                 policy.set_blocklist(None);
             }
             followed.push(file);
@@ -126,11 +127,15 @@ impl Moderation {
                 tiers.set(read);
                 Ok(networks)
             };
-            let mut file = FollowedFile::new(path, Source::new("tiers", "file of tiers", metrics), take);
+            let mut file = FollowedFile::new(
+                path,
+                Source::new("tiers", "file of tiers", "no network has limits of its own", metrics),
+                take,
+            );
             file.reload(metrics);
             followed.push(file);
         }
-        let switch = Source::new("creates", "switch of creates", metrics);
+        let switch = Source::new("creates", "switch of creates", "no page is created", metrics);
         Self { policy, tiers, files: followed, metrics: Arc::clone(metrics), switch }
     }
 
@@ -147,12 +152,14 @@ impl Moderation {
     /// as it cannot be read, no page is created.
     pub async fn read_switch(&mut self, switch: &dyn CreatesSwitch) {
         let read = self.reload_switch(switch).await;
+        self.switch.was_read |= read.is_ok();
         if let Err(error @ StoreError::Unreadable(_)) = read {
             if let Some(creates) = switch.last().await {
                 self.policy.set_creates(creates);
                 self.metrics.creates_paused.set(i64::from(creates.paused));
+                self.switch.was_read = true;
             }
-            self.switch.report(Some(chain(&error)));
+            self.switch.report(Some(error.causes()));
         }
     }
 
@@ -171,7 +178,7 @@ impl Moderation {
             match self.reload_switch(&*switch).await {
                 // `/readyz` and the log report this already, and until then no page can be created.
                 Err(StoreError::Unavailable(cause)) if cause.is::<NotReachedError>() => {}
-                read => self.switch.report(read.err().map(|error| chain(&error))),
+                read => self.switch.report(read.err().map(|error| error.causes())),
             }
             let looking = spawn_blocking(move || {
                 self.reload_files();
@@ -222,6 +229,10 @@ impl FollowedFile {
         if let Some(last_good) = &mut self.last_good {
             last_good.save();
         }
+        // An earlier process may have read one.
+        if failure.is_some() && self.source.failure.is_none() && !self.source.was_read {
+            self.source.was_read = self.take_last_good();
+        }
         self.source.report(failure);
     }
 
@@ -229,10 +240,7 @@ impl FollowedFile {
     fn take_last_good(&mut self) -> bool {
         let kept = self.last_good.as_ref().and_then(|last_good| fs::read_to_string(&last_good.path).ok());
         let taken = kept.and_then(|text| (self.take)(&text).ok());
-        if let Some(entries) = taken {
-            self.entries = entries;
-            tracing::info!(entries, "the {} that was read last is in force", self.source.what);
-        }
+        self.entries = taken.unwrap_or_default();
         taken.is_some()
     }
 
@@ -287,20 +295,23 @@ impl LastGood {
 }
 
 impl Source {
-    fn new(label: &'static str, what: &'static str, metrics: &Metrics) -> Self {
+    fn new(label: &'static str, what: &'static str, unread: &'static str, metrics: &Metrics) -> Self {
         let stale = metrics.moderation_stale.get_or_create(&SourceLabels { source: label }).clone();
-        Self { label, what, was_read: false, failure: None, stale }
+        Self { label, what, unread, was_read: false, failure: None, stale }
     }
 
     /// Logs a failure when it begins or changes, and its end.
     fn report(&mut self, failure: Option<String>) {
-        let what = self.what;
+        let Self { what, unread, .. } = *self;
         match &failure {
             Some(reason) if self.failure != failure && self.was_read => {
                 tracing::error!(reason, "the {what} cannot be read; what was read last stays in force");
             }
             Some(reason) if self.failure != failure => {
-                tracing::error!(reason, "the {what} cannot be read, and was not since the start");
+                tracing::error!(
+                    reason,
+                    "the {what} cannot be read, and no earlier one is known: {unread} until it can be read"
+                );
             }
             None if self.failure.is_some() => tracing::info!("the {what} can be read again"),
             _ => {}
@@ -327,9 +338,4 @@ pub fn check_tiers(path: &Path) -> Result<(), ModerationError> {
 
 fn unusable(what: &'static str, option: &'static str, path: &Path, reason: String) -> ModerationError {
     ModerationError::File { what, path: path.to_owned(), reason, option }
-}
-
-fn chain(error: &StoreError) -> String {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    format!("{error}{cause}")
 }

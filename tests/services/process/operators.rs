@@ -331,12 +331,14 @@ fn a_start_with_a_bad_blocklist_keeps_the_last_good_one_and_without_one_publishe
     assert_eq!(create(server.address, "http://later.example/").problem(), (400, "content_refused".to_owned()));
     assert_eq!(create(server.address, "http://spam.example/").status, 201);
     server.stop();
+    server.wait_for_log("the blocklist cannot be read; what was read last stays in force");
 
     fs::remove_file(data.join("blocklist.last")).unwrap();
     let server = start();
     assert_eq!(create(server.address, "http://later.example/").problem(), (503, "unavailable".to_owned()));
     assert_eq!(status(server.address, &format!("/{page}")), 200, "reads go on");
     replace(&list, "later.example\n");
+    server.wait_for_log("no earlier one is known: nothing is published until it can be read");
     server.wait_for_log("the blocklist can be read again");
     assert_eq!(create(server.address, "A text.").status, 201);
 }
