@@ -18,7 +18,7 @@ use super::types::{
 use crate::api::error::ApiError;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::page::Page;
-use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_core::domain::takedown::Takedown;
 use handbill_core::service::{Found, HideOutcome, ServiceError, TakedownOutcome};
 
@@ -82,9 +82,12 @@ async fn on_each(
 }
 
 async fn on_one(api: &OperatorsApi, text: String, act: &Act, is_dry_run: bool) -> TakedownResult {
-    let Some(slug) = slug_in(&text) else {
-        let (outcome, message) = (TakedownCode::NotASlug, Some("Give a slug, or the address of a page.".to_owned()));
-        return TakedownResult { slug: text, outcome, message, ..TakedownResult::default() };
+    let slug = match slug_in(&text) {
+        Ok(slug) => slug,
+        Err(reason) => {
+            let (outcome, message) = (TakedownCode::NotASlug, Some(reason));
+            return TakedownResult { slug: text, outcome, message, ..TakedownResult::default() };
+        }
     };
     let (action, result) = match act {
         Act::TakeDown(takedown) => ("takedown", take_one_down(api, slug, takedown, is_dry_run).await),
@@ -194,7 +197,7 @@ pub(super) async fn inspect(
     Path(text): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Inspection>, OperatorsRefusal> {
-    let slug = slug_in(&text).ok_or_else(|| OperatorsRefusal::invalid("Give a slug, or the address of a page."))?;
+    let slug = slug_in(&text).map_err(OperatorsRefusal::invalid)?;
     let by = refusal::query(query.as_deref(), |_, _| false)?;
     api.note(&by, AuditAction::Inspect { slug: slug.clone() }).await;
     let found = api.operators.inspect(&slug).await;
@@ -220,11 +223,16 @@ async fn aside<T: Send + 'static>(page: Arc<Page>, work: fn(&Page) -> T) -> T {
     spawn_blocking(move || work(&page)).await.expect("it does not panic")
 }
 
-/// The slug that `text` names: a slug, or an address of the page, as notices quote it.
-fn slug_in(text: &str) -> Option<Slug> {
-    let path = text.trim().split(['?', '#']).next()?.trim_end_matches(['/', '.', ')', '>']);
-    let last = path.rsplit('/').find(|part| *part != "edit")?;
-    Slug::parse(last.strip_suffix(".md").unwrap_or(last)).ok()
+/// The slug that `text` names: a slug, or an address of the page, as notices quote it. The error says what is wrong with it.
+fn slug_in(text: &str) -> Result<Slug, String> {
+    let path = text.trim().split(['?', '#']).next().unwrap_or_default().trim_end_matches(['/', '.', ')', '>']);
+    let last = path.rsplit('/').find(|part| *part != "edit").unwrap_or_default();
+    Slug::parse(last.strip_suffix(".md").unwrap_or(last)).map_err(|_| {
+        format!(
+            "No page can have the address {last:?}: after lower-case words it ends with a hyphen and {SUFFIX_CHARS} characters of {}.",
+            String::from_utf8_lossy(SUFFIX_ALPHABET)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -242,10 +250,22 @@ mod tests {
             "https://pages.example/api/pages/a-page-22222222?x=1#y",
             "https://pages.example/a-page-22222222/).",
         ] {
-            assert_eq!(slug_in(named).map(|slug| slug.to_string()).as_deref(), Some("a-page-22222222"), "{named:?}");
+            assert_eq!(slug_in(named).unwrap().as_str(), "a-page-22222222", "{named:?}");
         }
-        for other in ["", "a page", "https://pages.example/", "a-page-2222222", "a-page-22222222.html"] {
-            assert_eq!(slug_in(other), None, "{other:?}");
+    }
+
+    #[test]
+    fn the_part_of_an_address_that_is_no_slug_is_named() {
+        for (other, part) in [
+            ("", "\"\""),
+            ("a page", "\"a page\""),
+            ("https://pages.example/", "\"pages.example\""),
+            ("https://pages.example/a-page-2222222/edit", "\"a-page-2222222\""),
+            ("a-page-22222222.html", "\"a-page-22222222.html\""),
+            ("a\u{1b}[2J", "\"a\\u{1b}[2J\""),
+        ] {
+            let reason = slug_in(other).unwrap_err();
+            assert!(reason.starts_with(&format!("No page can have the address {part}: ")), "{reason}");
         }
     }
 }

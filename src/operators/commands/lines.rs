@@ -8,6 +8,9 @@ use serde::Serialize;
 /// `given`, or the lines of standard input if nothing is given, each up to its first tab, so that one command reads what another
 /// found. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
+    if given.iter().any(|page| page.trim().is_empty()) {
+        return Err("an argument is empty: give slugs or addresses of pages".to_owned());
+    }
     if !given.is_empty() {
         return Ok(given.to_vec());
     }

@@ -70,6 +70,9 @@ fn a_list_that_names_no_page_is_a_mistake_that_is_said() {
         let refused = operated.command(&[named, &["--by", "desk"]].concat(), "# nothing was reported today\n\n");
         assert_eq!(refused.status.code(), Some(2), "{named:?}: {refused:?}");
         assert_eq!(text(&refused.stderr), "handbill: standard input names no page, so nothing was done\n", "{named:?}");
+        let refused = operated.command(&[named, &["--by", "desk", ""]].concat(), "");
+        let words = "handbill: an argument is empty: give slugs or addresses of pages\n";
+        assert_eq!((refused.status.code(), text(&refused.stderr)), (Some(2), words), "{named:?}");
     }
 }
 
