@@ -262,7 +262,7 @@ async fn serve_async(
     listener::start(admin_listener, routes, admin_phases)?;
 
     let location = handle.location(&settings).await;
-    announce(&base_url, address, admin_address, &location, &memory);
+    announce(&base_url, address, admin_address, &location, &memory, limits.connections);
     let serving = server::serve(listener, public, limits, proxies, server::instruments(&metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
