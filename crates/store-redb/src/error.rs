@@ -36,8 +36,11 @@ pub enum OpenError {
     #[error("the ledger of deletions beside {} is damaged ({reason}): move it away, and the next start writes a new one from the tombstones", path.display())]
     NotALedger { path: PathBuf, reason: String },
     /// There already is a database where a restore would make one.
-    #[error("{} has a database already: leave --new-store out; or restore into an empty data directory, or move that file away first", .0.display())]
+    #[error("there is a database already, {}: restore into another data directory, or move that file away first", .0.display())]
     NotEmpty(PathBuf),
+    /// There is a database, and an empty one was to begin.
+    #[error("{} has a database already: leave --new-store out, or choose another data directory", .0.display())]
+    NotLost(PathBuf),
     /// There is no database where there was one, or was about to be one. An empty one in its place would answer 404 for every
     /// page.
     #[error("{} has no database, but {found}: mount the right volume, or run `handbill restore`; `handbill serve --new-store` begins an empty one", path.display())]
@@ -73,7 +76,8 @@ impl OpenError {
             | Self::NotALedger { .. }
             | Self::Lost { .. }
             | Self::Missing(_)
-            | Self::NotEmpty(_) => true,
+            | Self::NotEmpty(_)
+            | Self::NotLost(_) => true,
             Self::InUse(_)
             | Self::NotADirectory(_)
             | Self::ReadOnly { .. }

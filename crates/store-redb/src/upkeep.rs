@@ -39,7 +39,7 @@ impl RedbStore {
 /// Puts aside what is left of a database in `data_dir`, so that the next start begins an empty one.
 pub fn begin_anew(data_dir: &Path) -> Result<(), OpenError> {
     if RedbStore::exists(data_dir) {
-        return Err(OpenError::NotEmpty(data_dir.to_owned()));
+        return Err(OpenError::NotLost(data_dir.to_owned()));
     }
     if !data_dir.exists() {
         return Ok(());
@@ -80,7 +80,7 @@ impl Restoring {
         folders::create_all(&FileSystem, data_dir).map_err(|reason| OpenError::io(data_dir, reason))?;
         let lock = data_dir::lock(data_dir)?;
         if RedbStore::exists(data_dir) {
-            return Err(OpenError::NotEmpty(data_dir.to_owned()));
+            return Err(OpenError::NotEmpty(data_dir.join(DATABASE_FILE)));
         }
         let restoring = Self { data_dir: data_dir.to_owned(), _lock: lock };
         match fs::remove_dir_all(restoring.directory()) {

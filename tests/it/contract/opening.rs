@@ -100,7 +100,7 @@ async fn a_database_that_was_lost_is_not_replaced_by_an_empty_one_unless_that_is
     begin_anew(directory.path()).unwrap();
     drop(RedbStore::open(directory.path()).unwrap());
     assert!(directory.path().join("handbill.ledger.before").exists(), "a restore can still be told of the deletions");
-    assert!(matches!(begin_anew(directory.path()), Err(OpenError::NotEmpty(_))));
+    assert!(matches!(begin_anew(directory.path()), Err(OpenError::NotLost(_))));
 }
 
 #[tokio::test]

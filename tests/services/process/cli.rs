@@ -593,6 +593,9 @@ fn a_lost_database_stops_the_start_with_one_line_and_new_store_begins_an_empty_o
     assert!(line.contains("a restore did not end") && line.contains("--new-store"), "{line}");
     let server = Server::start(directory.path(), &["--new-store"]);
     assert!(server.announcement[2].ends_with("(0 pages, 0 deletions)"), "{:?}", server.announcement);
+    server.stop();
+    let line = refusal(handbill([&["serve", "--new-store"][..], &own].concat()));
+    assert!(line.contains("leave --new-store out") && !line.contains("restore"), "{line}");
 }
 
 #[test]

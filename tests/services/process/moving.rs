@@ -413,7 +413,13 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
     };
     let data = folder.path().join("restored");
     succeeded(&restore(&data, Some(&ledger)));
-    assert!(refused(&restore(&data, Some(&ledger))).contains("has a database already"));
+    let again = restore(&data, Some(&ledger));
+    let line = refused(&again);
+    assert!(
+        line.contains("there is a database already, ") && line.contains("handbill.redb: restore into another"),
+        "{line}"
+    );
+    assert!(!line.contains("--new-store"), "nobody gave it: {line}");
     let own = folder.path().join("data").join(handbill_store_redb::LEDGER_FILE);
     let mistaken = on(&data, [OsStr::new("restore"), OsStr::new("--from"), own.as_os_str()]);
     assert!(refused(&mistaken).contains("give it to --ledger"), "{mistaken:?}");
