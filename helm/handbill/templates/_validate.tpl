@@ -324,7 +324,7 @@ the keyspace {{ .Values.scylla.keyspace }} of {{ include "handbill.bundledScylla
 {{- $labels := .metadata.labels | default dict -}}
 {{- $old := index (.metadata.annotations | default dict) "handbill/store" -}}
 {{- if and $old (ne $old $new) (eq (index $labels "app.kubernetes.io/instance" | toString) $.Release.Name) (eq (index $labels "app.kubernetes.io/component" | toString) "server") -}}
-this release keeps its pages in {{ $old }}, and these values would keep them in {{ $new }}, where none of them are: go back to the old values, or move the pages (docs/operate-cluster.md) and set allowStoreChange=true for this upgrade
+this release keeps its pages in {{ $old }}, and these values would keep them in {{ $new }}, where none of them are: go back to the old values, or move the pages (docs/{{ eq $.Values.mode "embedded" | ternary "kubernetes.md, at Commands on the volume" "operate-cluster.md" }}) and set allowStoreChange=true for this upgrade
 {{- break -}}
 {{- end -}}
 {{- end -}}
