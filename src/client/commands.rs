@@ -19,6 +19,7 @@ use super::publishing::Outgoing;
 use super::reference::PageReference;
 use super::{bridge, edit};
 use handbill_core::domain::content::MAX_BYTES;
+use handbill_core::domain::counted::counted;
 use handbill_core::domain::title::Title;
 
 /// The argument that means standard input or output.
@@ -210,7 +211,11 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
             _ => format!("could not write {file} ({error})"),
         })
     })?;
-    hint(&format!("{} written to {}. Anyone who reads it can change the pages.", counted(pages.len()), file.display()));
+    hint(&format!(
+        "{} written to {}. Anyone who reads it can change the pages.",
+        counted(pages.len(), "key"),
+        file.display()
+    ));
     Ok(())
 }
 
@@ -235,12 +240,8 @@ fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
         }
     }
     locked.replace(&pages)?;
-    hint(&format!("{} imported.", counted(pages.len() - before)));
+    hint(&format!("{} imported.", counted(pages.len() - before, "key")));
     Ok(())
-}
-
-fn counted(keys: usize) -> String {
-    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
 }
 
 fn forget(args: &PageArgs) -> Result<(), ClientError> {

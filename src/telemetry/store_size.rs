@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::telemetry::labels::{FileLabels, StateLabels};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::counted::counted;
 use handbill_store_redb::{RecordCount, RedbStore, Room, read_ledger_in_background};
 
 /// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
@@ -106,7 +107,9 @@ pub async fn follow_store(store: &Arc<RedbStore>, data_dir: &Path, metrics: &Arc
 /// The number of records in `store`, as text for the operator: whoever expected more sees at once that this is another store.
 pub async fn contents(store: &RedbStore) -> String {
     match store.count().await {
-        Ok(RecordCount { pages, tombstones }) => format!("{pages} pages, {tombstones} deletions"),
+        Ok(RecordCount { pages, tombstones }) => {
+            format!("{}, {}", counted(pages, "page"), counted(tombstones, "deletion"))
+        }
         Err(error) => error.to_string(),
     }
 }

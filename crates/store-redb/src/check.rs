@@ -20,6 +20,7 @@ use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
 use super::visibility;
 use crate::domain::archive::{Decoded, Entry};
+use crate::domain::counted::counted;
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Visibility;
 use crate::ports::page_store::Record;
@@ -141,16 +142,16 @@ fn records(
     }
     let (lost, unnamed) = (named.difference(&hashes).count(), hashes.difference(&named).count());
     if lost > 0 {
-        checked.fault(format!("{lost} slugs were used, and have no record"));
+        checked.fault(format!("the records of {} are lost", counted(lost, "slug")));
     }
     if unnamed > 0 {
-        checked.fault(format!("{unnamed} records are missing in the second table"));
+        checked.fault(format!("the second table lacks {}", counted(unnamed, "record")));
     }
     let entries = audit::in_range(&read, ..)?;
     known.audit = entries.into_iter().map(|entry| entry.number).collect();
     let unreadable = redb::ReadableTableMetadata::len(&read.open_table(AUDIT)?)? - known.audit.len() as u64;
     if unreadable > 0 {
-        checked.fault(format!("{unreadable} entries of the audit cannot be read"));
+        checked.fault(format!("{} of the audit cannot be read", counted(unreadable, "line")));
     }
     match read.open_table(UNLOGGED) {
         Ok(unlogged) => {
@@ -206,19 +207,19 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
     checked.ledger = named.len() as u64;
     let missing = known.tombstones.difference(&named).filter(|slug| !known.unlogged.contains(*slug)).count();
     if missing > 0 {
-        checked.fault(format!("{missing} deletions are missing in the ledger"));
+        checked.fault(format!("the ledger lacks {}", counted(missing, "deletion")));
     }
     let is_missing = |(slug, visibility): &(&String, &Visibility)| {
         noted.get(*slug) != Some(*visibility) && !known.unlogged.contains(*slug)
     };
     let missing = known.visibility.iter().filter(is_missing).count();
     if missing > 0 {
-        checked.fault(format!("{missing} pages that were hidden or shown are missing in the ledger"));
+        checked.fault(format!("the ledger lacks the last hiding or showing of {}", counted(missing, "page")));
     }
     let is_missing = |number: &&u64| !known.unlogged.contains(&format!("#{number}"));
     let missing = known.audit.difference(&audit).filter(is_missing).count();
     if missing > 0 {
-        checked.fault(format!("{missing} entries of the audit are missing in the ledger"));
+        checked.fault(format!("the ledger lacks {} of the audit", counted(missing, "line")));
     }
     let is_foreign = |slug: &&String| !known.visibility.contains_key(*slug) && !known.tombstones.contains(*slug);
     let foreign = named.difference(&known.tombstones).count()
@@ -226,7 +227,8 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
         + audit.difference(&known.audit).count();
     if foreign > 0 {
         checked.fault(format!(
-            "{foreign} entries of the ledger are unknown to the database: it is not the one of this ledger"
+            "the database lacks {} of the ledger: it is not the one of this ledger",
+            counted(foreign, "line")
         ));
     }
 }

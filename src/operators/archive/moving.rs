@@ -15,6 +15,7 @@ use super::file::{FileError, NewFile, Records, Skip, folder_of, remove_if_there,
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
+use handbill_core::domain::counted::counted;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::StoreError;
@@ -99,8 +100,8 @@ pub async fn write(
         Destination::File(path) => Some(NewFile::create(path)?),
         Destination::Resumable(path, of) => match NewFile::go_on(path, of)? {
             Some((file, place, written)) => {
-                let records = written.records();
-                eprintln!("handbill: the export goes on after {records} records of an earlier attempt");
+                let records = counted(written.records(), "record");
+                eprintln!("handbill: the export goes on after {records} of an earlier attempt");
                 earlier = Some((written.encoder(place.unreadable), place));
                 receiver = written;
                 Some(file)
@@ -139,9 +140,9 @@ pub fn verify_all(files: &[PathBuf], skip: Option<&Skip>, progress: Progress<'_>
     for file in files {
         let (_, summary) = verify(file, skip, |count| progress(count, None))?;
         if summary.unreadable > 0 {
-            let (file, missing) = (file.display(), summary.unreadable);
+            let (file, missing) = (file.display(), counted(summary.unreadable, "record"));
             eprintln!(
-                "handbill: {file} lacks {missing} records, which could not be read when it was made: an older one may have them"
+                "handbill: {file} lacks {missing} that could not be read when it was made: an older one may have what is missing"
             );
         }
         records += summary.records;

@@ -22,6 +22,7 @@ use crate::operators::archive::moving::{
     Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, write,
 };
 use handbill_core::domain::archive::{ArchiveError, Summary};
+use handbill_core::domain::counted::counted;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_cql::Share;
 use handbill_store_redb::LEDGER_FILE;
@@ -99,7 +100,7 @@ impl Export {
         };
         let summary = export(&self.settings, &self.reader, &to, selection, self.part, stores).await?;
         if let Destination::File(path) = &to {
-            print_line(&format!("{}: {} records", path.display(), summary.records))?;
+            print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
         }
         Ok(report_unreadable(&summary))
     }
@@ -124,7 +125,7 @@ impl Backup {
         let path = new_backup_in(&self.to, selection, SystemClock::new().now());
         let to = Destination::File(path.clone());
         let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
-        print_line(&format!("{}: {} records", path.display(), summary.records))?;
+        print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
         // A backup that lacks records removes none that may have them.
         if let (Some(keep), 0) = (self.keep, summary.unreadable) {
             keep_newest(&self.to, selection, keep.get()).map_err(|error| error.to_string())?;
@@ -159,10 +160,8 @@ fn report_unreadable(summary: &Summary) -> ExitCode {
     if summary.unreadable == 0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!(
-        "handbill: {} records cannot be read and are missing in the file: see handbill check",
-        summary.unreadable
-    );
+    let missing = counted(summary.unreadable, "record");
+    eprintln!("handbill: the file lacks {missing} that cannot be read: see handbill check");
     ExitCode::FAILURE
 }
 
@@ -245,8 +244,10 @@ fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
     let Counts { pages, tombstones, turned, same, older, deleted, hidden, .. } = counts;
     let turned = if *turned > 0 { format!(", {turned} hidden or shown") } else { String::new() };
     print_line(&format!(
-        "stored: {pages} pages, {tombstones} deletions{turned}; left as they were: {same} already there or read twice, {older} older than the \
-         page in the store, {deleted} deleted in the store, {hidden} hidden in the store"
+        "stored: {}, {}{turned}; left as they were: {same} already there or read twice, {older} older than the page in the store, {deleted} \
+         deleted in the store, {hidden} hidden in the store",
+        counted(*pages, "page"),
+        counted(*tombstones, "deletion"),
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use super::lines::print_line;
 use super::stores::Stores;
 use crate::config::OperatedSettings;
 use crate::operators::api::types::CreatesChange;
+use handbill_core::domain::counted::counted;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
 
@@ -55,8 +56,9 @@ async fn send(change: &CreatesChange, settings: &OperatedSettings, stores: &Stor
     let client = Client::new(settings, stores).await?;
     let creates: Creates = client.send(Method::PATCH, "/creates", change).await?;
     let state = if creates.paused { "paused" } else { "open" };
-    let budget =
-        creates.hourly_budget.map_or("any number of pages".to_owned(), |pages| format!("at most {pages} pages"));
+    let budget = creates
+        .hourly_budget
+        .map_or("any number of pages".to_owned(), |pages| format!("at most {}", counted(pages, "page")));
     print_line(&format!("Creates are {state}; {budget} in any hour."))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,6 +16,7 @@ use super::reader::user;
 use super::stores::Stores;
 use crate::config::{BlocklistSettings, OperatedSettings};
 use crate::operators::api::types::{ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use handbill_core::domain::counted::counted;
 use handbill_core::domain::takedown::{TakedownReason, operator_name};
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
@@ -122,7 +123,8 @@ impl Chosen {
         }
         if self.expect.map_or(count > UNEXPECTED, |expected| expected != count) {
             return Err(format!(
-                "the criteria find {count} pages: look at them, and give --expect {count} to mean them"
+                "the criteria find {}: see whether that is right, and give --expect {count} to mean it",
+                counted(count, "page")
             ));
         }
         if !self.yes && !confirmed(&question(count))? {
@@ -177,7 +179,7 @@ impl Chosen {
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
-        let question = |count| format!("Take down {count} pages permanently? Type yes: ");
+        let question = |count| format!("Take down {} permanently? Type yes: ", counted(count, "page"));
         self.run_for(None, |is_hidden| is_hidden || !self.hidden, question, stores).await
     }
 
@@ -233,7 +235,7 @@ impl Hide {
             return Err("hide finds pages that are not hidden: leave --hidden out".to_owned());
         }
         let time = humantime::format_duration(self.hidden_for).to_string();
-        let question = |count| format!("Hide {count} pages, and delete them after {time}? Type yes: ");
+        let question = |count| format!("Hide {}, and delete them after {time}? Type yes: ", counted(count, "page"));
         self.takedown.run_for(Some(self.hidden_for), |is_hidden| !is_hidden, question, stores).await
     }
 }
@@ -242,7 +244,7 @@ impl Show {
     /// Exit code 1 if a page cannot be read again.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let client = Client::new(&self.chosen.settings, stores).await?;
-        let question = |count| format!("Show {count} pages again? Type yes: ");
+        let question = |count| format!("Show {} again? Type yes: ", counted(count, "page"));
         let slugs = self.chosen.pages(&client, |is_hidden| is_hidden, question).await?;
         let ask = async |slugs, by| {
             let request = ShowRequest { slugs, by, dry_run: self.chosen.dry_run };

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::lines::{print_line, progress, shown, shown_on};
 use crate::config::{EmbeddedSettings, Moved, PlaceSettings};
+use handbill_core::domain::counted::counted;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_cql::{CqlSettings, Share, SweepPlan};
 
@@ -65,14 +66,14 @@ fn check_files(embedded: &EmbeddedSettings) -> Result<ExitCode, String> {
     }
     let further = checked.fault_count - checked.faults.len() as u64;
     if further > 0 {
-        print_line(&format!("and {further} more faults"))?;
+        print_line(&format!("and {} more", counted(further, "fault")))?;
     }
-    let (pages, tombstones) = (checked.pages, checked.tombstones);
+    let [tombstones, ledger] = [checked.tombstones, checked.ledger].map(|count| counted(count, "deletion"));
     let verdict = if checked.fault_count == 0 { "whole" } else { "damaged" };
     print_line(&format!(
-        "{}: {verdict}; {pages} pages and {tombstones} deletions can be read, {} deletions are in the ledger",
+        "{}: {verdict}; {} and {tombstones} can be read; the ledger has {ledger}",
         embedded.data_dir.display(),
-        checked.ledger,
+        counted(checked.pages, "page"),
     ))?;
     Ok(if checked.fault_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

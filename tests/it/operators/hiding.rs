@@ -272,8 +272,8 @@ async fn what_a_process_hid_before_it_ended_is_in_the_ledger_of_the_next_also_wh
     let without = before.lines().filter(|line| !line.contains(&hidden.slug)).collect::<Vec<_>>().join("\n");
     fs::write(&ledger, without + "\n").unwrap();
     let faults = check(data.path(), &|_, _| {}).unwrap().faults;
-    let missing = ["1 pages that were hidden or shown", "1 entries of the audit"];
-    assert_eq!(faults, missing.map(|what| format!("{what} are missing in the ledger")));
+    let missing = ["the last hiding or showing of 1 page", "1 line of the audit"];
+    assert_eq!(faults, missing.map(|what| format!("the ledger lacks {what}")));
 
     fs::remove_file(&ledger).unwrap();
     drop(Operated::on(data.path()));

@@ -331,17 +331,17 @@ fn a_start_with_a_bad_blocklist_keeps_the_last_good_one_and_without_one_publishe
 
     replace(&list, "no host\n");
     let server = start();
+    server.wait_for_log("the blocklist cannot be read; what was read last stays in force");
     assert_eq!(create(server.address, "http://later.example/").problem(), (400, "content_refused".to_owned()));
     assert_eq!(create(server.address, "http://spam.example/").status, 201);
     server.stop();
-    server.wait_for_log("the blocklist cannot be read; what was read last stays in force");
 
     fs::remove_file(data.join("blocklist.last")).unwrap();
     let server = start();
+    server.wait_for_log("no earlier one is known: nothing is published until it can be read");
     assert_eq!(create(server.address, "http://later.example/").problem(), (503, "unavailable".to_owned()));
     assert_eq!(status(server.address, &format!("/{page}")), 200, "reads go on");
     replace(&list, "later.example\n");
-    server.wait_for_log("no earlier one is known: nothing is published until it can be read");
     server.wait_for_log("the blocklist can be read again");
     assert_eq!(create(server.address, "A text.").status, 201);
 }
@@ -450,7 +450,7 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     assert_eq!(create(address, "Text.").problem(), (503, "unavailable".to_owned()));
     operated.done(&["resume", "--by", "desk"], "");
     assert_eq!(create(address, "Text.").status, 201);
-    assert_eq!(operated.done(&["budget", "1", "--by", "desk"], ""), "Creates are open; at most 1 pages in any hour.\n");
+    assert_eq!(operated.done(&["budget", "1", "--by", "desk"], ""), "Creates are open; at most 1 page in any hour.\n");
     assert_eq!(create(address, "Text.").status, 201);
     assert_eq!(create(address, "Text.").status, 503);
     operated.done(&["budget", "off", "--by", "desk"], "");

@@ -13,6 +13,7 @@ pub mod blocklist;
 pub mod client;
 pub mod contact;
 pub mod content;
+pub mod counted;
 pub mod creates;
 pub mod edge_caching;
 pub mod edit_key;
