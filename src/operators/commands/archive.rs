@@ -175,7 +175,7 @@ impl Import {
 }
 
 impl Restore {
-    /// Exit code 1 if damaged lines were skipped.
+    /// Exit code 1 if damaged lines were skipped, or the ledgers lack deletions of the backup. The store is made all the same.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let bar = progress(None);
         let skipped = Arc::new(AtomicU64::new(0));
@@ -216,26 +216,30 @@ impl Restore {
             _ => String::new(),
         };
         let counts = counts.map_err(|error| format!("{error}{}", advice(&error)))?;
-        let printed = print_counts(&counts)?;
-        let unknown = counts.last_tombstones;
-        if !has_no_ledger && unknown > 0 {
-            eprintln!(
-                "handbill: {unknown} deletions of the backup are in no ledger: it is older than the backup or of another store, so what \
-                 was deleted or hidden since may have come back"
-            );
-        }
+        print_counts(&counts)?;
+        let (unknown, skipped) = (counts.last_tombstones, skipped.load(Ordering::Relaxed));
         if has_no_ledger {
+            // An export becomes a store in this way.
             eprintln!(
                 "handbill: there is no copy of the ledger: what was deleted or hidden since the backup has come back"
             );
         }
-        let skipped = skipped.load(Ordering::Relaxed);
-        if skipped == 0 {
-            return Ok(printed);
+        if unknown > 0 {
+            let or_skipped = if skipped > 0 { "skipped lines had what they lack, or " } else { "" };
+            eprintln!(
+                "handbill: the ledgers lack {} of the backup: {or_skipped}they are older than it or of another store, so what was deleted or \
+                 hidden since may have come back",
+                counted(unknown, "deletion")
+            );
         }
-        eprintln!(
-            "handbill: {skipped} damaged lines were skipped: look for the pages that they name, and take them down"
-        );
+        if skipped > 0 {
+            let lines = counted(skipped, "damaged line");
+            eprintln!("handbill: {lines} skipped: look for the pages that they name, and take them down");
+        }
+        if unknown + skipped == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("handbill: the store is made all the same, and can be served");
         Ok(ExitCode::FAILURE)
     }
 }

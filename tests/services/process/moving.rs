@@ -488,7 +488,7 @@ fn a_file_of_deletions_is_no_backup_whatever_its_name_is() {
 }
 
 #[test]
-fn a_ledger_that_lacks_a_deletion_of_the_backup_is_called_older_or_of_another_store() {
+fn a_restore_whose_ledgers_lack_a_deletion_of_the_backup_says_so_and_exits_with_1_and_its_store_can_be_served() {
     let mut service = Service::start();
     let mut connection = Connection::open(service.server.address).unwrap();
     let slugs = ["first", "second", "third"].map(|title| service.known.create(&mut connection, title, "A text."));
@@ -501,17 +501,19 @@ fn a_ledger_that_lacks_a_deletion_of_the_backup_is_called_older_or_of_another_st
     let restore = |name: &str, ledger: &Path| {
         let args = [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger")];
         let output = on(&service.path(name), args.into_iter().chain([ledger.as_os_str()]));
-        succeeded(&output);
-        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+        (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
     };
-    let (printed, said) = restore("old", &old);
-    assert!(said.contains("1 deletions of the backup are in no ledger: it is older than the backup"), "{said}");
+    let (code, printed, said) = restore("old", &old);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the ledgers lack 1 deletion of the backup: they are older than it or of another"), "{said}");
     assert!(
         printed.contains(".zst, begun at 20") && printed.contains("old.ledger, whose newest entry is of 20"),
         "{printed}"
     );
-    let (_, said) = restore("own", &own);
-    assert!(!said.contains("in no ledger"), "{said}");
+    let server = start(&service.path("old"), service.folder.path());
+    service.known.check(server.address, service.server.address);
+    let (code, _, said) = restore("own", &own);
+    assert_eq!((code, said.contains("lack")), (Some(0), false), "{said}");
 }
 
 /// Hides or shows `slugs` and returns the output.

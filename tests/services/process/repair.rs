@@ -152,6 +152,8 @@ fn a_restore_refuses_a_damaged_line_of_the_ledger_or_skips_and_prints_it() {
 fn a_restore_from_a_folder_whose_newest_backup_is_damaged_names_the_one_before_it() {
     let folder = tempdir().unwrap();
     let [data, backups, new] = ["data", "backups", "new"].map(|name| folder.path().join(name));
+    let said = "the ledgers lack 1 deletion of the backup: skipped lines had what they lack, or they are older";
+    assert!(text(&skipping.stderr).contains(said), "{}", text(&skipping.stderr));
     stopped(&data);
     for _ in 0..2 {
         succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
