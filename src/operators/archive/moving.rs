@@ -225,6 +225,11 @@ impl BackupName {
         path.with_extension("").with_extension("ledger")
     }
 
+    /// The file that lies beside the backup at `path` if that lacks records.
+    pub fn lacks_records(path: &Path) -> PathBuf {
+        path.with_extension("").with_extension("lacks-records")
+    }
+
     /// Whether `path` begins like a backup or its ledger.
     pub fn is_of_backup(path: &Path) -> bool {
         path.file_name()
@@ -264,11 +269,23 @@ pub fn ledgers_beside(backup: &Path, ledger: &str) -> Result<Vec<PathBuf>, FileE
     Ok(named.into_iter().filter(|path| path.is_file()).chain(alone).collect())
 }
 
-/// Removes all but the `keep` newest backups of what `selection` names, and the ledgers beside them.
+/// Notes beside the backup at `path` whether it lacks records, which is so in `summary`, and returns that: also after a restart it is
+/// no success.
+pub fn note_lack(path: &Path, summary: &Summary) -> Result<bool, FileError> {
+    let lacks = summary.unreadable > 0;
+    if lacks {
+        let path = BackupName::lacks_records(path);
+        let note = format!("{} cannot be read: see handbill check\n", counted(summary.unreadable, "record"));
+        std::fs::write(&path, note).map_err(|reason| FileError::Io { path, action: "written", reason })?;
+    }
+    Ok(lacks)
+}
+
+/// Removes all but the `keep` newest backups of what `selection` names, and what lies beside them.
 pub fn keep_newest(directory: &Path, selection: Selection, keep: usize) -> Result<(), FileError> {
     let all = backups_in(directory, selection)?;
     for old in &all[..all.len().saturating_sub(keep)] {
-        for path in [&old.path, &BackupName::ledger_of(&old.path)] {
+        for path in [&old.path, &BackupName::ledger_of(&old.path), &BackupName::lacks_records(&old.path)] {
             let refused = |reason| FileError::Io { path: path.clone(), action: "removed", reason };
             remove_if_there(path).map_err(refused)?;
         }

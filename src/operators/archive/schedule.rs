@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
 use super::file::{FileError, NewFile, UNFINISHED_EXTENSION, remove_if_there};
-use super::moving::{BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, write};
+use super::moving::{BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, note_lack, write};
 use crate::config::BackupSettings;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::niceness::give_way;
@@ -55,7 +55,7 @@ pub struct ScheduledBackups {
     pub plan: BackupPlan,
     pub records: Arc<dyn PageScan>,
     pub clock: SharedClock,
-    /// When the newest backup began, in seconds since 1970; 0 if there is none.
+    /// When the newest backup of the folder began that lacks nothing, in seconds since 1970; 0 if there is none.
     pub last_success: Gauge,
 }
 
@@ -76,9 +76,6 @@ impl ScheduledBackups {
 
     /// Makes a backup whenever the newest one is older than the interval, also if an earlier process made it.
     async fn follow(self) {
-        if let Some(newest) = backups_in(&self.plan.to, Selection::All).ok().and_then(|mut backups| backups.pop()) {
-            self.last_success.set(newest.began_at.get() / 1000);
-        }
         let this = Arc::new(self);
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -109,18 +106,20 @@ impl ScheduledBackups {
         outcome.await.unwrap_or_else(|panicked| Err(MoveError::System(io::Error::other(panicked))))
     }
 
-    /// Makes a backup if one is due. One that lacks unreadable records stays, but is no success: nothing older is removed for it.
+    /// Makes a backup if one is due, whoever made the last. One that lacks unreadable records stays, but is no success: nothing older
+    /// is removed for it.
     pub async fn make_if_due(&self) -> Result<Option<PathBuf>, MoveError> {
         let folder = &*self.plan.to;
         let refused = |reason| FileError::Io { path: folder.to_owned(), action: "written", reason };
         fs::create_dir_all(folder).map_err(refused)?;
         let now = self.clock.now();
-        if let Some(newest) = backups_in(folder, Selection::All)?.pop() {
-            // A clock that was set back does not stop backups.
-            let age = Duration::from_millis(now.get().abs_diff(newest.began_at.get()));
-            if age < self.plan.every {
-                return Ok(None);
-            }
+        let backups = backups_in(folder, Selection::All)?;
+        // A clock that was set back does not stop backups: those of the future do not count.
+        let mut newest_first = backups.iter().rev().filter(|backup| backup.began_at <= now);
+        let success = newest_first.clone().find(|backup| !BackupName::lacks_records(&backup.path).exists());
+        self.last_success.set(success.map_or(0, |backup| backup.began_at.get() / 1000));
+        if newest_first.next().is_some_and(|newest| newest.began_at.after(self.plan.every) > now) {
+            return Ok(None);
         }
         remove_abandoned(folder).map_err(refused)?;
         let path = new_backup_in(folder, Selection::All, now);
@@ -128,7 +127,7 @@ impl ScheduledBackups {
         let summary = write(Arc::clone(&self.records), &to, Selection::All, now, &|_, _| {}).await?;
         // Copied after the pages, the ledger has every deletion of the backup and those since.
         copy(&self.plan.ledger, &BackupName::ledger_of(&path))?;
-        if summary.unreadable > 0 {
+        if note_lack(&path, &summary)? {
             tracing::error!(
                 records = summary.unreadable,
                 "a backup lacks records that cannot be read: see handbill check"

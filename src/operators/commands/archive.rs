@@ -19,7 +19,7 @@ use crate::operators::archive::export::Selection;
 use crate::operators::archive::file::{FileError, Skip, begun_at, is_of_deletions, newest_act};
 use crate::operators::archive::import::Counts;
 use crate::operators::archive::moving::{
-    Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, write,
+    Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, note_lack, write,
 };
 use handbill_core::domain::archive::{ArchiveError, Summary};
 use handbill_core::domain::counted::counted;
@@ -126,8 +126,9 @@ impl Backup {
         let to = Destination::File(path.clone());
         let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
         print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
+        let lacks_records = note_lack(&path, &summary).map_err(|error| error.to_string())?;
         // A backup that lacks records removes none that may have them.
-        if let (Some(keep), 0) = (self.keep, summary.unreadable) {
+        if let (Some(keep), false) = (self.keep, lacks_records) {
             keep_newest(&self.to, selection, keep.get()).map_err(|error| error.to_string())?;
         }
         Ok(report_unreadable(&summary))
@@ -223,6 +224,7 @@ impl Restore {
             eprintln!(
                 "handbill: there is no copy of the ledger: what was deleted or hidden since the backup has come back"
             );
+            return Ok(ExitCode::SUCCESS);
         }
         if unknown > 0 {
             let or_skipped = if skipped > 0 { "skipped lines had what they lack, or " } else { "" };

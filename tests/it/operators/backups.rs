@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
+use handbill::operators::archive::export::Selection;
 use handbill::operators::archive::file::verify;
+use handbill::operators::archive::moving::keep_newest;
 use handbill::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::Clock;
-use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_core::ports::page_store::{PageStore, StoreError};
 use handbill_store_redb::RedbStore;
 use prometheus_client::metrics::gauge::Gauge;
 use tempfile::{TempDir, tempdir};
@@ -76,6 +80,69 @@ async fn a_backup_is_made_once_the_newest_is_older_than_the_interval_and_its_led
     daily.clock.advance(HOUR);
     assert!(daily.look().await.is_some());
     assert_eq!(daily.backups.last_success.get(), 1_795_235_400 + 24 * 60 * 60);
+}
+
+#[tokio::test]
+async fn a_backup_that_somebody_else_makes_in_the_folder_is_a_success_at_the_next_look() {
+    let daily = Daily::new();
+    let made = daily.look().await.unwrap();
+    daily.clock.advance(12 * HOUR);
+    fs::copy(&made, made.with_file_name("handbill-2026-11-21T16-30-00-123Z.ndjson.zst")).unwrap();
+    assert_eq!(daily.look().await, None);
+    assert_eq!(daily.backups.last_success.get(), 1_795_235_400 + 12 * 60 * 60);
+    daily.clock.advance(23 * HOUR);
+    assert_eq!(daily.look().await, None, "it delays the next one");
+}
+
+/// A store with one record, which cannot be read.
+struct Damaged;
+
+#[async_trait]
+impl PageScan for Damaged {
+    async fn scan(&self, _: Option<&ScanCursor>, _: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let damaged = UnreadableRecord { name: "damaged-22222222".to_owned(), cause: "damaged".into() };
+        Ok(ScanBatch { records: vec![Err(damaged)], visibilities: Vec::new(), next: None })
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        Ok(Some(1))
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_lacks_records_is_no_success_also_after_a_restart_and_a_file_beside_it_says_so() {
+    let daily = Daily::new();
+    daily.look().await.unwrap();
+    daily.clock.advance(24 * HOUR);
+    for restarts in 0..2 {
+        let clock = Arc::clone(&daily.clock) as _;
+        let plan = BackupPlan { to: daily.backups.plan.to.clone(), ledger: PathBuf::new(), ..daily.backups.plan };
+        let backups = ScheduledBackups { plan, records: Arc::new(Damaged), clock, last_success: Gauge::default() };
+        assert_eq!(backups.make_if_due().await.unwrap(), None);
+        assert_eq!(backups.last_success.get(), 1_795_235_400);
+        assert_eq!(daily.names().len(), 4, "{restarts}: {:?}", daily.names());
+    }
+    let note = daily.folder.path().join("backups/handbill-2026-11-22T04-30-00-123Z.lacks-records");
+    assert_eq!(fs::read_to_string(note).unwrap(), "1 record cannot be read: see handbill check\n");
+    // It leaves with its backup.
+    keep_newest(&daily.backups.plan.to, Selection::All, 1).unwrap();
+    daily.clock.advance(24 * HOUR);
+    daily.look().await.unwrap();
+    keep_newest(&daily.backups.plan.to, Selection::All, 1).unwrap();
+    assert_eq!(daily.names().len(), 2, "{:?}", daily.names());
+}
+
+#[tokio::test]
+async fn after_a_clock_was_set_back_backups_are_made_at_the_interval_and_those_of_the_future_are_no_success() {
+    let daily = Daily::new();
+    daily.clock.advance(240 * HOUR);
+    daily.look().await.unwrap();
+    let clock = Arc::new(TestClock::new());
+    let backups = ScheduledBackups { clock: Arc::clone(&clock) as _, ..daily.backups };
+    assert!(backups.make_if_due().await.unwrap().is_some());
+    clock.advance(HOUR);
+    assert_eq!(backups.make_if_due().await.unwrap(), None);
+    assert_eq!(backups.last_success.get(), 1_795_235_400);
 }
 
 /// A clock that notices the niceness of the thread that asks for the time.
