@@ -74,7 +74,7 @@ pub(super) struct Shares<H> {
     held: u64,
     entered: u64,
     holders: Slab<Holder<H>>,
-    shares: Slab<Share>,
+    places: Slab<Share>,
     /// The place of each client's share. To hash an address costs as much as all else that is done for a holder, so it is done
     /// once for each.
     by_client: HashMap<Client, usize>,
@@ -91,7 +91,7 @@ impl<H> Shares<H> {
             held: 0,
             entered: 0,
             holders: Slab::new(),
-            shares: Slab::new(),
+            places: Slab::new(),
             by_client: HashMap::new(),
             by_units: BTreeSet::new(),
             by_slowness: BTreeSet::new(),
@@ -103,7 +103,7 @@ impl<H> Shares<H> {
     }
 
     pub(super) fn held_by(&self, client: Client) -> u64 {
-        self.by_client.get(&client).map_or(0, |&share| self.shares[share].units)
+        self.by_client.get(&client).map_or(0, |&share| self.places[share].units)
     }
 
     /// Adds a holder of `units`, which waits for this process (`is_ours`) or for its client. Holders that lose their place for the new one are put into `evicted`.
@@ -138,7 +138,7 @@ impl<H> Shares<H> {
         evicted: &mut Vec<Evicted<H>>,
     ) -> Result<(), Full> {
         let Holder { share, since, .. } = self.holder(id).ok_or(Full)?;
-        self.make_room(self.shares[*share].client, units, *since, Some(id), now, evicted)?;
+        self.make_room(self.places[*share].client, units, *since, Some(id), now, evicted)?;
         self.resize(id, |held| held + units);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<H> Shares<H> {
     }
 
     pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
-        self.holder(id).map(|holder| self.shares[holder.share].client)
+        self.holder(id).map(|holder| self.places[holder.share].client)
     }
 
     pub(super) fn move_to(&mut self, id: HolderId, client: Client) {
@@ -187,7 +187,7 @@ impl<H> Shares<H> {
     }
 
     pub(super) fn slowest_of(&self, client: Client) -> Option<HolderId> {
-        self.shares[*self.by_client.get(&client)?].by_slowness.first().map(|(_, id)| *id)
+        self.places[*self.by_client.get(&client)?].by_slowness.first().map(|(_, id)| *id)
     }
 
     /// Evicts holders until `units` fit. Fails with [`Full`] if no holder has to give way.
@@ -225,7 +225,7 @@ impl<H> Shares<H> {
     /// A slow holder of `client` that has more than `asker` would have with `units` more, and is slower than `asker`.
     fn larger_of(&self, client: Client, units: u64, since: Instant, asker: Option<HolderId>) -> Option<HolderId> {
         let would_hold = units + asker.and_then(|asker| self.holder(asker)).map_or(0, |asker| asker.units);
-        let slowest = self.shares[*self.by_client.get(&client)?].by_slowness.iter().take(LOOKED_AT);
+        let slowest = self.places[*self.by_client.get(&client)?].by_slowness.iter().take(LOOKED_AT);
         let gives_way = |id: HolderId| {
             let holder = self.holder(id)?;
             (!holder.is_ours && holder.since < since && holder.units > would_hold).then_some(id)
@@ -239,7 +239,7 @@ impl<H> Shares<H> {
         let before = holder.units;
         holder.units = units(before);
         self.held = self.held - before + holder.units;
-        let share = &mut self.shares[holder.share];
+        let share = &mut self.places[holder.share];
         self.by_units.remove(&(share.units, share.client));
         share.units = share.units - before + holder.units;
         self.by_units.insert((share.units, share.client));
@@ -252,7 +252,7 @@ impl<H> Shares<H> {
         if !holder.is_ours {
             self.by_slowness.remove(&(holder.since, id));
         }
-        let share = &mut self.shares[holder.share];
+        let share = &mut self.places[holder.share];
         share.by_slowness.remove(&(holder.since, id));
         change(holder);
         share.by_slowness.insert((holder.since, id));
@@ -267,7 +267,7 @@ impl<H> Shares<H> {
 
     /// The place of the share of `client`, which may be new.
     fn share_of(&mut self, client: Client) -> usize {
-        let new = || self.shares.insert(Share { client, units: 0, by_slowness: BTreeSet::new() });
+        let new = || self.places.insert(Share { client, units: 0, by_slowness: BTreeSet::new() });
         *self.by_client.entry(client).or_insert_with(new)
     }
 
@@ -278,7 +278,7 @@ impl<H> Shares<H> {
         if !holder.is_ours {
             self.by_slowness.insert((holder.since, id));
         }
-        let share = &mut self.shares[holder.share];
+        let share = &mut self.places[holder.share];
         self.by_units.remove(&(share.units, share.client));
         share.units += holder.units;
         share.by_slowness.insert((holder.since, id));
@@ -292,13 +292,13 @@ impl<H> Shares<H> {
         if !holder.is_ours {
             self.by_slowness.remove(&(holder.since, id));
         }
-        let share = &mut self.shares[holder.share];
+        let share = &mut self.places[holder.share];
         self.by_units.remove(&(share.units, share.client));
         share.units -= holder.units;
         share.by_slowness.remove(&(holder.since, id));
         if share.by_slowness.is_empty() {
             self.by_client.remove(&share.client);
-            self.shares.remove(holder.share);
+            self.places.remove(holder.share);
         } else {
             self.by_units.insert((share.units, share.client));
         }

@@ -164,10 +164,10 @@ mod tests {
     async fn a_whole_write_is_taken_beside_a_short_answer_and_more_only_for_a_long_answer() {
         let (mut stream, _client) = deaf().await;
         stream.write_all(&[b'x'; 6000]).await.unwrap();
-        assert_eq!(stream.try_write(&[b'x'; WRITE_BYTES]).unwrap(), WRITE_BYTES);
+        assert_eq!(stream.try_write(&vec![b'x'; WRITE_BYTES]).unwrap(), WRITE_BYTES);
         assert_eq!(stream.try_write(b"x").unwrap_err().kind(), io::ErrorKind::WouldBlock);
         stream.keep_at_most(LONG_ANSWER_BYTES);
         stream.writable().await.unwrap();
-        assert_eq!(stream.try_write(&[b'x'; WRITE_BYTES]).unwrap(), WRITE_BYTES);
+        assert_eq!(stream.try_write(&vec![b'x'; WRITE_BYTES]).unwrap(), WRITE_BYTES);
     }
 }
