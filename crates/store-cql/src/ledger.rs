@@ -16,7 +16,7 @@ use super::recent::Base;
 use super::request_error::unreadable;
 use super::ring::{Placed, Tokens};
 use super::rows::{HeadRow, takedown};
-use super::scan::{MAX_KEYS, cursor_at, cut};
+use super::scan::{MAX_KEYS, cursor_at, cut, ended};
 use super::store::CqlStore;
 use crate::domain::archive::Entry;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
@@ -27,7 +27,7 @@ use crate::ports::page_scan::{ScanBatch, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
 #[derive(DeserializeRow)]
-struct LedgerRow {
+pub(super) struct LedgerRow {
     version: Option<i64>,
     created_at: Option<CqlTimestamp>,
     deleted_at: Option<CqlTimestamp>,
@@ -116,7 +116,7 @@ impl CqlStore {
     }
 
     /// The row of `slug` in the ledger.
-    async fn entry_of(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Option<LedgerRow>, StoreError> {
+    pub(super) async fn entry_of(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Option<LedgerRow>, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.operated.read_entry, (slug.as_str(),)).await?;
             answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<LedgerRow>().map_err(unreadable)
@@ -148,6 +148,7 @@ impl CqlStore {
         let (reason, by) = takedown.unzip();
         let column = (CqlTimestamp(visibility.at.get()), until, reason, by);
         let values = (visibility.slug.as_str(), column, micros(visibility.at));
+        self.note_time(permit, &visibility.slug).await?;
         let request = async || {
             self.session.execute_unpaged(&self.spread(&self.operated.enter_visibility), values).await?;
             Ok(())
@@ -223,6 +224,7 @@ impl CqlStore {
             takedown.map(|takedown| takedown.reason.code()),
             takedown.map(|takedown| takedown.by.as_str()),
         );
+        self.note_time(permit, &tombstone.slug).await?;
         let request = async || {
             self.session.execute_unpaged(&self.spread(&self.operated.enter_deletion), values).await?;
             Ok(())
@@ -241,7 +243,7 @@ impl CqlStore {
     }
 
     /// The entry that a row of the ledger stands for; `None` if it was not done after all.
-    async fn entry_in(&self, name: &str, row: &LedgerRow) -> Result<Option<Entry>, StoreError> {
+    pub(super) async fn entry_in(&self, name: &str, row: &LedgerRow) -> Result<Option<Entry>, StoreError> {
         // A name that is no slug was written by hand.
         let Ok(slug) = Slug::parse(name) else { return Ok(None) };
         if let Some(tombstone) = row.tombstone(&slug) {
@@ -306,22 +308,33 @@ impl CqlStore {
                 self.rows_between::<LedgerRow>(&self.operated.read_ledger, (after, until), count + 1).await?;
             let has_more = cut(&mut rows, count);
             let last = rows.back().map_or(until, |row| row.place);
-            let (mut records, mut visibilities) = (Vec::new(), Vec::new());
+            let mut batch = ended(Vec::new());
             for Placed { slug: name, row, .. } in rows {
-                match self.entry_in(&name, &row).await {
-                    Ok(Some(Entry::Tombstone(tombstone))) => records.push(Ok(Record::Deleted(tombstone))),
-                    Ok(Some(Entry::Visibility(visibility))) => visibilities.push(visibility),
-                    Ok(Some(Entry::Page(..)) | None) => {}
-                    Err(StoreError::Unreadable(cause)) => records.push(Err(UnreadableRecord { name, cause })),
-                    Err(error) => return Err(error),
-                }
+                let entry = self.entry_in(&name, &row).await;
+                add_entry(&mut batch, name, entry)?;
             }
-            if !has_more || !records.is_empty() || !visibilities.is_empty() {
-                return Ok(ScanBatch { records, visibilities, next: has_more.then(|| cursor_at(&[(last, until)])) });
+            if !has_more || !batch.records.is_empty() || !batch.visibilities.is_empty() {
+                return Ok(ScanBatch { next: has_more.then(|| cursor_at(&[(last, until)])), ..batch });
             }
             after = last;
         }
     }
+}
+
+/// Adds what the row `name` of the ledger stands for.
+pub(super) fn add_entry(
+    batch: &mut ScanBatch,
+    name: String,
+    entry: Result<Option<Entry>, StoreError>,
+) -> Result<(), StoreError> {
+    match entry {
+        Ok(Some(Entry::Tombstone(tombstone))) => batch.records.push(Ok(Record::Deleted(tombstone))),
+        Ok(Some(Entry::Visibility(visibility))) => batch.visibilities.push(visibility),
+        Ok(Some(Entry::Page(..)) | None) => {}
+        Err(StoreError::Unreadable(cause)) => batch.records.push(Err(UnreadableRecord { name, cause })),
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 fn report_missing(entered: Result<(), StoreError>) {

@@ -2,9 +2,9 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_times`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
 //! | `read_audit_serially`, `read_switch_serially` | `LOCAL_SERIAL` | | yes |
-//! | `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
+//! | `note_time`, `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
 //! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 
 use scylla::errors::PrepareError;
@@ -35,6 +35,10 @@ pub(super) struct OperatedStatements {
     pub(super) scan_texts: PreparedStatement,
     /// Binds a slug and the time of an attempt to delete its page.
     pub(super) begin_deletion: PreparedStatement,
+    /// Binds ten minutes and the slug whose row of the ledger is ended in them.
+    pub(super) note_time: PreparedStatement,
+    /// Binds ten minutes, yields the slugs of the rows that were ended in them.
+    pub(super) read_times: PreparedStatement,
     /// Binds a slug, yields its row of the ledger.
     pub(super) read_entry: PreparedStatement,
     /// Binds a slug and [`TOMBSTONE`].
@@ -90,6 +94,9 @@ impl OperatedStatements {
             scan_heads: between(&format!("{HEAD}, WRITETIME(version) AS written_at"), "pages", " LIMIT ?").await?,
             scan_texts: between(NAMED_TEXT, "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
+            note_time: quorum(format!("INSERT INTO {keyspace}.deletions_by_time (ten_minutes, slug) VALUES (?, ?)"))
+                .await?,
+            read_times: quorum(format!("SELECT slug FROM {keyspace}.deletions_by_time WHERE ten_minutes = ?")).await?,
             read_entry: quorum(format!("SELECT {LEDGER} FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(
                 "INSERT INTO {keyspace}.deletions (slug, {TOMBSTONE}) VALUES (?, ?, ?, ?, ?, ?)"

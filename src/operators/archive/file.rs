@@ -251,6 +251,15 @@ impl Records {
         }
     }
 
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What the file holds, once all of it was read and is whole.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
     /// The entries of the audit in the rest of a ledger.
     fn audit(mut self) -> Result<Vec<NumberedEntry>, FileError> {
         let mut entries = Vec::new();

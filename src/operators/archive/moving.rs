@@ -14,7 +14,7 @@ use super::export::{self, Piece, Selection};
 use super::file::{FileError, NewFile, Records, Skip, folder_of, remove_if_there, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
-use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
+use handbill_core::domain::archive::{ArchiveError, Entry, LedgerCopy, Summary};
 use handbill_core::domain::counted::counted;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::PageScan;
@@ -35,6 +35,8 @@ pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     File(PathBuf),
+    /// A file with a copy of a cluster's ledger.
+    Ledger(PathBuf, LedgerCopy),
     /// A file with what the text names. If an earlier attempt to write the same did not end, it goes on where that was.
     Resumable(PathBuf, String),
     /// Standard output, uncompressed.
@@ -96,8 +98,13 @@ pub async fn write(
 ) -> Result<Summary, MoveError> {
     let mut receiver = Receiver::default();
     let (mut earlier, mut kept_at) = (None, None::<Instant>);
+    let mut ledger = None;
     let mut file = match to {
         Destination::File(path) => Some(NewFile::create(path)?),
+        Destination::Ledger(path, copy) => {
+            ledger = Some(copy.clone());
+            Some(NewFile::create(path)?)
+        }
         Destination::Resumable(path, of) => match NewFile::go_on(path, of)? {
             Some((file, place, written)) => {
                 let records = counted(written.records(), "record");
@@ -110,7 +117,7 @@ pub async fn write(
         },
         Destination::Stdout => None,
     };
-    let mut archive = std::pin::pin!(export::archive(store, selection, now, earlier));
+    let mut archive = std::pin::pin!(export::archive(store, selection, now, ledger, earlier));
     while let Some(piece) = archive.next().await {
         let Piece { lines, place } = piece?;
         receiver.take(&lines)?;

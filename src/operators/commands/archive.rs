@@ -110,8 +110,9 @@ impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
         let selection = if self.deletions { Selection::Deletions } else { Selection::All };
-        match (self.settings.place.place(), selection) {
-            (Moved::Files(_), _) | (Moved::Cluster(_), Selection::Deletions) => {}
+        let cluster = match (self.settings.place.place(), selection) {
+            (Moved::Files(_), _) => None,
+            (Moved::Cluster(cluster), Selection::Deletions) => Some(cluster),
             (Moved::Cluster(_), Selection::All) => {
                 return Err(
                     "a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
@@ -119,12 +120,20 @@ impl Backup {
                         .to_owned(),
                 );
             }
-        }
+        };
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
-        let path = new_backup_in(&self.to, selection, SystemClock::new().now());
-        let to = Destination::File(path.clone());
-        let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
+        let (path, summary) = if let Some(cluster) = cluster {
+            let bar = progress(None);
+            let copied = stores.copy_ledger(&cluster, &self.to, &shown_on(&bar)).await;
+            bar.finish_and_clear();
+            copied.map_err(|error| error.to_string())?
+        } else {
+            let path = new_backup_in(&self.to, selection, SystemClock::new().now());
+            let to = Destination::File(path.clone());
+            let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
+            (path, summary)
+        };
         print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
         let lacks_records = note_lack(&path, &summary).map_err(|error| error.to_string())?;
         // A backup that lacks records removes none that may have them.

@@ -15,12 +15,15 @@ use crate::config::{
 };
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::{Skip, audit_in};
+use crate::operators::archive::file::{Records, Skip, audit_in};
 use crate::operators::archive::import::{Counts, Importer};
-use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
+use crate::operators::archive::ledger_copy::{self, NewCopy};
+use crate::operators::archive::moving::{
+    Destination, MoveError, Progress, new_backup_in, store_all, verify_all, write,
+};
 use crate::telemetry::logs::{self, LogQueue};
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::archive::Summary;
+use handbill_core::domain::archive::{LedgerCopy, Summary};
 use handbill_core::domain::audit::{AuditAction, AuditEntry};
 use handbill_core::domain::hex;
 use handbill_core::domain::timestamp::UnixMillis;
@@ -47,6 +50,9 @@ impl<T: Into<String>> From<T> for CommandError {
         Self { reason: reason.into(), exit_code: 2 }
     }
 }
+
+/// Entries of the ledger that are read and written together.
+const NAMES_AT_ONCE: usize = 1000;
 
 /// The stores that settings choose. Work on a cluster is logged to the queue.
 pub struct Stores<'a>(pub &'a LogQueue);
@@ -185,6 +191,30 @@ impl Stores<'_> {
         }
     }
 
+    /// Writes a copy of the ledger of a cluster into `folder`. It goes on from the newest one there, if that is possible.
+    pub(super) async fn copy_ledger(
+        &self,
+        cluster: &handbill_store_cql::CqlSettings,
+        folder: &Path,
+        progress: Progress<'_>,
+    ) -> Result<(PathBuf, Summary), MoveError> {
+        let (store, now) = (Arc::new(CqlStore::reach(cluster).await?), SystemClock::new().now());
+        let (path, of) = (new_backup_in(folder, Selection::Deletions, now), name_of(&store, Share::WHOLE).await?);
+        if let Some((earlier, copy)) = ledger_copy::newest_in(folder, &of, now)? {
+            let since = earlier.header().created_at;
+            if let Some(names) = store.ledger_since(since, now).await?
+                && let Some(summary) =
+                    go_on(&store, earlier, &names, NewCopy::begin(&path, copy, now)?, progress).await?
+            {
+                return Ok((path, summary));
+            }
+            eprintln!("handbill: no copy can go on from that of {since}: the whole ledger is read");
+        }
+        let to = Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now });
+        let ledger = Arc::new(ShareScan::of(store, Share::WHOLE, Scanned::Ledger));
+        Ok((path, write(ledger, &to, Selection::Deletions, now, progress).await?))
+    }
+
     /// Stores the records of `files`, in order. All files are read before the first record is stored.
     pub(super) async fn import(
         &self,
@@ -229,6 +259,25 @@ impl Stores<'_> {
         restoring.finish()?;
         Ok(counts)
     }
+}
+
+/// Writes the entries of `names` and what `earlier` has into `copy`. `None`, and no file, if one of both is not whole.
+async fn go_on(
+    store: &CqlStore,
+    earlier: Records,
+    names: &[String],
+    mut copy: NewCopy,
+    progress: Progress<'_>,
+) -> Result<Option<Summary>, MoveError> {
+    let mut done = 0;
+    for names in names.chunks(NAMES_AT_ONCE) {
+        if !copy.add(store.ledger_of(names).await?)? {
+            return Ok(None);
+        }
+        done += names.len() as u64;
+        progress(done, None);
+    }
+    Ok(copy.end(earlier)?)
 }
 
 /// Names a share of a keyspace: one that is made later, even under its name, has another secret.

@@ -6,12 +6,14 @@
 //! | [`protocol`] | the steps of a write and of a read, and the rules that can be left out |
 //! | [`page`], [`writing`], [`state`] | both together, and what must hold in every state |
 //! | [`ledger`], [`deleting`] | a page's deletion beyond the page: the ledger, the audit, and a restore |
+//! | [`copies`] | copies of the ledger that go on from the copy before them |
 //! | [`hiding`] | a page that operators hide and show, the ledger of that, and a restore |
 //! | [`fence`] | two datacentres, the fence between them, and the moves of an operator |
 //! | [`moves`] | several moves at the same time, each of which reads and changes the rows of the fence |
 //!
 //! `tests/model/run` runs it.
 
+mod copies;
 mod database;
 mod deleting;
 mod fence;
@@ -30,6 +32,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use crate::copies::CopiesModel;
 use crate::fence::FenceModel;
 use crate::hiding::HidingModel;
 use crate::ledger::LedgerModel;
@@ -302,6 +305,9 @@ fn main() -> ExitCode {
     for (model, name) in LedgerModel::as_it_is() {
         as_expected.push(run.check(name, None, || model, ledger::State::clone));
     }
+    for (model, name) in CopiesModel::as_it_is() {
+        as_expected.push(run.check(name, None, || model, copies::State::clone));
+    }
     for (model, name) in HidingModel::as_it_is() {
         as_expected.push(run.check(name, None, || model, hiding::State::clone));
     }
@@ -319,6 +325,10 @@ fn main() -> ExitCode {
     }
     for (model, rule) in LedgerModel::weakened() {
         as_expected.push(run.check(&model.subject(), Some(rule), || model, ledger::State::clone));
+    }
+    for (model, rule) in CopiesModel::weakened() {
+        let subject = format!("{:?}, copies", model.weakening.expect("it is weakened"));
+        as_expected.push(run.check(&subject, Some(rule), || model, copies::State::clone));
     }
     for (model, rule) in HidingModel::weakened() {
         as_expected.push(run.check(&model.subject(), Some(rule), || model, hiding::State::clone));

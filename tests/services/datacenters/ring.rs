@@ -116,7 +116,7 @@ impl Ring {
     /// may be missing at the other one for ever, if that was slow for a moment.
     pub(crate) async fn repair(&self) {
         let session = self.session().await;
-        for table in ["pages", "texts", "deletions", "audit", "takedowns_begun", "creates"] {
+        for table in ["pages", "texts", "deletions", "deletions_by_time", "audit", "takedowns_begun", "creates"] {
             let mut statement = Statement::new(format!("SELECT * FROM {}.{table}", self.keyspace));
             statement.set_consistency(Consistency::All);
             let reading = async {

@@ -2,6 +2,7 @@
 //!
 //! Commands work on the cluster itself, beside replicas that serve.
 
+mod ledger;
 mod moving;
 mod takedown;
 

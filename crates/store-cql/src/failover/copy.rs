@@ -13,14 +13,15 @@ use crate::ports::page_store::Cause;
 use crate::ring::{self, Share};
 
 /// The first tables of [`TABLES`] have no row that was acknowledged in one datacentre alone while the move copied.
-pub(super) const CONFIRMED: usize = 3;
+pub(super) const CONFIRMED: usize = 4;
 
 /// The tables that are copied, each with its partition key, and how many rows of a part are read at once. A text has at most 1.7 MB,
 /// and several parts are read beside each other.
-pub(super) const TABLES: [(&str, &str, i32); 7] = [
+pub(super) const TABLES: [(&str, &str, i32); 8] = [
     ("pages", "slug", 500),
     ("texts", "slug", 4),
     ("deletions", "slug", 500),
+    ("deletions_by_time", "ten_minutes", 500),
     ("audit", "bucket", 500),
     ("takedowns_begun", "component", 500),
     ("creates", "component", 500),

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::line::{self, AuditJson, Body, HeaderJson, TrailerJson};
-use super::{Entry, Format, Header};
+use super::{Entry, Format, Header, LedgerCopy};
 use crate::domain::audit::NumberedEntry;
 use crate::domain::hex;
 use crate::domain::timestamp::UnixMillis;
@@ -18,9 +18,18 @@ pub struct Encoder {
 impl Encoder {
     /// Begins an archive. Returns its first line.
     pub fn begin(created_at: UnixMillis, generator: String, expected_records: Option<u64>) -> (Self, String) {
-        let header = Header { format: Format::Archive, created_at, generator, expected_records };
+        Self::begin_with(&Header { format: Format::Archive, created_at, generator, expected_records, ledger: None })
+    }
+
+    /// Begins a copy of a cluster's ledger.
+    pub fn begin_copy(created_at: UnixMillis, generator: String, ledger: LedgerCopy) -> (Self, String) {
+        let (format, ledger) = (Format::Archive, Some(ledger));
+        Self::begin_with(&Header { format, created_at, generator, expected_records: None, ledger })
+    }
+
+    fn begin_with(header: &Header) -> (Self, String) {
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
-        let line = encoder.digested(&Body::Header(HeaderJson::of(&header)));
+        let line = encoder.digested(&Body::Header(HeaderJson::of(header)));
         (encoder, line)
     }
 
@@ -66,6 +75,6 @@ pub fn audit_line(entry: &NumberedEntry) -> String {
 }
 
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
-    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
+    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None, ledger: None };
     line::encode(&Body::Header(HeaderJson::of(&header)))
 }
