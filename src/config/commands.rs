@@ -135,6 +135,10 @@ pub struct FailoverOptions {
     /// Do not ask, because no replica of the other datacentre runs
     #[arg(long, requires = "force")]
     pub yes: bool,
+    /// Move although nodes of the other datacentre answer, because the two cannot reach each other, and every replica there is
+    /// stopped
+    #[arg(long, requires = "force")]
+    pub force_answers: bool,
     /// Move although the nodes of the lost datacentre may have Cassandra's old Paxos. Set `paxos_variant: v2` on them before
     /// they ever start again, or an unfinished write there can overwrite one that is acknowledged here
     #[arg(long, requires = "force")]

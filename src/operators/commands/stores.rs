@@ -124,10 +124,11 @@ impl Stores<'_> {
     ) -> Result<String, String> {
         logs::install(&settings.logs, self.0, None);
         let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
-        let &FailoverOptions { ref to, force, skip_copy, force_paxos_unknown, .. } = options;
+        let &FailoverOptions { ref to, force, force_answers, skip_copy, force_paxos_unknown, .. } = options;
         let plan = handbill_store_cql::FailoverPlan {
             to: to.clone(),
             is_forced: force,
+            allows_answers: force_answers,
             copies_pages: !skip_copy,
             allows_unknown_paxos: force_paxos_unknown,
         };

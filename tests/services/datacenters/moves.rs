@@ -229,6 +229,26 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_move_is_not_forced_while_the_other_side_answers_unless_that_is_asked_for() {
+    let ring = Ring::migrated().await;
+    let force = ["--force", "--yes"];
+    for cut in [false, true] {
+        if cut {
+            ring.cut();
+        }
+        let refused = ring.failover(EAST, &force).await;
+        let names = ["nodes of west answer", "--force-answers"].iter().all(|words| refused.errors.contains(words));
+        assert!(refused.code == Some(2) && names, "{refused:?}");
+        assert_eq!(until(&ring.store(WEST).await, true).await, None, "the fence is where it was");
+        assert_eq!(until(&ring.store(EAST).await, false).await, Some(Fenced::Elsewhere(WEST.to_owned())));
+    }
+    let forced = ring.failover(EAST, &[&force[..], &["--force-answers"]].concat()).await;
+    assert!(forced.code == Some(0), "{forced:?}");
+    until(&ring.store(EAST).await, true).await;
+    ring.heal().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn in_a_cut_the_writing_side_goes_on_unless_it_reads_the_fence_at_a_majority() {
     let ring = Ring::migrated().await;
     let west = ring.store(WEST).await;

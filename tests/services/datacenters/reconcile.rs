@@ -45,7 +45,8 @@ async fn after_a_forced_move_confirmed_deletions_win_lost_texts_are_listed_and_b
     swap(&west, torn, Record::Active(edited(torn, "edited in the west"))).await;
     note(&west, "west").await;
     drop(west);
-    let forced = ring.failover(EAST, &["--force", "--yes"]).await;
+    // The two cannot reach each other, and the operator reaches both.
+    let forced = ring.failover(EAST, &["--force", "--yes", "--force-answers"]).await;
     assert_eq!(forced.code, Some(0), "{forced:?}");
     let east = ring.store(EAST).await;
     until(&east, true).await;

@@ -4,7 +4,7 @@
 //! it was read, has won the change, and the others follow it unless a later change has reached them. The change counts, and the
 //! next may begin, once all of them show it.
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 use tokio::time::sleep;
@@ -43,8 +43,10 @@ pub(super) struct FenceTable<'a> {
     keyspace: &'a str,
     serial: SerialConsistency,
     commit: Consistency,
+    /// All with copies.
+    datacenters: &'a [String],
     /// Each must show a change: all with copies, or none if the move is forced.
-    shown_in: Vec<String>,
+    shown_in: &'a [String],
 }
 
 impl<'a> FenceTable<'a> {
@@ -52,14 +54,28 @@ impl<'a> FenceTable<'a> {
         session: &'a Session,
         settings: &'a CqlSettings,
         plan: &FailoverPlan,
-        datacenters: Vec<String>,
+        datacenters: &'a [String],
     ) -> Self {
         let (serial, commit, shown_in) = if plan.is_forced {
-            (SerialConsistency::LocalSerial, Consistency::LocalQuorum, Vec::new())
+            (SerialConsistency::LocalSerial, Consistency::LocalQuorum, &[][..])
         } else {
             (SerialConsistency::Serial, Consistency::EachQuorum, datacenters)
         };
-        Self { session, keyspace: &settings.keyspace, serial, commit, shown_in }
+        Self { session, keyspace: &settings.keyspace, serial, commit, datacenters, shown_in }
+    }
+
+    /// An error if a quorum of the side that writes shows a row of the fence: one is enough for a replica there to go on writing. If it
+    /// is not known which side that is, each other one is asked than `to`.
+    pub(super) async fn check_lost(&self, before: &Standing, to: &str) -> Result<(), FailoverError> {
+        let writing = before.newest.datacenter.as_deref().filter(|&writing| writing != to);
+        let others = self.datacenters.iter().filter(|other| writing.map_or(*other != to, |writing| *other == writing));
+        for other in others {
+            let shown = join_all(PARTITIONS.map(|key| self.read_shown(key, other))).await;
+            if shown.iter().any(Result::is_ok) {
+                return Err(FailoverError::Answers { datacenter: other.clone() });
+            }
+        }
+        Ok(())
     }
 
     /// The rows, also as each datacentre shows them. A change of one that was interrupted is completed.
@@ -78,7 +94,7 @@ impl<'a> FenceTable<'a> {
 
     async fn read_each(&self) -> Result<Vec<FenceRow>, Cause> {
         let mut shown = Vec::new();
-        for datacenter in &self.shown_in {
+        for datacenter in self.shown_in {
             shown.extend(
                 try_join_all(PARTITIONS.map(|key| self.read_shown(key, datacenter))).await?.into_iter().flatten(),
             );
@@ -113,7 +129,7 @@ impl<'a> FenceTable<'a> {
     /// An error unless a quorum of each datacentre shows `row` under `key`. The answer to a conditional write does not say so: Cassandra
     /// counts the copies of all datacentres together, so all copies of one and one of the other are enough for it.
     async fn check_each(&self, key: &str, row: &FenceRow) -> Result<(), Cause> {
-        for datacenter in &self.shown_in {
+        for datacenter in self.shown_in {
             if self.read_shown(key, datacenter).await?.is_none_or(|shown| shown.epoch < row.epoch) {
                 return Err(format!("{datacenter} does not show the change").into());
             }

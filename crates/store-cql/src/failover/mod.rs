@@ -12,8 +12,8 @@
 //! Before that all nodes are asked for their `paxos_variant`: with v1 a move is refused ([`super::paxos_variants`]).
 //!
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
-//! copied, because there is nothing to copy from. `SERIAL` may miss that row, so a planned move reads what each datacentre shows too.
-//! The model in `tests/model` has several moves at once.
+//! copied, because there is nothing to copy from. It is refused while the side that writes answers. `SERIAL` may miss that row, so a
+//! planned move reads what each datacentre shows too. The model in `tests/model` has several moves at once.
 
 mod copy;
 mod fence_table;
@@ -54,8 +54,11 @@ pub async fn failover(
         error => error,
     })?;
     let datacenters = check_copies(&session, &settings.keyspace, plan).await?;
-    let fence = FenceTable::on(&session, settings, plan, datacenters);
+    let fence = FenceTable::on(&session, settings, plan, &datacenters);
     let before = fence.read().await?;
+    if plan.is_forced && !plan.allows_answers {
+        fence.check_lost(&before, &plan.to).await?;
+    }
     if before.newest.datacenter.as_deref() == Some(plan.to.as_str()) {
         // If the last move was forced, the other datacentre may have missed the row.
         fence.replace(&before, Some(&plan.to), None).await?;

@@ -19,11 +19,14 @@ pub(super) const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The way in which the fence is moved.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of the operator")]
 pub struct FailoverPlan {
     /// The datacentre that writes from then on.
     pub to: String,
     /// Whether the other datacentre is lost.
     pub is_forced: bool,
+    /// Whether a forced move goes on although the other datacentre answers.
+    pub allows_answers: bool,
     /// Whether all pages are read from all copies before the new side is opened.
     pub copies_pages: bool,
     /// Whether the lost datacentre may have the old Paxos.
@@ -65,6 +68,12 @@ pub enum FailoverError {
          start them; or, if they are lost, set v2 on them before they ever start again, and give --force-paxos-unknown"
     )]
     UnknownPaxos { datacenter: String, recorded: String },
+    #[error(
+        "nodes of {datacenter} answer, so it is not lost, and its replicas may write: move without --force, and with --skip-copy \
+         if only some of its nodes are lost; or, if the two datacentres cannot reach each other, stop every replica of \
+         {datacenter} and give --force-answers"
+    )]
+    Answers { datacenter: String },
     #[error("another process changed the fence meanwhile: run it again")]
     Overtaken,
     #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
