@@ -255,7 +255,7 @@ impl Records {
         &self.header
     }
 
-    /// What the file holds, once all of it was read and is whole.
+    /// The content of the file in numbers, once all of it was read and is whole.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }

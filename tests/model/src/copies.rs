@@ -172,7 +172,7 @@ impl CopiesModel {
         Some(())
     }
 
-    /// Whether the row says that the page was deleted. What is found by the page is entered.
+    /// Whether the row says that the page was deleted. A deletion that is found by the page is entered.
     fn read_row(&self, state: &mut State) -> bool {
         if state.is_deleted && !state.is_entered {
             if self.is_weakened(CopiesWeakening::UnenteredPassedOver) {

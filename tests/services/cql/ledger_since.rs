@@ -1,4 +1,4 @@
-//! What was new in the ledger since a time, on a real server: a copy of the ledger goes on from the copy before it by this.
+//! The entries that are new in the ledger since a time, on a real server: by these a copy goes on from the copy before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ async fn deleted(store: &CqlStore) -> Tombstone {
     tombstone
 }
 
-/// What is new since `since`, by slug: the time of each deletion, hiding or showing.
+/// The new entries since `since`, by slug: the time of each deletion, hiding or showing.
 async fn new_since(store: &CqlStore, since: UnixMillis) -> BTreeMap<String, UnixMillis> {
     let names = store.ledger_since(since, SystemClock::wall_time()).await.unwrap().expect("this side writes");
     let batch = store.ledger_of(&names).await.unwrap();
