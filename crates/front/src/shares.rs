@@ -106,7 +106,8 @@ impl<H> Shares<H> {
         self.by_client.get(&client).map_or(0, |&share| self.places[share].units)
     }
 
-    /// Adds a holder of `units`, which waits for this process (`is_ours`) or for its client. Holders that lose their place for the new one are put into `evicted`.
+    /// Adds a holder of `units`, which waits for this process (`is_ours`) or for its client. Holders that lose their place for
+    /// the new one are put into `evicted`.
     ///
     /// Holders may lose their place even if the result is [`Full`]; each of these was slow or belonged to a client that
     /// holds more.
