@@ -127,10 +127,12 @@ impl ConnState {
     /// Records that a head of `bytes` is complete and goes to hyper.
     pub(super) fn head_is_whole(&self, bytes: usize) -> Result<(), Full> {
         let mut state = self.lock();
+        let copied = if bytes > SMALL_HEAD_BYTES { 2 * bytes as u64 } else { 0 };
+        // Nothing that is written reaches the client while hyper has a head, and without room it gets none.
+        state.charge(REQUEST_BYTES + copied, self)?;
         state.stage = Stage::Given;
         state.has_unread = true;
-        let copied = if bytes > SMALL_HEAD_BYTES { 2 * bytes as u64 } else { 0 };
-        state.charge(REQUEST_BYTES + copied, self)
+        Ok(())
     }
 
     /// Records that hyper has read a head which `body` follows. The request is charged to `client`.

@@ -116,7 +116,12 @@ impl<S: Transport> TimeoutIo<S> {
     }
 
     pub(super) async fn next_head(&mut self) -> Result<(), HeadError> {
-        std::future::poll_fn(|cx| self.poll_head(cx)).await
+        let head = std::future::poll_fn(|cx| self.poll_head(cx)).await;
+        if head.is_err() {
+            // Nobody counts these bytes while the client gets its refusal.
+            self.ahead = Vec::new();
+        }
+        head
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HeadError>> {
@@ -653,6 +658,18 @@ mod tests {
         let mut played = Played::new(LIMITS, 64 * 1024);
         played.client.write_all(&vec![b'x'; 40_000]).await.unwrap();
         assert_eq!(played.io.next_head().await, Err(HeadError::TooLarge));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_whole_head_without_room_is_dropped_and_its_refusal_reaches_the_client() {
+        let mut played = Played::new(ServerLimits { receiving: 16 * 1024, ..LIMITS }, 64 * 1024);
+        played.client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        assert_eq!(played.io.next_head().await, Err(HeadError::NoRoom));
+        assert_eq!(played.io.ahead.capacity(), 0);
+        played.io.send(b"refused").await.unwrap();
+        let mut received = [0; 7];
+        played.client.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"refused");
     }
 
     #[tokio::test(start_paused = true)]
