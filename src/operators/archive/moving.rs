@@ -288,9 +288,11 @@ pub fn note_lack(path: &Path, summary: &Summary) -> Result<bool, FileError> {
     Ok(lacks)
 }
 
-/// Removes all but the `keep` newest backups of what `selection` names, and what lies beside them.
-pub fn keep_newest(directory: &Path, selection: Selection, keep: usize) -> Result<(), FileError> {
-    let all = backups_in(directory, selection)?;
+/// Removes all but the `keep` newest backups of what `selection` names, and what lies beside them. Those of the future, which a wrong
+/// clock has made, neither count nor go.
+pub fn keep_newest(directory: &Path, selection: Selection, now: UnixMillis, keep: usize) -> Result<(), FileError> {
+    let mut all = backups_in(directory, selection)?;
+    all.retain(|backup| backup.began_at <= now);
     for old in &all[..all.len().saturating_sub(keep)] {
         for path in [&old.path, &BackupName::ledger_of(&old.path), &BackupName::lacks_records(&old.path)] {
             let refused = |reason| FileError::Io { path: path.clone(), action: "removed", reason };

@@ -125,9 +125,14 @@ impl ScheduledBackups {
         let path = new_backup_in(folder, Selection::All, now);
         let to = Destination::File(path.clone());
         let summary = write(Arc::clone(&self.records), &to, Selection::All, now, &|_, _| {}).await?;
-        // Copied after the pages, the ledger has every deletion of the backup and those since.
-        copy(&self.plan.ledger, &BackupName::ledger_of(&path))?;
-        if note_lack(&path, &summary)? {
+        let lacks_records = note_lack(&path, &summary)?;
+        // Copied after the pages, the ledger has every deletion of the backup and those since. Without it the backup is not kept, so
+        // that it is soon made again.
+        if let Err(error) = copy(&self.plan.ledger, &BackupName::ledger_of(&path)) {
+            remove_if_there(&path).map_err(refused)?;
+            return Err(error.into());
+        }
+        if lacks_records {
             tracing::error!(
                 records = summary.unreadable,
                 "a backup lacks records that cannot be read: see handbill check"
@@ -137,7 +142,7 @@ impl ScheduledBackups {
         self.last_success.set(now.get() / 1000);
         // A store that is empty by mistake must not remove what has the pages.
         if summary.records > 0 {
-            keep_newest(folder, Selection::All, self.plan.keep)?;
+            keep_newest(folder, Selection::All, now, self.plan.keep)?;
         }
         Ok(Some(path))
     }

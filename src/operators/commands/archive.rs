@@ -138,7 +138,8 @@ impl Backup {
         let lacks_records = note_lack(&path, &summary).map_err(|error| error.to_string())?;
         // A backup that lacks records removes none that may have them.
         if let (Some(keep), false) = (self.keep, lacks_records) {
-            keep_newest(&self.to, selection, keep.get()).map_err(|error| error.to_string())?;
+            keep_newest(&self.to, selection, SystemClock::new().now(), keep.get())
+                .map_err(|error| error.to_string())?;
         }
         Ok(report_unreadable(&summary))
     }

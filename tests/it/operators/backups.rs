@@ -125,10 +125,10 @@ async fn a_backup_that_lacks_records_is_no_success_also_after_a_restart_and_a_fi
     let note = daily.folder.path().join("backups/handbill-2026-11-22T04-30-00-123Z.lacks-records");
     assert_eq!(fs::read_to_string(note).unwrap(), "1 record cannot be read: see handbill check\n");
     // It leaves with its backup.
-    keep_newest(&daily.backups.plan.to, Selection::All, 1).unwrap();
+    keep_newest(&daily.backups.plan.to, Selection::All, daily.clock.now(), 1).unwrap();
     daily.clock.advance(24 * HOUR);
     daily.look().await.unwrap();
-    keep_newest(&daily.backups.plan.to, Selection::All, 1).unwrap();
+    keep_newest(&daily.backups.plan.to, Selection::All, daily.clock.now(), 1).unwrap();
     assert_eq!(daily.names().len(), 2, "{:?}", daily.names());
 }
 
@@ -143,6 +143,28 @@ async fn after_a_clock_was_set_back_backups_are_made_at_the_interval_and_those_o
     clock.advance(HOUR);
     assert_eq!(backups.make_if_due().await.unwrap(), None);
     assert_eq!(backups.last_success.get(), 1_795_235_400);
+}
+
+#[tokio::test]
+async fn a_backup_of_the_future_neither_counts_among_those_to_keep_nor_goes() {
+    let daily = Daily::new();
+    let made = daily.look().await.unwrap();
+    let future = made.with_file_name("handbill-2099-01-01T00-00-00-000Z.ndjson.zst");
+    fs::copy(&made, &future).unwrap();
+    keep_newest(&daily.backups.plan.to, Selection::All, daily.clock.now(), 1).unwrap();
+    assert!(made.exists() && future.exists(), "{:?}", daily.names());
+}
+
+#[tokio::test]
+async fn a_backup_whose_ledger_cannot_be_copied_is_not_kept_so_that_it_is_made_again() {
+    let daily = Daily::new();
+    // A folder can be opened and not read.
+    let plan =
+        BackupPlan { to: daily.backups.plan.to.clone(), ledger: daily.folder.path().to_owned(), ..daily.backups.plan };
+    let backups = ScheduledBackups { plan, ..daily.backups };
+    assert!(backups.make_if_due().await.is_err());
+    assert_eq!(fs::read_dir(&backups.plan.to).unwrap().count(), 0);
+    assert_eq!(backups.last_success.get(), 0);
 }
 
 /// A clock that notices the niceness of the thread that asks for the time.
