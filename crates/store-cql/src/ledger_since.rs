@@ -54,12 +54,14 @@ impl CqlStore {
         self.repeat(permit, request).await
     }
 
-    /// The slugs of all entries of the ledger that were acknowledged between `since` and `now`, and others. `None` if there are too many,
-    /// or if another datacentre writes, because lines may arrive here late then: in both cases the whole ledger has to be read.
+    /// Whether this datacentre writes. In another one lines and entries may arrive late, so no copy goes on from one that was made there.
+    pub fn writes_here(&self) -> bool {
+        self.fence.check().is_ok()
+    }
+
+    /// The slugs of all entries of the ledger that were acknowledged between `since` and `now`, and others. `None` if there are too many:
+    /// then the whole ledger has to be read.
     pub async fn ledger_since(&self, since: UnixMillis, now: UnixMillis) -> Result<Option<Vec<String>>, StoreError> {
-        if self.fence.check().is_err() {
-            return Ok(None);
-        }
         let times = ten_minutes(since) - CLOCKS_DIFFER..=ten_minutes(now) + CLOCKS_DIFFER;
         let mut reading = stream::iter(times).map(|time| self.ended_in(time)).buffer_unordered(RANGES_AT_ONCE.into());
         let mut names = BTreeSet::new();

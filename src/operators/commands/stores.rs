@@ -201,17 +201,27 @@ impl Stores<'_> {
     ) -> Result<(PathBuf, Summary), MoveError> {
         let (store, now) = (Arc::new(CqlStore::reach(cluster).await?), SystemClock::new().now());
         let (path, of) = (new_backup_in(folder, Selection::Deletions, now), name_of(&store, Share::WHOLE).await?);
-        if let Some((earlier, copy)) = ledger_copy::newest_in(folder, &of, now)? {
-            let since = earlier.header().created_at;
-            if let Some(names) = store.ledger_since(since, now).await?
-                && let Some(summary) =
-                    go_on(&store, earlier, &names, NewCopy::begin(&path, copy, now)?, progress).await?
-            {
-                return Ok((path, summary));
+        let to = if store.writes_here() {
+            if let Some((earlier, copy)) = ledger_copy::newest_in(folder, &of, now)? {
+                let since = earlier.header().created_at;
+                match go_on(&store, earlier, NewCopy::begin(&path, copy, now)?, now, progress).await {
+                    Ok(Some(summary)) => return Ok((path, summary)),
+                    Ok(None) => {
+                        eprintln!("handbill: no copy can go on from that of {since}: the whole ledger is read");
+                    }
+                    // To read everything repeats for longer, and leaves out a row that cannot be read.
+                    Err(MoveError::Store(error)) => {
+                        eprintln!(
+                            "handbill: what is new since {since} cannot be read ({error}): the whole ledger is read"
+                        );
+                    }
+                    Err(error) => return Err(error),
+                }
             }
-            eprintln!("handbill: no copy can go on from that of {since}: the whole ledger is read");
-        }
-        let to = Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now });
+            Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now })
+        } else {
+            Destination::File(path.clone())
+        };
         let ledger = Arc::new(ShareScan::of(store, Share::WHOLE, Scanned::Ledger));
         Ok((path, write(ledger, &to, Selection::Deletions, now, progress).await?))
     }
@@ -266,10 +276,11 @@ impl Stores<'_> {
 async fn go_on(
     store: &CqlStore,
     earlier: Records,
-    names: &[String],
     mut copy: NewCopy,
+    now: UnixMillis,
     progress: Progress<'_>,
 ) -> Result<Option<Summary>, MoveError> {
+    let Some(names) = store.ledger_since(earlier.header().created_at, now).await? else { return Ok(None) };
     let mut done = 0;
     for names in names.chunks(NAMES_AT_ONCE) {
         if !copy.add(store.ledger_of(names).await?)? {

@@ -4,8 +4,11 @@
 //! it was read, has won the change, and the others follow it unless a later change has reached them. The change counts, and the
 //! next may begin, once all of them show it.
 
+use std::sync::Arc;
+
 use futures_util::future::{join_all, try_join_all};
 use scylla::client::session::Session;
+use scylla::cluster::Node;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 use tokio::time::sleep;
 
@@ -64,14 +67,16 @@ impl<'a> FenceTable<'a> {
         Self { session, keyspace: &settings.keyspace, serial, commit, datacenters, shown_in }
     }
 
-    /// An error if a quorum of the side that writes shows a row of the fence: one is enough for a replica there to go on writing. If it
-    /// is not known which side that is, each other one is asked than `to`.
+    /// An error if a quorum of the side that writes shows a row of the fence: one is enough for a replica there to go on writing. Each
+    /// of its nodes is asked, since one that hangs says nothing of the others. If it is not known which side writes, each other one is
+    /// asked than `to`.
     pub(super) async fn check_lost(&self, before: &Standing, to: &str) -> Result<(), FailoverError> {
         let writing = before.newest.datacenter.as_deref().filter(|&writing| writing != to);
         let others = self.datacenters.iter().filter(|other| writing.map_or(*other != to, |writing| *other == writing));
         for other in others {
-            let shown = join_all(PARTITIONS.map(|key| self.read_shown(key, other))).await;
-            if shown.iter().any(Result::is_ok) {
+            let nodes = self.nodes_of(other);
+            let asked = nodes.iter().flat_map(|node| PARTITIONS.map(|key| self.read_shown_by(key, node)));
+            if join_all(asked).await.iter().any(Result::is_ok) {
                 return Err(FailoverError::Answers { datacenter: other.clone() });
             }
         }
@@ -137,13 +142,22 @@ impl<'a> FenceTable<'a> {
         Ok(())
     }
 
+    /// The nodes of `datacenter` that can be reached.
+    fn nodes_of(&self, datacenter: &str) -> Vec<Arc<Node>> {
+        let state = self.session.get_cluster_state();
+        let is_there = |node: &&Arc<Node>| node.is_connected() && node.datacenter.as_deref() == Some(datacenter);
+        state.get_nodes_info().iter().filter(is_there).cloned().collect()
+    }
+
     /// The row of `key` as a quorum of `datacenter` shows it.
     async fn read_shown(&self, key: &str, datacenter: &str) -> Result<Option<FenceRow>, Cause> {
-        let state = self.session.get_cluster_state();
-        let mut nodes = state.get_nodes_info().iter().filter(|node| node.is_connected());
-        let Some(node) = nodes.find(|node| node.datacenter.as_deref() == Some(datacenter)) else {
-            return Err(format!("no node of {datacenter} can be reached").into());
-        };
+        let nodes = self.nodes_of(datacenter);
+        let node = nodes.first().ok_or_else(|| format!("no node of {datacenter} can be reached"))?;
+        self.read_shown_by(key, node).await
+    }
+
+    /// The row of `key` as `node` and a quorum of its datacentre show it.
+    async fn read_shown_by(&self, key: &str, node: &Arc<Node>) -> Result<Option<FenceRow>, Cause> {
         let mut statement = self.selection();
         statement.set_consistency(Consistency::LocalQuorum);
         session::send_only_to(&mut statement, node);
