@@ -117,11 +117,8 @@ impl<S: Transport> TimeoutIo<S> {
 
     pub(super) async fn next_head(&mut self) -> Result<(), HeadError> {
         let head = std::future::poll_fn(|cx| self.poll_head(cx)).await;
-        if head.is_err() {
-            // Nobody counts these bytes while the client gets its refusal.
-            self.ahead = Vec::new();
-        }
-        head
+        // Nobody counts these bytes while the client gets its refusal.
+        head.inspect_err(|_| self.ahead = Vec::new())
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HeadError>> {
