@@ -665,7 +665,8 @@ mod tests {
         assert_eq!(played.io.ahead.capacity(), 0);
         played.io.send(b"refused").await.unwrap();
         let mut received = [0; 7];
-        played.client.read_exact(&mut received).await.unwrap();
+        let reading = timeout(Duration::from_secs(1), played.client.read_exact(&mut received));
+        reading.await.expect("the refusal arrives").unwrap();
         assert_eq!(&received, b"refused");
     }
 
