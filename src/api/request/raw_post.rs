@@ -2,8 +2,6 @@
 //!
 //! A URL-encoded form is refused, because `curl -d @file` sends one and leaves out all line breaks of the file.
 
-use std::sync::Arc;
-
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -12,9 +10,9 @@ use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
-use handbill_core::domain::edit_key::{EditKey, NotANewKey};
+use handbill_core::domain::edit_key::EditKey;
 use handbill_core::domain::origin::Origin;
-use handbill_core::service::{Body, BodyError, BodyReadError};
+use handbill_core::service::{Body, BodyError, BodyReadError, PageFields};
 
 /// Longest end of a file's name that is taken for its extension, in characters, the dot included.
 const MAX_EXTENSION_CHARS: usize = 9;
@@ -22,15 +20,10 @@ const MAX_EXTENSION_CHARS: usize = 9;
 /// A post, not yet checked.
 #[derive(Clone, Debug, Default)]
 pub struct RawPost {
-    /// The title that was sent; empty if there is none.
-    pub title: String,
-    pub content: Arc<str>,
+    /// The fields of the page. The name of the file has no folder and no extension, and is empty if no file was sent.
+    pub fields: PageFields,
     /// Whether the text is only shown, and not published.
     pub is_preview: bool,
-    /// The key that the editor's script made.
-    pub edit_key: Option<Result<EditKey, NotANewKey>>,
-    /// The name of the file that was sent, without its folder and extension; empty if there is none.
-    pub file_name: String,
 }
 
 /// Reads the body of `POST /` with `query`. `origin` is the service's, for messages that show a command. Only a script may
@@ -52,16 +45,18 @@ pub async fn read(
         Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(kind.advice(origin))),
         read => read?,
     };
-    let in_query = in_query(query.unwrap_or_default())?;
+    let (title, is_preview) = in_query(query.unwrap_or_default())?;
     let mut post = if kind == Kind::Form {
         form(headers, bytes, is_script).await?
     } else {
-        RawPost { content: text(bytes, "The text")?.into(), ..RawPost::default() }
+        let content = Some(Some(text(bytes, "The text")?.into()));
+        let fields = PageFields { content, file_name: Some(String::new()), ..PageFields::default() };
+        RawPost { fields, is_preview: false }
     };
-    if post.title.trim().is_empty() {
-        post.title = in_query.title;
+    if post.fields.title.iter().flatten().all(|title| title.trim().is_empty()) {
+        post.fields.title = title.map(Some);
     }
-    post.is_preview |= in_query.is_preview;
+    post.is_preview |= is_preview;
     Ok(post)
 }
 
@@ -103,9 +98,9 @@ impl Kind {
     }
 }
 
-/// The parameters of the query. A mistyped or repeated parameter, or one that is not UTF-8, would lose a title, so it is
+/// The title in the query, and whether it asks for a preview. A mistyped or repeated parameter, or one that is not UTF-8, would lose a title, so it is
 /// refused.
-fn in_query(query: &str) -> Body<RawPost> {
+fn in_query(query: &str) -> Body<(Option<String>, bool)> {
     if percent_decode_str(query).decode_utf8().is_err() {
         return Err(BodyError::Malformed(
             "The address is not UTF-8. Encode its parameters in UTF-8, then percent-encode them.".to_owned(),
@@ -126,8 +121,7 @@ fn in_query(query: &str) -> Body<RawPost> {
             return Err(BodyError::Malformed(format!("The parameter `{name}` is there twice. Send it once.")));
         }
     }
-    let is_preview = is_preview(&action.unwrap_or_default())?;
-    Ok(RawPost { title: title.unwrap_or_default(), is_preview, ..RawPost::default() })
+    Ok((title, is_preview(&action.unwrap_or_default())?))
 }
 
 fn is_preview(action: &str) -> Body<bool> {
@@ -175,15 +169,16 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
             "The field `content` is missing. Send the text, or a file, as `content`.".to_owned(),
         ));
     };
-    Ok(RawPost {
+    let fields = PageFields {
         // The editor's field for the title wraps, so without script it takes line breaks too.
-        title: title.unwrap_or_default().replace(['\r', '\n'], " "),
+        title: title.map(|title| Some(title.replace(['\r', '\n'], " "))),
         // Browsers send every line break of a form as CR LF, whatever the text had.
-        content: content.replace("\r\n", "\n").into(),
-        is_preview: is_preview(&action.unwrap_or_default())?,
+        content: Some(Some(content.replace("\r\n", "\n").into())),
         edit_key: edit_key.map(|key| EditKey::parse_new(&key)),
-        file_name,
-    })
+        file_name: Some(file_name),
+        ..PageFields::default()
+    };
+    Ok(RawPost { fields, is_preview: is_preview(&action.unwrap_or_default())? })
 }
 
 fn text(bytes: Vec<u8>, what: &str) -> Body<String> {

@@ -20,7 +20,7 @@ use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTem
 use super::templates::{self, Layout};
 use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
-use crate::api::request::raw_post::{self, RawPost};
+use crate::api::request::raw_post;
 use crate::api::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
 use crate::web::error::error_response;
@@ -28,7 +28,7 @@ use crate::web::extract::ClientAddr;
 use crate::web::pages::{json_tag, respond};
 use crate::web::state::Http;
 use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::title::{Title, TitleError};
+use handbill_core::domain::title::Title;
 use handbill_core::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -55,10 +55,10 @@ pub(in crate::web) async fn post(
     } else {
         let is_script = form.form == AnswerForm::Json;
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
-        // The text goes back to a browser with an error, so that nothing is lost.
-        let sent = read.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
-        let fields = read.map(fields);
+        let fields = read.map(|post| post.fields);
+        // The text goes back to a browser with an error, so that nothing is lost.
+        let sent = fields.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
         if is_preview {
             let attempt = http.service.preview(requester, fields).await;
             let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
@@ -73,14 +73,6 @@ pub(in crate::web) async fn post(
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     response
-}
-
-/// The fields of `post`. Its title is the one that was sent, else it must be found.
-fn fields(post: RawPost) -> PageFields {
-    let RawPost { title, content, file_name, edit_key, .. } = post;
-    let is_empty = Title::parse(&title) == Err(TitleError::Empty);
-    let title = (!is_empty).then_some(Some(title));
-    PageFields { title, content: Some(Some(content)), file_name: Some(file_name), edit_key, ..PageFields::default() }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +135,7 @@ struct PreviewBody<'a> {
 
 impl Form<'_> {
     /// The answer to `attempt`. For a browser, an error is the form with `sent` still in it.
-    fn answer<T>(&self, attempt: Limited<T>, sent: &RawPost, success: impl FnOnce(T) -> Response) -> Response {
+    fn answer<T>(&self, attempt: Limited<T>, sent: &PageFields, success: impl FnOnce(T) -> Response) -> Response {
         let quota = attempt.quota;
         let outcome = match attempt.outcome {
             Ok(value) => Ok(success(value)),
@@ -166,16 +158,16 @@ impl Form<'_> {
         (StatusCode::CREATED, fields, body).into_response()
     }
 
-    fn preview(&self, preview: &Preview, sent: &RawPost) -> Response {
+    fn preview(&self, preview: &Preview, sent: &PageFields) -> Response {
         let title = preview.title.as_ref().map(Title::as_str);
         let article = article(&preview.rendered.html, &preview.rendered.code_blocks, title);
         match self.form {
             AnswerForm::Html => {
-                let view = PreviewView { title, article: &article };
-                let size = article.len() + 2 * sent.content.len();
-                let holds_key = [&*sent.title, &*sent.content].into_iter().any(EditKey::stands_in);
+                let (view, editor) = (PreviewView { title, article: &article }, self.editor(sent));
+                let size = article.len() + 2 * editor.content.len();
+                let holds_key = [editor.title, editor.content].into_iter().any(EditKey::stands_in);
                 let message = holds_key.then_some(KEY_WARNING);
-                html(&EditorTemplate { preview: Some(view), message, ..self.editor(sent) }, size)
+                html(&EditorTemplate { preview: Some(view), message, ..editor }, size)
             }
             AnswerForm::Json => Json(PreviewBody { title, article_html: &article }).into_response(),
             AnswerForm::Text => text(article.into_owned()),
@@ -183,17 +175,17 @@ impl Form<'_> {
     }
 
     /// The form with the text that was sent, and the reason why it was refused.
-    fn refused(&self, error: &ServiceError, sent: &RawPost) -> Response {
+    fn refused(&self, error: &ServiceError, sent: &PageFields) -> Response {
         error::log(error);
-        let problem = ApiError::from(error);
+        let (problem, editor) = (ApiError::from(error), self.editor(sent));
         // A body that was not read, or not understood, left nothing that could be given back.
-        let is_lost = sent.content.is_empty() && problem.code != Code::EmptyContent;
+        let is_lost = editor.content.is_empty() && problem.code != Code::EmptyContent;
         let message = match error {
             // The API's words are for shells too.
             ServiceError::Body(BodyError::NoTitle) => NO_TITLE.to_owned(),
             _ => for_people(&problem, is_lost),
         };
-        let page = html(&EditorTemplate { message: Some(&message), ..self.editor(sent) }, 2 * sent.content.len());
+        let page = html(&EditorTemplate { message: Some(&message), ..editor }, 2 * editor.content.len());
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let retry_after = problem.retry_after.map(|seconds| [(RETRY_AFTER, HeaderValue::from(seconds))]);
         match retry_after {
@@ -202,10 +194,10 @@ impl Form<'_> {
         }
     }
 
-    fn editor<'a>(&'a self, sent: &'a RawPost) -> EditorTemplate<'a> {
+    fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {
         EditorTemplate {
-            title: &sent.title,
-            content: &sent.content,
+            title: sent.title.as_ref().and_then(Option::as_deref).unwrap_or_default(),
+            content: sent.content.as_ref().and_then(Option::as_deref).unwrap_or_default(),
             is_answer: true,
             ..EditorTemplate::new(Layout::of(self.http), self.http.service.quotas().create)
         }

@@ -24,8 +24,8 @@ pub type Body<T> = Result<T, BodyError>;
 #[derive(Clone, Debug, Default)]
 pub struct PageFields {
     pub title: Option<Option<String>>,
-    /// The name of the file that the content came in, which may be empty. A new page without a title then has a heading as
-    /// its title, else this name. They are looked for after the limit.
+    /// The name of the file that the content came in, which may be empty. A new page without a title, or with an empty one,
+    /// then has a heading as its title, else this name. They are looked for after the limit.
     pub file_name: Option<String>,
     pub content: Option<Option<Arc<str>>>,
     /// Replacements of parts of the stored source, in place of a whole new source.
@@ -138,9 +138,9 @@ impl PageFields {
     /// The new page that these fields ask for. Size is checked before anything else. No field may contain the
     /// page's key.
     pub(super) fn check_new(self) -> Body<New> {
-        let title = match (self.title.flatten(), self.file_name) {
-            (Some(title), _) => Title::parse(&title).map(NewTitle::Given).map_err(BodyError::Title),
-            (None, Some(file_name)) => Ok(NewTitle::InText(file_name)),
+        let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
+            (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
+            (Some(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
             (None, None) => Err(BodyError::Missing("title")),
         };
         let content = self.content.flatten().ok_or(BodyError::Missing("content"));
