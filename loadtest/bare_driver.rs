@@ -31,6 +31,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
+/// The columns of a text, as the store selects them.
+const TEXT: &str = "text_version, text_nonce, content, html, excerpt, code_blocks, language";
+
 /// Rows of one request with `rows`.
 const ROWS_AT_ONCE: i32 = 500;
 
@@ -53,9 +56,9 @@ type HeadRow<'row> = (
     Option<i64>,
 );
 
-/// The columns of a text.
+/// The columns of [`TEXT`].
 type TextRow<'row> =
-    (Option<&'row str>, Option<&'row str>, Option<&'row str>, Option<Vec<i32>>, Option<&'row str>, Option<i32>);
+    (i64, &'row [u8], Option<&'row str>, Option<&'row str>, Option<&'row str>, Option<Vec<i32>>, Option<&'row str>);
 
 struct Pages {
     session: Session,
@@ -76,7 +79,7 @@ impl Pages {
             Ok::<_, Failure>(statement)
         };
         let read_head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
-        let read_text = format!("SELECT content, html, excerpt, code_blocks, language FROM {texts} WHERE {text_key}");
+        let read_text = format!("SELECT {TEXT} FROM {texts} WHERE {text_key}");
         let (read_head, read_text) = (prepare(read_head).await?, prepare(read_text).await?);
         Ok(Self { session, read_head, read_text })
     }
@@ -84,7 +87,7 @@ impl Pages {
     /// The bytes of all texts. Reads all rows.
     async fn read_rows(&self, keyspace: &str) -> Result<usize, Failure> {
         let heads = format!("SELECT slug, {HEAD}, WRITETIME(version) AS written_at FROM {keyspace}.pages");
-        let texts = format!("SELECT slug, content, html, excerpt, code_blocks, language FROM {keyspace}.texts");
+        let texts = format!("SELECT slug, {TEXT} FROM {keyspace}.texts");
         let read = async |cql: String| {
             let statement = Statement::new(cql).with_page_size(ROWS_AT_ONCE);
             let mut statement = self.session.prepare(statement).await?;
@@ -108,7 +111,7 @@ impl Pages {
         let (Some(version), Some(nonce)) = (head.7, head.8) else { return Ok(None) };
         let text = self.session.execute_unpaged(&self.read_text, (slug, version, nonce)).await?.into_rows_result()?;
         let Some(text) = text.maybe_first_row::<TextRow<'_>>()? else { return Ok(None) };
-        Ok(Some([text.0.unwrap_or_default(), text.1.unwrap_or_default()].concat()))
+        Ok(Some([text.2.unwrap_or_default(), text.3.unwrap_or_default()].concat()))
     }
 }
 

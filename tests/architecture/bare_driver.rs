@@ -15,7 +15,7 @@ fn literals(path: &str) -> Vec<String> {
 fn the_bare_driver_sends_the_queries_of_the_store() {
     let of_the_store = literals("crates/store-cql/src/statements.rs");
     let bare = literals("loadtest/bare_driver.rs");
-    for beginning in ["state, version, ", "SELECT {HEAD}, ", "SELECT content, ", "slug = ? AND "] {
+    for beginning in ["state, version, ", "SELECT {HEAD}, ", "text_version, ", "SELECT {TEXT} ", "slug = ? AND "] {
         let query = bare.iter().find(|literal| literal.starts_with(beginning)).expect("the query");
         assert!(of_the_store.contains(query), "the store has no {query:?}: change loadtest/bare_driver.rs as well");
     }

@@ -12,16 +12,13 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::migrate::schema::COMPONENT;
-use super::statements::{HEAD, Preparing};
+use super::statements::{HEAD, Preparing, TEXT};
 
 /// The columns of an entry of the audit.
 const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
 
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
-
-/// The columns of a text, and those that name it under its slug.
-const NAMED_TEXT: &str = "text_version, text_nonce, content, html, excerpt, code_blocks, language";
 
 /// All columns of a row of the ledger.
 const LEDGER: &str = "version, created_at, deleted_at, takedown_reason, takedown_by, begun_at, turning_at, visibility";
@@ -92,7 +89,7 @@ impl OperatedStatements {
             )
             .await?,
             scan_heads: between(&format!("{HEAD}, WRITETIME(version) AS written_at"), "pages", " LIMIT ?").await?,
-            scan_texts: between(NAMED_TEXT, "texts", "").await?,
+            scan_texts: between(TEXT, "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
             note_time: quorum(format!("INSERT INTO {keyspace}.deletions_by_time (ten_minutes, slug) VALUES (?, ?)"))
                 .await?,

@@ -426,6 +426,8 @@ mod tests {
 
     fn text() -> TextRow {
         TextRow {
+            text_version: 1,
+            text_nonce: vec![0; 16],
             content: Some("text".to_owned()),
             html: Some(String::new()),
             excerpt: None,

@@ -22,7 +22,7 @@ use super::request_error::unreadable;
 use super::ring::{Placed, Share, Tokens};
 use super::rows::HeadRow;
 use super::store::CqlStore;
-use super::texts::{NamedTextRow, TextRow};
+use super::texts::TextRow;
 use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};
@@ -187,7 +187,7 @@ impl CqlStore {
 struct Texts<'a> {
     store: &'a CqlStore,
     tokens: Tokens,
-    rows: VecDeque<Placed<NamedTextRow>>,
+    rows: VecDeque<Placed<TextRow>>,
     /// The place where the next request begins; `None` after the last.
     next: Option<PagingState>,
 }
@@ -203,7 +203,7 @@ impl Texts<'_> {
                 }
                 let found = self.rows.pop_front()?;
                 if found.slug == slug && found.row.is(text) {
-                    return Some(found.row.into_text());
+                    return Some(found.row);
                 }
             }
             let from = self.next.take()?;
@@ -214,7 +214,7 @@ impl Texts<'_> {
         }
     }
 
-    async fn request(&mut self, from: PagingState) -> Result<VecDeque<Placed<NamedTextRow>>, StoreError> {
+    async fn request(&mut self, from: PagingState) -> Result<VecDeque<Placed<TextRow>>, StoreError> {
         let Self { store, tokens, .. } = *self;
         let mut statement = store.operated.scan_texts.clone();
         statement.set_page_size(TEXTS_AT_ONCE);
@@ -222,7 +222,7 @@ impl Texts<'_> {
         let request = async || {
             let (answer, next) = store.session.execute_single_page(&statement, tokens, from.clone()).await?;
             let rows = answer.into_rows_result().map_err(unreadable)?;
-            let rows = rows.rows::<Placed<NamedTextRow>>().map_err(unreadable)?;
+            let rows = rows.rows::<Placed<TextRow>>().map_err(unreadable)?;
             Ok((rows.collect::<Result<_, _>>().map_err(unreadable)?, next))
         };
         let (rows, next) = store.repeat(&permit, request).await?;

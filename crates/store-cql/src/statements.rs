@@ -40,6 +40,9 @@ pub(super) const HEAD: &str = "state, version, created_at, updated_at, deleted_a
 /// The columns of a head that change whenever it does.
 const STATE: &str = "state, version, updated_at, renderer_version, WRITETIME(version) AS written_at";
 
+/// The columns of a [`super::texts::TextRow`].
+pub(super) const TEXT: &str = "text_version, text_nonce, content, html, excerpt, code_blocks, language";
+
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::HeadRow`].
     pub(super) read_head: PreparedStatement,
@@ -47,7 +50,7 @@ pub(super) struct Statements {
     pub(super) read_state: PreparedStatement,
     /// The same, and completes writes that were interrupted.
     pub(super) read_head_serially: PreparedStatement,
-    /// Binds the slug and the key of a text, yields a [`super::rows::TextRow`].
+    /// Binds the slug and the key of a text, yields a [`super::texts::TextRow`].
     pub(super) read_text: PreparedStatement,
     /// The same two, for whoever reads every page.
     pub(super) scan_head: PreparedStatement,
@@ -144,7 +147,7 @@ impl Statements {
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
         let head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
-        let text = format!("SELECT content, html, excerpt, code_blocks, language FROM {texts} WHERE {text_key}");
+        let text = format!("SELECT {TEXT} FROM {texts} WHERE {text_key}");
         Ok(Self {
             read_head: preparing.read(head.clone()).await?,
             read_state: preparing.read(format!("SELECT {STATE} FROM {pages} WHERE slug = ?")).await?,

@@ -18,9 +18,11 @@ use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
 
-/// A text as CQL returns it, in which any column may be missing.
+/// A text as CQL returns it, with what names it under its slug. Any other column may be missing.
 #[derive(DeserializeRow)]
 pub(super) struct TextRow {
+    pub(super) text_version: i64,
+    pub(super) text_nonce: Vec<u8>,
     pub(super) content: Option<String>,
     pub(super) html: Option<String>,
     pub(super) excerpt: Option<String>,
@@ -28,19 +30,11 @@ pub(super) struct TextRow {
     pub(super) language: Option<String>,
 }
 
-/// A text with what names it under its slug.
-#[derive(DeserializeRow)]
-pub(super) struct NamedTextRow {
-    text_version: i64,
-    text_nonce: Vec<u8>,
-    content: Option<String>,
-    html: Option<String>,
-    excerpt: Option<String>,
-    code_blocks: Option<Vec<i32>>,
-    language: Option<String>,
-}
-
 impl TextRow {
+    pub(super) fn is(&self, text: TextId) -> bool {
+        self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
+    }
+
     pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
         let missing = UnreadableRow::Column;
         let text = PageText {
@@ -51,17 +45,6 @@ impl TextRow {
             language: self.language.as_deref().and_then(Language::from_code),
         };
         Ok(Arc::new(Page { head, text }))
-    }
-}
-
-impl NamedTextRow {
-    pub(super) fn is(&self, text: TextId) -> bool {
-        self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
-    }
-
-    pub(super) fn into_text(self) -> TextRow {
-        let Self { content, html, excerpt, code_blocks, language, .. } = self;
-        TextRow { content, html, excerpt, code_blocks, language }
     }
 }
 
