@@ -76,13 +76,13 @@ impl Read {
     /// Answers a request with this `head`: at once if the page is in memory.
     pub(super) fn answer(self, http: &Arc<Http>, head: Parts) -> Answer<Response> {
         let Self { form, slug } = self;
-        let finished = |kept: &Kept| form.finished(kept, &slug, http, &head.headers);
+        let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, http, &head.headers);
         if let Some(reading) = http.service.read_now(&slug, finished) {
             return now(form.respond(reading, http, &head));
         }
         let http = Arc::clone(http);
         later(async move {
-            let finished = |kept: &Kept| form.finished(kept, &slug, &http, &head.headers);
+            let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, &http, &head.headers);
             let unchanged = |page: &PageHead| form.unchanged(page, &http, &head.headers);
             let reading = http.service.read_unless(&slug, finished, unchanged).await;
             form.respond(reading, &http, &head)
@@ -147,14 +147,14 @@ impl Form {
     }
 
     /// The response that is made of what is kept of the page under `slug`.
-    fn finished(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
+    fn finished(self, kept: &Arc<Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
         let all = kept.made::<Representations>();
-        let (state, renderer_version) = (kept.state(), kept.renderer_version());
+        let Kept { state, renderer_version, .. } = **kept;
         let page = About { slug, state, renderer_version, is_noindex: *all.is_noindex.get()? };
         let (response, missing) = self.bodies(all).respond_to(headers, &Described { form: self, page, http });
         // The client prefers a coding that was not made yet, so it is made for later requests.
         if let Some(coding) = missing.filter(|_| response.is_some()) {
-            let (kept, slug) = (kept.clone(), slug.clone());
+            let (kept, slug) = (Arc::clone(kept), slug.clone());
             http.compressor.begin(move || {
                 let (more, less) = self.bodies(kept.made()).compress(coding, true);
                 kept.changed(&slug, more, less);

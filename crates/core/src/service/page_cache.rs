@@ -11,7 +11,7 @@
 
 use std::any::Any;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -34,6 +34,9 @@ const MAX_SHARDS: u64 = 64;
 
 /// Bytes that an entry of usual size takes, by which the cache estimates how many it will have.
 const USUAL_BYTES: u64 = 4 * 1024;
+
+/// The most types of values that are made of a page. Each transport has one.
+const MADE_TYPES: usize = 2;
 
 /// Bytes of an entry in addition to its slug and what was made: its place in the cache, and the values that refer to each
 /// other.
@@ -63,7 +66,7 @@ struct Inner {
 /// gets a new entry.
 #[derive(Clone)]
 struct Entry {
-    ready: Arc<Ready>,
+    kept: Arc<Kept>,
     bytes: u64,
 }
 
@@ -76,37 +79,24 @@ impl Weighter<Slug, Entry> for EntryBytes {
     }
 }
 
-struct Ready {
-    state: PageState,
-    renderer_version: u16,
+/// The place in the cache for what is made of one state of a page.
+pub struct Kept {
+    pub state: PageState,
+    pub renderer_version: u16,
+    /// The page itself, if the store would have to be asked again for its text.
     page: Option<Arc<Page>>,
-    made: Made,
+    /// At most one value of each type.
+    made: [OnceLock<Box<dyn Any + Send + Sync>>; MADE_TYPES],
     /// The bytes of the entry; 0 before there is one.
     bytes: Mutex<usize>,
-}
-
-/// At most one value of each type, and a place for the values of other types.
-#[derive(Default)]
-struct Made(OnceLock<(Box<dyn Any + Send + Sync>, Box<Made>)>);
-
-impl Made {
-    fn of<T: Default + Send + Sync + 'static>(&self) -> &T {
-        let (value, others) = self.0.get_or_init(|| (Box::new(T::default()), Box::default()));
-        value.downcast_ref().unwrap_or_else(|| others.of())
-    }
-}
-
-/// The place in the cache for what is made of one state of a page. Clones share it.
-#[derive(Clone)]
-pub struct Kept {
-    ready: Arc<Ready>,
-    cache: PageCache,
+    /// Weak, because the cache has the entry.
+    cache: Weak<Inner>,
 }
 
 /// A page that was read, with the place for what is made of it, and with the memory that it holds until the answer is made.
 pub struct PageRead {
     page: Arc<Page>,
-    kept: Option<Kept>,
+    kept: Option<Arc<Kept>>,
     /// The share of memory that a large page holds until the response is made.
     _permit: ReadPermit,
 }
@@ -127,9 +117,13 @@ impl PageCache {
     }
 
     /// The entry of the page under `slug` in `state`.
-    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Kept> {
-        let Entry { ready, .. } = self.0.entries.as_ref()?.get(slug)?;
-        (ready.state == state).then(|| Kept { ready, cache: self.clone() })
+    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<Kept>> {
+        let Entry { kept, .. } = self.0.entries.as_ref()?.get(slug)?;
+        (kept.state == state).then_some(kept)
+    }
+
+    pub(super) fn count_hit(&self) {
+        self.0.metrics.hits.inc();
     }
 
     /// `page`, which was read from the store, with a place for what is made of it unless it is too large. The page itself is
@@ -139,13 +133,13 @@ impl PageCache {
         let kept = self.0.entries.as_ref().filter(|_| held_bytes(&page) <= LARGEST_BYTES).map(|entries| {
             let (state, renderer_version) = (page.head.state(), page.head.renderer_version);
             // Another request may have missed the same page, or asked for another form of it.
-            let standing = entries.peek(&page.head.slug).map(|entry| entry.ready);
-            let ready = standing.filter(|ready| ready.state == state && ready.renderer_version == renderer_version);
-            let ready = ready.unwrap_or_else(|| {
-                let page = with_page.then(|| Arc::clone(&page));
-                Arc::new(Ready { state, renderer_version, page, made: Made::default(), bytes: Mutex::default() })
-            });
-            Kept { ready, cache: self.clone() }
+            let standing = entries.peek(&page.head.slug).map(|entry| entry.kept);
+            let kept = standing.filter(|kept| kept.state == state && kept.renderer_version == renderer_version);
+            kept.unwrap_or_else(|| {
+                let (page, cache) = (with_page.then(|| Arc::clone(&page)), Arc::downgrade(&self.0));
+                let (made, bytes) = (<[_; MADE_TYPES]>::default(), Mutex::default());
+                Arc::new(Kept { state, renderer_version, page, made, bytes, cache })
+            })
         });
         PageRead { page, kept, _permit: permit }
     }
@@ -155,58 +149,50 @@ impl PageCache {
     pub(super) fn drop_page(&self, slug: &Slug) {
         if let Some(entries) = &self.0.entries {
             entries.remove(slug);
-            self.measure(entries);
+            self.0.measure(entries);
         }
     }
+}
 
+impl Inner {
     fn measure(&self, entries: &Cache<Slug, Entry, EntryBytes>) {
-        self.0.metrics.bytes.set(i64::try_from(entries.weight()).unwrap_or(i64::MAX));
+        self.metrics.bytes.set(i64::try_from(entries.weight()).unwrap_or(i64::MAX));
     }
 }
 
 impl Kept {
-    pub fn state(&self) -> PageState {
-        self.ready.state
-    }
-
-    pub fn renderer_version(&self) -> u16 {
-        self.ready.renderer_version
-    }
-
     /// The value of this type that is kept. It is the default one at its first use.
     pub fn made<T: Default + Send + Sync + 'static>(&self) -> &T {
-        self.ready.made.of()
+        let mut values = self.made.iter().map(|place| place.get_or_init(|| Box::new(T::default())));
+        values.find_map(|value| value.downcast_ref()).expect("there is a place for each type")
     }
 
     /// The page itself, if it is kept.
-    pub(super) fn page(&self) -> Option<PageRead> {
-        let page = Arc::clone(self.ready.page.as_ref()?);
-        Some(PageRead { page, kept: Some(self.clone()), _permit: ReadPermit::default() })
-    }
-
-    pub(super) fn count_hit(&self) {
-        self.cache.0.metrics.hits.inc();
+    pub(super) fn page(self: &Arc<Self>) -> Option<PageRead> {
+        let page = Arc::clone(self.page.as_ref()?);
+        Some(PageRead { page, kept: Some(Arc::clone(self)), _permit: ReadPermit::default() })
     }
 
     /// Records that what is kept of the page under `slug` takes `more` bytes and `less` bytes no more. With the first bytes
     /// the cache has an entry. It may drop the entry because of any.
-    pub fn changed(&self, slug: &Slug, more: usize, less: usize) {
-        let Some(entries) = &self.cache.0.entries else { return };
-        let mut bytes = self.ready.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn changed(self: &Arc<Self>, slug: &Slug, more: usize, less: usize) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        let Some(entries) = &cache.entries else { return };
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = *bytes == 0;
         if is_new {
-            *bytes = ENTRY_BYTES + slug.as_str().len() + self.ready.page.as_deref().map_or(0, held_bytes);
+            *bytes = ENTRY_BYTES + slug.as_str().len() + self.page.as_deref().map_or(0, held_bytes);
         }
         *bytes = (*bytes + more).saturating_sub(less);
-        let entry = Entry { ready: Arc::clone(&self.ready), bytes: *bytes as u64 };
-        let standing = entries.peek(slug).map(|entry| entry.ready);
+        let entry = Entry { kept: Arc::clone(self), bytes: *bytes as u64 };
+        let standing = entries.peek(slug).map(|entry| entry.kept);
         // An entry that the cache has dropped does not come back. The lock makes the last entry the one with all bytes.
-        if is_new && standing.as_ref().is_none_or(|ready| ready.state.updated_at <= self.ready.state.updated_at) {
+        if is_new && standing.as_ref().is_none_or(|kept| kept.state.updated_at <= self.state.updated_at) {
             entries.insert(slug.clone(), entry);
-        } else if standing.is_some_and(|ready| Arc::ptr_eq(&ready, &self.ready)) {
+        } else if standing.is_some_and(|kept| Arc::ptr_eq(&kept, self)) {
             let _ = entries.replace(slug.clone(), entry, true);
         }
-        self.cache.measure(entries);
+        cache.measure(entries);
     }
 }
 
@@ -217,7 +203,7 @@ impl PageRead {
     }
 
     /// The place for what is made of this page; `None` if nothing is kept of it.
-    pub fn kept(&self) -> Option<&Kept> {
+    pub fn kept(&self) -> Option<&Arc<Kept>> {
         self.kept.as_ref()
     }
 }
@@ -268,10 +254,10 @@ mod tests {
     }
 
     /// Reads `page`, and keeps `bytes` beside it.
-    fn keep(cache: &PageCache, page: &Arc<Page>, bytes: usize) -> Kept {
+    fn keep(cache: &PageCache, page: &Arc<Page>, bytes: usize) -> Arc<Kept> {
         let read = cache.read(Arc::clone(page), false, ReadPermit::default());
         read.kept().unwrap().changed(&page.head.slug, bytes, 0);
-        read.kept().unwrap().clone()
+        Arc::clone(read.kept().unwrap())
     }
 
     #[test]
@@ -281,14 +267,14 @@ mod tests {
         let slug = &first.head.slug;
         assert!(cache.get(slug, first.head.state()).is_none());
         keep(&cache, &first, 1);
-        assert_eq!(cache.get(slug, first.head.state()).unwrap().state(), first.head.state());
+        assert_eq!(cache.get(slug, first.head.state()).unwrap().state, first.head.state());
         let later = PageState { version: PageVersion::new(2), ..first.head.state() };
         assert!(cache.get(slug, later).is_none());
         let restored = PageState { updated_at: UnixMillis::new(2), ..first.head.state() };
         assert!(cache.get(slug, restored).is_none());
         keep(&cache, &page(1, 2), 1);
         assert!(cache.get(slug, first.head.state()).is_none());
-        assert_eq!(cache.get(slug, later).unwrap().state(), later);
+        assert_eq!(cache.get(slug, later).unwrap().state, later);
         cache.drop_page(slug);
         assert!(cache.get(slug, later).is_none());
     }
@@ -299,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_made_of_a_page_is_found_by_all_who_read_it_later() {
         let cache = cache(CACHE_BYTES);
-        let made = |kept: &Kept| *kept.made::<Number>().get_or_init(|| kept.state().version.get());
+        let made = |kept: &Kept| *kept.made::<Number>().get_or_init(|| kept.state.version.get());
         assert_eq!(made(&keep(&cache, &page(1, 1), 8)), 1);
         let again = cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap();
         assert_eq!(again.made::<Number>().get(), Some(&1));
@@ -324,7 +310,7 @@ mod tests {
         assert!(changed.made::<Number>().get().is_none() && changed.made::<Name>().get().is_none());
         let mut renewed = Page::clone(&page(1, 2));
         renewed.head.renderer_version += 1;
-        assert_eq!(keep(&cache, &Arc::new(renewed), 1).renderer_version(), page(1, 2).head.renderer_version + 1);
+        assert_eq!(keep(&cache, &Arc::new(renewed), 1).renderer_version, page(1, 2).head.renderer_version + 1);
     }
 
     #[test]
@@ -401,7 +387,8 @@ mod tests {
     fn hits_and_misses_are_counted() {
         let cache = cache(CACHE_BYTES);
         keep(&cache, &page(1, 1), 1);
-        cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap().count_hit();
+        assert!(cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_some());
+        cache.count_hit();
         assert!(cache.get(&page(1, 1).head.slug, page(1, 2).head.state()).is_none());
         assert_eq!((cache.0.metrics.hits.get(), cache.0.metrics.misses.get()), (1, 1));
     }

@@ -37,7 +37,7 @@ impl PageService {
     pub fn read_now<T>(
         &self,
         slug: &Slug,
-        finished: impl FnOnce(&Kept) -> Option<T>,
+        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
     ) -> Option<Result<Reading<T>, ServiceError>> {
         let reads = self.store.access().now()?;
         if let Some(reading) = reads.known_state(slug).and_then(|state| self.kept(slug, state, finished)) {
@@ -68,7 +68,7 @@ impl PageService {
     pub async fn read_unless<T>(
         &self,
         slug: &Slug,
-        finished: impl FnOnce(&Kept) -> Option<T>,
+        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
     ) -> Result<Reading<T>, ServiceError> {
         let deadline = deadline();
@@ -96,7 +96,7 @@ impl PageService {
     async fn find<T>(
         &self,
         slug: &Slug,
-        finished: impl FnOnce(&Kept) -> Option<T>,
+        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
@@ -118,10 +118,15 @@ impl PageService {
     }
 
     /// The answer that `finished` makes of what is kept of the page under `slug` in `state`, else the page if it is kept.
-    fn kept<T>(&self, slug: &Slug, state: PageState, finished: impl FnOnce(&Kept) -> Option<T>) -> Option<Reading<T>> {
+    fn kept<T>(
+        &self,
+        slug: &Slug,
+        state: PageState,
+        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
+    ) -> Option<Reading<T>> {
         let kept = self.pages.get(slug, state)?;
         let reading = finished(&kept).map(Reading::Answered).or_else(|| kept.page().map(Reading::Page))?;
-        kept.count_hit();
+        self.pages.count_hit();
         Some(reading)
     }
 }
