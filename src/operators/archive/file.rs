@@ -1,8 +1,8 @@
 //! Files of archives and ledgers, compressed with zstd if their name ends in `.zst`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,9 +84,10 @@ impl NewFile {
         }
         let unfinished = with_ending(path, UNFINISHED_EXTENSION);
         let refused = |reason| FileError::Io { path: unfinished.clone(), action: "written", reason };
-        remove_if_there(&mark_of(&unfinished)).map_err(refused)?;
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished);
-        let output = BufWriter::new(file.map_err(refused)?);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&unfinished);
+        let file = file.and_then(|file| own(file, &unfinished)).map_err(refused)?;
+        remove_if_there(&mark_of(&unfinished)).and_then(|()| file.set_len(0)).map_err(refused)?;
+        let output = BufWriter::new(file);
         Ok(Self { path: path.to_owned(), unfinished, output, state: State::Begun })
     }
 
@@ -97,7 +98,8 @@ impl NewFile {
         let mark = fs::read(mark_of(&unfinished)).ok().and_then(|mark| serde_json::from_slice::<Mark>(&mark).ok());
         let Some(mark) = mark.filter(|mark| mark.of == of && path.symlink_metadata().is_err()) else { return Ok(None) };
         let refused = |reason| FileError::Io { path: unfinished.clone(), action: "written", reason };
-        let mut file = OpenOptions::new().read(true).write(true).open(&unfinished).map_err(refused)?;
+        let file = OpenOptions::new().read(true).write(true).open(&unfinished);
+        let mut file = file.and_then(|file| own(file, &unfinished)).map_err(refused)?;
         file.set_len(mark.bytes).map_err(refused)?;
         let mut written = Receiver::default();
         let mut reader = reader(path, file.try_clone().map_err(refused)?).map_err(refused)?;
@@ -170,6 +172,17 @@ impl Drop for NewFile {
             let _ = fs::remove_file(&self.unfinished);
         }
     }
+}
+
+/// `file` at `path`, which no other process writes until this one has closed it. Two that begin at the same time may choose the same
+/// name. On a file system without locks nobody is kept from it.
+fn own(file: File, path: &Path) -> io::Result<File> {
+    let is_owned = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    // The other one may have given the file its name since it was opened here.
+    if is_owned && fs::metadata(path)?.ino() == file.metadata()?.ino() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it"))
 }
 
 /// Adds a frame with what is left of `source` to `output`.

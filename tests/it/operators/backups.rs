@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use handbill::operators::archive::export::Selection;
-use handbill::operators::archive::file::verify;
+use handbill::operators::archive::file::{NewFile, verify};
 use handbill::operators::archive::moving::keep_newest;
 use handbill::operators::archive::schedule::{BackupPlan, ScheduledBackups};
 use handbill_core::domain::timestamp::UnixMillis;
@@ -165,6 +165,19 @@ async fn a_backup_whose_ledger_cannot_be_copied_is_not_kept_so_that_it_is_made_a
     assert!(backups.make_if_due().await.is_err());
     assert_eq!(fs::read_dir(&backups.plan.to).unwrap().count(), 0);
     assert_eq!(backups.last_success.get(), 0);
+}
+
+#[test]
+fn a_file_that_somebody_else_writes_is_left_to_them() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("export.ndjson");
+    let mut first = NewFile::create(&path).unwrap();
+    first.write(b"first\n").unwrap();
+    let refused = NewFile::create(&path).err().unwrap().to_string();
+    assert!(refused.contains("another process writes it"), "{refused}");
+    first.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"first\n");
+    assert!(NewFile::create(&folder.path().join("another.ndjson")).is_ok());
 }
 
 /// A clock that notices the niceness of the thread that asks for the time.
