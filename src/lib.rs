@@ -48,6 +48,7 @@
 //! | a subcommand | [`cli`]; one for operators, [`operators::commands`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
 //! | the limits of a request to another server | [`outbound`] |
+//! | what it means that the reader of standard output ends early | [`stdout`] |
 //! | a metric, a span or a log line | [`telemetry`] |
 //!
 //! # Invariants
@@ -72,5 +73,6 @@ pub mod mcp;
 pub mod operators;
 pub mod outbound;
 pub mod server;
+pub mod stdout;
 pub mod telemetry;
 pub mod web;

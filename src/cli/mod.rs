@@ -5,7 +5,7 @@ mod manual;
 mod render;
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::operators::commands::{self, CommandError, OperatorsCommand, Stores};
+use crate::stdout::written;
 use crate::telemetry::logs::LogQueue;
 use crate::web::openapi_document;
 
@@ -150,12 +151,9 @@ fn with_first_help(command: Command) -> Command {
     command.override_help(help)
 }
 
-/// Prints. A reader that ends early, as `head` does, has all that it wanted.
 fn print(text: &str) -> Result<ExitCode, CommandError> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != IoErrorKind::BrokenPipe => Err(format!("could not write: {error}").into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    written(stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Ends with one line on standard error, whatever characters the reason quotes.

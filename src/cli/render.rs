@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::stdout::written;
 use handbill_core::domain::markdown::render;
 
 /// A JSON object with the order of its members and their text, so that no digit of a number is lost.
@@ -22,7 +23,7 @@ fn render_whole(mut input: impl Read, output: &mut impl Write) -> Result<(), Str
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|error| format!("could not read standard input: {error}"))?;
     let markdown = String::from_utf8(bytes).map_err(|_| "standard input is not UTF-8".to_owned())?;
-    written(output.write_all(render(&markdown).html.as_bytes()))
+    written(output.write_all(render(&markdown).html.as_bytes())).map_err(|error| unwritable(&error))
 }
 
 fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), String> {
@@ -36,7 +37,7 @@ fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), Stri
         row.shift_remove("html");
         row.insert("html".to_owned(), to_raw_value(&render(&markdown).html).expect("it is a string"));
         let text = serde_json::to_string(&row).expect("it is made of JSON");
-        written(writeln!(output, "{text}"))?;
+        written(writeln!(output, "{text}")).map_err(|error| unwritable(&error))?;
     }
     Ok(())
 }
@@ -51,14 +52,8 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// A reader that ends early, as `head` does, has all that it wanted.
-fn written(outcome: io::Result<()>) -> Result<(), String> {
-    match outcome {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("could not write to standard output: {error}"))
-        }
-        _ => Ok(()),
-    }
+fn unwritable(error: &io::Error) -> String {
+    format!("could not write to standard output: {error}")
 }
 
 #[cfg(test)]

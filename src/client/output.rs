@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::error::ClientError;
+use crate::stdout::written;
 
 /// Tells the user something that a script does not need.
 pub(super) fn hint(text: &str) {
@@ -26,15 +27,10 @@ fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
-/// Prints. A reader that ends early, as `head` does, has all that it wanted.
 pub(super) fn print(bytes: &[u8]) -> Result<(), ClientError> {
     let mut out = io::stdout();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(ClientError::Failed(format!("could not write to standard output ({error})")))
-        }
-        _ => Ok(()),
-    }
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+        .map_err(|error| ClientError::Failed(format!("could not write to standard output ({error})")))
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "ports",
             "server",
             "service",
+            "stdout",
             "telemetry",
         ],
     ),
@@ -56,9 +57,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &["api", "domain", "ports", "service", "telemetry", "config", "web", "mcp", "operators", "server", "backends"],
     ),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", &["domain", "ports", "outbound"]),
-    ("cli", &["app", "client", "config", "domain", "operators", "telemetry", "web"]),
+    ("client", &["domain", "ports", "outbound", "stdout"]),
+    ("cli", &["app", "client", "config", "domain", "operators", "stdout", "telemetry", "web"]),
     ("outbound", &[]),
+    ("stdout", &[]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

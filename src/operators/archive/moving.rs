@@ -293,11 +293,13 @@ pub fn note_lack(path: &Path, summary: &Summary) -> Result<bool, FileError> {
 pub fn keep_newest(directory: &Path, selection: Selection, now: UnixMillis, keep: usize) -> Result<(), FileError> {
     let mut all = backups_in(directory, selection)?;
     all.retain(|backup| backup.began_at <= now);
-    for old in &all[..all.len().saturating_sub(keep)] {
-        for path in [&old.path, &BackupName::ledger_of(&old.path), &BackupName::lacks_records(&old.path)] {
-            let refused = |reason| FileError::Io { path: path.clone(), action: "removed", reason };
-            remove_if_there(path).map_err(refused)?;
-        }
+    all[..all.len().saturating_sub(keep)].iter().try_for_each(|old| remove_backup(&old.path))
+}
+
+/// Removes the backup at `path` and what lies beside it.
+pub fn remove_backup(path: &Path) -> Result<(), FileError> {
+    for path in [path.to_owned(), BackupName::ledger_of(path), BackupName::lacks_records(path)] {
+        remove_if_there(&path).map_err(|reason| FileError::Io { path, action: "removed", reason })?;
     }
     Ok(())
 }

@@ -14,7 +14,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::export::Selection;
 use super::file::{FileError, NewFile, UNFINISHED_EXTENSION, remove_if_there};
-use super::moving::{BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, note_lack, write};
+use super::moving::{
+    BackupName, Destination, MoveError, backups_in, keep_newest, new_backup_in, note_lack, remove_backup, write,
+};
 use crate::config::BackupSettings;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::niceness::give_way;
@@ -129,7 +131,7 @@ impl ScheduledBackups {
         // Copied after the pages, the ledger has every deletion of the backup and those since. Without it the backup is not kept, so
         // that it is soon made again.
         if let Err(error) = copy(&self.plan.ledger, &BackupName::ledger_of(&path)) {
-            remove_if_there(&path).map_err(refused)?;
+            remove_backup(&path)?;
             return Err(error.into());
         }
         if lacks_records {

@@ -181,7 +181,8 @@ impl Import {
         let bar = progress(None);
         let counts = stores.import(&self.settings, &self.files, &shown_on(&bar)).await;
         bar.finish_and_clear();
-        print_counts(&counts.map_err(|error| error.to_string())?)
+        print_counts(&counts.map_err(|error| error.to_string())?)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -256,7 +257,7 @@ impl Restore {
     }
 }
 
-fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
+fn print_counts(counts: &Counts) -> Result<(), String> {
     let Counts { pages, tombstones, turned, same, older, deleted, hidden, .. } = counts;
     let turned = if *turned > 0 { format!(", {turned} hidden or shown") } else { String::new() };
     print_line(&format!(
@@ -264,6 +265,5 @@ fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
          deleted in the store, {hidden} hidden in the store",
         counted(*pages, "page"),
         counted(*tombstones, "deletion"),
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    ))
 }

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
+use crate::stdout::written;
+
 /// `given`, or the lines of standard input if nothing is given, each up to its first tab, so that one command reads what another
 /// found. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
@@ -32,12 +34,9 @@ pub(super) fn print_line(line: &str) -> Result<(), String> {
     print(&format!("{line}\n"))
 }
 
-/// Prints `text` on standard output as it is. A reader that ends early, as `head` does, has all that it wanted.
+/// Prints `text` on standard output as it is.
 pub(super) fn print(text: &str) -> Result<(), String> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("could not write: {error}")),
-        _ => Ok(()),
-    }
+    written(io::stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))
 }
 
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {

@@ -201,23 +201,20 @@ impl Stores<'_> {
     ) -> Result<(PathBuf, Summary), MoveError> {
         let (store, now) = (Arc::new(CqlStore::reach(cluster).await?), SystemClock::new().now());
         let (path, of) = (new_backup_in(folder, Selection::Deletions, now), name_of(&store, Share::WHOLE).await?);
+        let earlier = if store.writes_here() { ledger_copy::newest_in(folder, &of, now)? } else { None };
+        if let Some((earlier, copy)) = earlier {
+            let since = earlier.header().created_at;
+            let reason = match go_on(&store, earlier, NewCopy::begin(&path, copy, now)?, now, progress).await {
+                Ok(Some(summary)) => return Ok((path, summary)),
+                Ok(None) => format!("no copy can go on from that of {since}"),
+                // To read everything repeats for longer, and leaves out a row that cannot be read.
+                Err(MoveError::Store(error)) => format!("what is new since {since} cannot be read ({error})"),
+                Err(error) => return Err(error),
+            };
+            eprintln!("handbill: {reason}: the whole ledger is read");
+        }
+        // The fence may have moved meanwhile.
         let to = if store.writes_here() {
-            if let Some((earlier, copy)) = ledger_copy::newest_in(folder, &of, now)? {
-                let since = earlier.header().created_at;
-                match go_on(&store, earlier, NewCopy::begin(&path, copy, now)?, now, progress).await {
-                    Ok(Some(summary)) => return Ok((path, summary)),
-                    Ok(None) => {
-                        eprintln!("handbill: no copy can go on from that of {since}: the whole ledger is read");
-                    }
-                    // To read everything repeats for longer, and leaves out a row that cannot be read.
-                    Err(MoveError::Store(error)) => {
-                        eprintln!(
-                            "handbill: what is new since {since} cannot be read ({error}): the whole ledger is read"
-                        );
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
             Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now })
         } else {
             Destination::File(path.clone())

@@ -158,13 +158,17 @@ async fn a_backup_of_the_future_neither_counts_among_those_to_keep_nor_goes() {
 #[tokio::test]
 async fn a_backup_whose_ledger_cannot_be_copied_is_not_kept_so_that_it_is_made_again() {
     let daily = Daily::new();
-    // A folder can be opened and not read.
-    let plan =
-        BackupPlan { to: daily.backups.plan.to.clone(), ledger: daily.folder.path().to_owned(), ..daily.backups.plan };
-    let backups = ScheduledBackups { plan, ..daily.backups };
-    assert!(backups.make_if_due().await.is_err());
-    assert_eq!(fs::read_dir(&backups.plan.to).unwrap().count(), 0);
-    assert_eq!(backups.last_success.get(), 0);
+    let to = &daily.backups.plan.to;
+    for records in [Arc::clone(&daily.backups.records), Arc::new(Damaged) as _] {
+        // A folder can be opened and not read.
+        let ledger = daily.folder.path().to_owned();
+        let plan = BackupPlan { to: to.clone(), ledger, ..daily.backups.plan };
+        let clock = Arc::clone(&daily.clock) as _;
+        let backups = ScheduledBackups { plan, records, clock, last_success: Gauge::default() };
+        assert!(backups.make_if_due().await.is_err());
+        assert_eq!(fs::read_dir(to).unwrap().count(), 0);
+        assert_eq!(backups.last_success.get(), 0);
+    }
 }
 
 #[test]
