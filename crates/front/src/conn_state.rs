@@ -24,16 +24,17 @@ const SMALL_HEAD_BYTES: usize = 8 * 1024;
 /// the kernel.
 const ANSWER_BYTES: u64 = 80 * 1024;
 
-/// Those of hyper, and of the kernel for a head.
-const LEAST_ANSWER_BYTES: u64 = 20 * 1024;
+/// Those of hyper, of the kernel for a head, and what the kernel adds to its copy of a short answer: at most 5 KB, also for a client
+/// that wants the smallest packets.
+const LEAST_ANSWER_BYTES: u64 = 22 * 1024;
 
 /// Answers up to this size, in bytes, are never refused after the work was done, because a small answer may show an
 /// edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// Bytes that an answer holds besides a body of `bytes`. The kernel counts up to four for each byte of a small body.
+/// Bytes that an answer holds besides a body of `bytes`, of which the kernel has a copy until it has arrived.
 fn buffer_bytes(bytes: u64) -> u64 {
-    bytes.saturating_mul(4).saturating_add(LEAST_ANSWER_BYTES).min(ANSWER_BYTES)
+    bytes.saturating_add(LEAST_ANSWER_BYTES).min(ANSWER_BYTES)
 }
 
 pub(super) struct Shared {
@@ -209,8 +210,8 @@ impl ConnState {
         let mut state = self.lock();
         let (client, needed) = (state.client, buffer_bytes(bytes) + bytes);
         let reserved = match &mut state.sending {
-            Some(permit) if bytes <= SMALL_ANSWER_BYTES => {
-                permit.force(needed.saturating_sub(permit.bytes()));
+            Some(permit) if bytes <= SMALL_ANSWER_BYTES && needed > permit.bytes() => {
+                permit.force(needed - permit.bytes());
                 Ok(())
             }
             Some(permit) => permit.resize(needed),

@@ -612,15 +612,26 @@ mod tests {
         played.client.write_all(HEAD).await.unwrap();
         played.request(Body::NONE).await;
         played.conn.may_answer(1024).unwrap();
-        assert_eq!(played.sending.held.get(), 24 * 1024);
-        played.conn.charge_answer(300).unwrap();
-        assert_eq!(played.sending.held.get(), 24 * 1024);
+        assert_eq!(played.sending.held.get(), (22 + 1) * 1024);
+        played.conn.charge_answer(512).unwrap();
+        assert_eq!(played.sending.held.get(), (22 + 1) * 1024);
         played.conn.charge_answer(10 * 1024).unwrap();
-        assert_eq!(played.sending.held.get(), (20 + 5 * 10) * 1024);
+        assert_eq!(played.sending.held.get(), (22 + 2 * 10) * 1024);
         played.conn.charge_answer(100 * 1024).unwrap();
         assert_eq!(played.sending.held.get(), (80 + 100) * 1024);
         played.answer(b"x").await.unwrap();
         assert_eq!(played.sending.held.get(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_shorter_than_it_could_be_gives_the_rest_of_its_room_back() {
+        let mut played = Played::new(LIMITS, 1024);
+        played.client.write_all(HEAD).await.unwrap();
+        played.request(Body::NONE).await;
+        played.conn.may_answer(u64::MAX).unwrap();
+        assert_eq!(played.sending.held.get(), 80 * 1024);
+        played.conn.charge_answer(2 * 1024).unwrap();
+        assert_eq!(played.sending.held.get(), (22 + 2 * 2) * 1024);
     }
 
     #[tokio::test(start_paused = true)]

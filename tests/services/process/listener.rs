@@ -11,6 +11,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
+use handbill::config::Budgets;
 use handbill::server::drain::Phase;
 use handbill::server::{App, Routes, ServerLimits, ServerMetrics, serve};
 use handbill_core::domain::client::ForwardedHeader;
@@ -348,6 +349,24 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
         assert!(Instant::now() < end);
     }
     assert!(listener.metrics.sending.evicted.get() > 0);
+}
+
+#[test]
+fn five_hundred_clients_get_a_page_of_17_kilobytes_at_once_with_the_default_memory() {
+    const CLIENTS: usize = 512;
+    let answers = Budgets::default().answers;
+    let app = app().route("/page", get(|| async { vec![b'x'; 17 * 1024] }));
+    let app = app.layer(axum::middleware::from_fn(take_room));
+    let listener = Listener::serving(ServerLimits { sending: answers, ..PATIENT }, Routes(app));
+    let mut reading: Vec<_> = (0..CLIENTS).map(|_| Connection::open_narrow(listener.address).unwrap()).collect();
+    for connection in &mut reading {
+        connection.send("GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    // An answer is more than the client's kernel takes, so its room is taken until it is read.
+    for connection in &mut reading {
+        assert_eq!(connection.answer().unwrap().status, 200);
+    }
+    assert_eq!(listener.metrics.sending.refused.get(), 0);
 }
 
 #[test]
