@@ -55,8 +55,8 @@ class ClusterReads(Figures):
             subprocess.run([SERVERS / "cassandra", "stop", database], check=True)
         return self.table
 
-    def replica(self, name, memory):
-        options = [*self.store, "--trusted-proxies", "127.0.0.0/8", "--drain-delay", "0s", "--memory", memory]
+    def replica(self, name, *options):
+        options = [*self.store, "--trusted-proxies", "127.0.0.0/8", "--drain-delay", "0s", *options]
         server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log")
         server.until_ready()
         return server
@@ -66,7 +66,7 @@ class ClusterReads(Figures):
 
     def distinct_pages(self):
         """Reads of all pages at random, of which Handbill keeps few in memory; 304 of them; and creates."""
-        server = self.replica("distinct", "128MiB")
+        server = self.replica("distinct", "--memory", "128MiB")
         # With more connections, writes would wait for longer than a replica lets them.
         began, held = cpu_seconds(self.redis), self.redis_bytes()
         made, paths = self.fill(server, self.pages, connections=32)
@@ -112,7 +112,7 @@ class ClusterReads(Figures):
 
     def pages_in_memory(self, paths):
         """Reads of all pages at random, each of which is in Handbill's memory, so that only its head is read."""
-        server = self.replica("in-memory", "4GiB")
+        server = self.replica("in-memory", "--memory", "4GiB")
         probe = self.probe(server.process, server.url, script="random_pages.lua", PAGES=paths)
         missed = None
         while missed != server.gauge("handbill_page_cache_misses_total"):

@@ -12,10 +12,15 @@ pub(crate) fn of(records: usize) -> ScanLimit {
 
 /// All records, by slug. No slug comes twice, and no batch is too long.
 pub(crate) async fn all(store: &dyn PageScan, limit: ScanLimit) -> BTreeMap<String, Record> {
+    all_at_once(store, limit, 1).await
+}
+
+/// The same of a scan that reads so many `ranges` at once.
+pub(crate) async fn all_at_once(store: &dyn PageScan, limit: ScanLimit, ranges: usize) -> BTreeMap<String, Record> {
     let (mut found, mut at) = (BTreeMap::new(), None);
     loop {
         let batch = store.scan(at.as_ref(), limit).await.unwrap();
-        assert!(batch.records.len() <= limit.records && (batch.next.is_none() || !batch.records.is_empty()));
+        assert!(batch.records.len() <= ranges * limit.records && (batch.next.is_none() || !batch.records.is_empty()));
         for record in batch.records {
             let record = record.unwrap();
             assert!(found.insert(record.slug().to_string(), record).is_none());

@@ -1,6 +1,6 @@
 //! Every record of a share of the ring, in its order.
 //!
-//! A batch reads heads from a quorum, and then the texts between the same tokens, a few at a time: both tables have the same order. A
+//! A batch reads heads from a quorum, and then the texts between the same tokens, some at a time: both tables have the same order. A
 //! head whose text is not among them was changed in between, so its record is read again, as a request reads it. So is every record
 //! of a part whose texts cannot be read, which finds the one that is damaged. So a record is what its page was at one moment, and a
 //! page that changes meanwhile is in the batch once, in one of its states.
@@ -27,8 +27,14 @@ use crate::domain::slug::Slug;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Cause, Lookup, Record, StoreError};
 
-/// Texts that one request asks for: with the largest texts, 14 MB.
-const TEXTS_AT_ONCE: i32 = 8;
+/// Texts that the first request of a batch asks for: with the largest texts, 14 MB.
+const FIRST_TEXTS: i32 = 8;
+
+/// The most texts that a request asks for, after short ones.
+const MOST_TEXTS: i32 = 64;
+
+/// Bytes of an answer from which texts are not short.
+const SHORT_TEXTS: usize = 512 * 1024;
 
 /// The most slugs that one request asks for.
 pub(super) const MAX_KEYS: usize = 1000;
@@ -125,7 +131,13 @@ impl CqlStore {
         tokens: Tokens,
         bytes: usize,
     ) -> Result<(ScanRecords, i64), StoreError> {
-        let mut texts = Texts { store: self, tokens, rows: VecDeque::new(), next: Some(PagingState::start()) };
+        let mut texts = Texts {
+            store: self,
+            tokens,
+            rows: VecDeque::new(),
+            next: Some(PagingState::start()),
+            at_once: FIRST_TEXTS,
+        };
         let (mut records, mut size, mut last) = (Vec::new(), 0, BEGINNING);
         for head in heads {
             // The next batch begins after a token, so slugs with the same token are in the same batch.
@@ -190,6 +202,8 @@ struct Texts<'a> {
     rows: VecDeque<Placed<TextRow>>,
     /// The place where the next request begins; `None` after the last.
     next: Option<PagingState>,
+    /// How many the next request asks for.
+    at_once: i32,
 }
 
 impl Texts<'_> {
@@ -217,7 +231,7 @@ impl Texts<'_> {
     async fn request(&mut self, from: PagingState) -> Result<VecDeque<Placed<TextRow>>, StoreError> {
         let Self { store, tokens, .. } = *self;
         let mut statement = store.operated.scan_texts.clone();
-        statement.set_page_size(TEXTS_AT_ONCE);
+        statement.set_page_size(self.at_once);
         let permit = store.background_permit().await?;
         let request = async || {
             let (answer, next) = store.session.execute_single_page(&statement, tokens, from.clone()).await?;
@@ -225,12 +239,19 @@ impl Texts<'_> {
             let rows = rows.rows::<Placed<TextRow>>().map_err(unreadable)?;
             Ok((rows.collect::<Result<_, _>>().map_err(unreadable)?, next))
         };
-        let (rows, next) = store.repeat(&permit, request).await?;
+        let (rows, next): (VecDeque<Placed<TextRow>>, _) = store.repeat(&permit, request).await?;
         if let PagingStateResponse::HasMorePages { state } = next {
             self.next = Some(state);
         }
+        self.at_once = texts_after(self.at_once, rows.iter().map(|text| text.row.bytes()).sum());
         Ok(rows)
     }
+}
+
+/// How many texts to ask for after an answer of this many bytes to a request for `count`: twice as many while they are short, so that
+/// a request of many is one of short texts, unless all before it were others by chance.
+fn texts_after(count: i32, bytes: usize) -> i32 {
+    if bytes < SHORT_TEXTS { (2 * count).min(MOST_TEXTS) } else { FIRST_TEXTS }
 }
 
 pub(super) fn ended(records: ScanRecords) -> ScanBatch {
@@ -332,6 +353,15 @@ mod tests {
             assert_eq!(cut(&mut cutting, count), has_more, "{tokens:?}");
             assert_eq!(cutting.iter().map(|row| row.place).collect::<Vec<_>>(), left, "{tokens:?}");
         }
+    }
+
+    #[test]
+    fn a_request_asks_for_more_texts_while_those_before_were_short() {
+        let mut counts = vec![FIRST_TEXTS];
+        for bytes in [8_000, 16_000, 32_000, 64_000, SHORT_TEXTS, 8_000] {
+            counts.push(texts_after(*counts.last().unwrap(), bytes));
+        }
+        assert_eq!(counts, [8, 16, 32, 64, 64, 8, 16]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use tokio::time::sleep;
 
-use super::ring::{REPEAT_PAUSE, Share, Tokens};
+use super::ring::{RANGES_AT_ONCE, REPEAT_PAUSE, Share, Tokens};
 use super::scan::{cursor_at, ended, ranges_of};
 use super::session::is_read_failure;
 use super::store::CqlStore;
@@ -79,10 +79,7 @@ impl PageScan for ShareScan {
         let mut ranges = after.map_or_else(|| Ok(self.share.ranges()), ranges_of)?;
         let mut batch = ended(Vec::new());
         while !ranges.is_empty() && batch.records.is_empty() && batch.visibilities.is_empty() {
-            // Together they keep to the limit, so that not all are read for a few records.
-            let at_once = ranges.len().min(limit.records.max(1));
-            let limit = ScanLimit { records: limit.records / at_once, bytes: limit.bytes / at_once };
-            let later = ranges.split_off(at_once);
+            let later = ranges.split_off(ranges.len().min(RANGES_AT_ONCE.into()));
             let read = try_join_all(ranges.iter().map(|&tokens| self.batch_of(tokens, limit))).await?;
             ranges.clear();
             for ScanBatch { records, visibilities, next } in read {

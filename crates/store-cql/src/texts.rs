@@ -35,6 +35,10 @@ impl TextRow {
         self.text_version == text.version.get().cast_signed() && self.text_nonce == text.nonce
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        [&self.content, &self.html, &self.excerpt].into_iter().flatten().map(String::len).sum()
+    }
+
     pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
         let missing = UnreadableRow::Column;
         let text = PageText {

@@ -37,7 +37,7 @@ pub struct Place {
     pub unreadable: u64,
 }
 
-/// An archive of `store`, in pieces of about one megabyte. An error ends it before its trailer, so the file is not
+/// An archive of `store`, in pieces of some megabytes at most. An error ends it before its trailer, so the file is not
 /// complete. It goes on after what an `earlier` attempt wrote. A copy of a `ledger` says so.
 ///
 /// A record that cannot be read is left out, logged and counted in the trailer.

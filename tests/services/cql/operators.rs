@@ -24,7 +24,7 @@ use scylla::value::CqlTimestamp;
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, move_fence, store_in};
 use crate::support::pages::{CREATED, page, with_head};
-use crate::support::scans::{all, of};
+use crate::support::scans::{all, all_at_once, of};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
     let page = Arc::new(page("a text"));
@@ -185,7 +185,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     store.compare_and_set(page.head.version, Record::Deleted(deleted.clone()), None).await.unwrap();
     let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
     for records in [1, 2, 100] {
-        let found = all(&ledger, of(records)).await;
+        let found = all_at_once(&ledger, of(records), 8).await;
         assert_eq!(found, expected.clone().into(), "{records}");
     }
 

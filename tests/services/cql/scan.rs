@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{Proxied, drop_keyspace, fresh_store, migrated_settings, proxied_session, session, store_in};
 use crate::support::pages::{page, slug};
-use crate::support::scans::{all, of as limit_of};
+use crate::support::scans::{all, all_at_once, of as limit_of};
 
 #[tokio::test]
 async fn a_text_without_a_head_is_no_record_and_a_damaged_record_is_named_and_the_scan_goes_on() {
@@ -58,7 +58,7 @@ async fn each_record_is_in_one_of_the_shares_of_a_keyspace() {
         for number in 1..=of {
             let share = format!("{number}/{of}").parse().unwrap();
             let share = ShareScan::of(Arc::clone(&store), share, Scanned::Pages);
-            let records = all(&share, limit_of(7)).await;
+            let records = all_at_once(&share, limit_of(7), 8).await;
             assert!(of == 1 || records.len() < pages.len(), "{} of all are in {number}/{of}", records.len());
             for (slug, record) in records {
                 assert!(found.insert(slug, record).is_none());

@@ -27,7 +27,7 @@ pub trait PageScan: Send + Sync {
 }
 
 /// The size of one batch. A batch ends with the record that reaches one of the two bounds, so it has at least one record
-/// unless the scan has ended.
+/// unless the scan has ended. A scan that reads several ranges at once ends each of them so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
     /// Maximum number of records.
