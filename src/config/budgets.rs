@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// The attacks of `docs/verification.md` were withstood within 256 MiB with these budgets.
+    /// The attacks of `docs/internals/verification.md` were withstood within 256 MiB with these budgets.
     #[test]
     fn at_256_mib_no_budget_is_larger_than_those_that_withstood_attacks() {
         let Budgets { requests, answers, long_texts, short_texts, large_pages, ready_pages, renewed_pages, .. } =
