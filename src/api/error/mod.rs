@@ -242,7 +242,7 @@ impl ApiError {
                 Self::unavailable(by, "Storage is temporarily unavailable. Nothing was changed;")
             }
             ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable("store", "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or"),
-            ServiceError::Overloaded => Self::unavailable("memory", "Too many large pages are being read at the moment;"),
+            ServiceError::Overloaded => Self::unavailable("memory", "Too many large pages are being read at the moment. Nothing was changed;"),
             ServiceError::Rendering(RenderError::Overloaded) => {
                 Self::unavailable("rendering", "Too many texts are being turned into pages at the moment. Nothing was changed;")
             }

@@ -36,6 +36,8 @@ pub(crate) enum FenceWeakening {
     CopiedAtOnce,
     /// While the pages are copied, a write is acknowledged that the old side alone has.
     NotConfirmed,
+    /// A write that was sent while the pages were copied is not confirmed if the fence was closed before its answer came.
+    ClosedConfirmsNothing,
     /// The copying begins although the old side's copies may not show that a move has begun.
     AnnouncedToOne,
     /// The operator takes the answer to the change of the row, which copies of the new side alone may have given, for one of both.
@@ -76,11 +78,11 @@ struct Replica {
     reading: Option<(u8, (u8, Fence))>,
     /// The highest epoch that it has seen.
     epoch: u8,
-    /// Until when it may write, and whether it confirms what it writes in both.
+    /// Until when it may write, and whether it confirms what is done in both before it answers.
     lease_until: Option<u8>,
     confirms: bool,
-    /// When the writes were sent that are not done yet, and whether they are confirmed in both.
-    sent: Vec<(u8, bool)>,
+    /// When the writes were sent that are not done yet.
+    sent: Vec<u8>,
     left: u8,
     is_stopped: bool,
 }
@@ -152,8 +154,8 @@ impl FenceModel {
     /// The moves with one rule left out, and what then must be found.
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
         use FenceWeakening::{
-            AnnouncedToOne, AnswerTakenForBoth, CopiedAtOnce, LateWritesIgnored, LeaseFromTheAnswer, LostFence, NoWait,
-            NotConfirmed, NotCopied, OldSideNotStopped, OneRowClosed,
+            AnnouncedToOne, AnswerTakenForBoth, ClosedConfirmsNothing, CopiedAtOnce, LateWritesIgnored,
+            LeaseFromTheAnswer, LostFence, NoWait, NotConfirmed, NotCopied, OldSideNotStopped, OneRowClosed,
         };
         let planned =
             |weakening| Self { is_forced: false, reads_both: false, rows: 1, writes: 2, weakening: Some(weakening) };
@@ -161,7 +163,8 @@ impl FenceModel {
             .map(|weakening| (planned(weakening), ONE_SIDE))
             .into();
         all.extend(
-            [NotCopied, CopiedAtOnce, NotConfirmed, AnnouncedToOne].map(|weakening| (planned(weakening), NOTHING_LOST)),
+            [NotCopied, CopiedAtOnce, NotConfirmed, ClosedConfirmsNothing, AnnouncedToOne]
+                .map(|weakening| (planned(weakening), NOTHING_LOST)),
         );
         all.push((Self { is_forced: true, ..planned(OldSideNotStopped) }, ONE_SIDE));
         all.push((Self { rows: 2, writes: 1, ..planned(OneRowClosed) }, ONE_SIDE));
@@ -292,7 +295,7 @@ impl Model for FenceModel {
         match action {
             Action::Tick => {
                 // A write that was sent is done by then, or never.
-                let is_late = |replica: &Replica| replica.sent.iter().any(|(sent, _)| sent + LATE <= state.now);
+                let is_late = |replica: &Replica| replica.sent.iter().any(|sent| sent + LATE <= state.now);
                 if state.now == TICKS || state.replicas.iter().any(is_late) {
                     return None;
                 }
@@ -315,7 +318,9 @@ impl Model for FenceModel {
                 let from = if self.is_weakened(FenceWeakening::LeaseFromTheAnswer) { state.now } else { began };
                 let may_write = fence == Fence::Open(side) || (fence == Fence::Copying && side == OLD);
                 replica.lease_until = may_write.then_some(from + LEASE);
-                replica.confirms = fence == Fence::Copying && !self.is_weakened(FenceWeakening::NotConfirmed);
+                let closed = fence == Fence::Moving && !self.is_weakened(FenceWeakening::ClosedConfirmsNothing);
+                let is_moving = fence == Fence::Copying || closed;
+                replica.confirms = is_moving && !self.is_weakened(FenceWeakening::NotConfirmed);
             }
             Action::Send(side) => {
                 if !self.may_send(state, side) {
@@ -323,20 +328,20 @@ impl Model for FenceModel {
                 }
                 let replica = &mut next.replicas[side];
                 replica.left -= 1;
-                replica.sent.push((state.now, replica.confirms));
+                replica.sent.push(state.now);
             }
             Action::Done(side) => {
                 if next.replicas[side].sent.is_empty() {
                     return None;
                 }
-                let (_, is_confirmed) = next.replicas[side].sent.remove(0);
+                next.replicas[side].sent.remove(0);
                 if side == NEW {
                     next.is_new_written = true;
                     // A forced move may lose what the old side has acknowledged, and says so.
                     next.is_lost = !self.is_forced && state.copied < state.written;
                 } else {
                     next.written += 1;
-                    next.copied += u8::from(is_confirmed);
+                    next.copied += u8::from(state.replicas[OLD].confirms);
                     next.is_split = state.is_new_written;
                 }
             }

@@ -8,7 +8,7 @@ use super::{Limited, PageService, StoreBudget, active, back_off, deadline, until
 use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
-use crate::ports::page_store::{CasResult, Lookup, Record};
+use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
 use crate::ports::rate_limiter::LimitKind;
 
 impl PageService {
@@ -75,7 +75,12 @@ impl PageService {
     async fn head_to_delete(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
         let found = store_budget.wait(self.store.head(slug)).await?;
         if let Lookup::Deleted(tombstone) = &found {
-            store_budget.wait(self.store.ensure_in_ledger(&Record::Deleted(tombstone.clone()))).await?;
+            let entered = store_budget.wait(self.store.ensure_in_ledger(&Record::Deleted(tombstone.clone()))).await;
+            // That nothing was changed would say that the page is there.
+            entered.map_err(|error| match error {
+                ServiceError::Store(StoreError::Unavailable(cause)) => StoreError::OutcomeUnknown(cause).into(),
+                error => error,
+            })?;
         }
         active(found)
     }

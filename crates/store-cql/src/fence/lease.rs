@@ -47,7 +47,7 @@ pub(super) struct Lease {
     datacenter: String,
     /// Until when it may write.
     until: Option<Instant>,
-    /// Whether a planned move copies, by the last row that was read.
+    /// Whether a planned move has begun and not ended, by the last row that was read.
     confirms: bool,
     epoch: i64,
     /// Why it may not write if it has no lease.
@@ -76,7 +76,8 @@ impl Lease {
             return;
         }
         self.epoch = epoch;
-        self.confirms = datacenter.is_some() && moving_to.is_some();
+        // Also once the fence is closed: what was sent before may only be answered then, and nothing is copied after it.
+        self.confirms = moving_to.is_some();
         (self.until, self.reason) = match datacenter {
             Some(name) if name == self.datacenter => (Some(began + LEASE), Fenced::Unread),
             Some(name) => (None, Fenced::Elsewhere(name)),
@@ -147,11 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn while_a_move_copies_the_old_side_writes_and_confirms_in_each_datacentre() {
+    fn while_a_move_copies_the_old_side_writes_and_confirms_in_each_datacentre_until_the_move_ends() {
         let (began, mut lease) = (Instant::now(), Lease::new("west"));
         let copying = |epoch| FenceRow { moving_to: Some("east".to_owned()), ..open("west", epoch) };
         for (row, confirms) in
-            [(open("west", 1), false), (copying(2), true), (moving(3), false), (open("west", 4), false)]
+            [(open("west", 1), false), (copying(2), true), (moving(3), true), (open("west", 4), false)]
         {
             lease.found(began, Some(row));
             assert_eq!(lease.confirms(), confirms);
