@@ -22,13 +22,12 @@ use tokio::time::{Instant, sleep};
 use super::lwt::Pauses;
 use super::nonces::Nonce;
 use super::permit::Permit;
-use super::request_error::unreadable;
+use super::rows::millis;
 use super::single_attempts::{Attempt, Failures};
 use super::store::CqlStore;
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
-use crate::domain::timestamp::UnixMillis;
 use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
 use crate::ports::page_store::{Lookup, StoreError};
 
@@ -135,10 +134,6 @@ impl BegunRow {
     }
 }
 
-fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
-    UnixMillis::new(millis)
-}
-
 fn bucket_of(number: u64) -> i64 {
     (number.saturating_sub(1) / BUCKET).cast_signed()
 }
@@ -199,13 +194,7 @@ impl CqlStore {
 
     /// Adds the entries of takedowns that were done by processes that ended before they could.
     async fn settle_takedowns(&self, permit: &Permit<'_>) -> Result<(), StoreError> {
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.operated.read_takedowns, ()).await?;
-            let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows::<BegunRow>().map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)
-        };
-        let rows = self.repeat(permit, request).await?;
-        for row in rows {
+        for row in self.rows::<BegunRow>(permit, &self.operated.read_takedowns, ()).await? {
             self.fence.check()?;
             let now = row.read_at.map_or(0, |CqlTimestamp(now)| now);
             let Some(begun) = row.into_begun() else { continue };
@@ -287,12 +276,7 @@ impl CqlStore {
         limit: i32,
     ) -> Result<Vec<EntryRow>, StoreError> {
         let values = (bucket_of(after.saturating_add(1)), after.cast_signed(), limit.saturating_add(1));
-        let request = async || {
-            let answer = self.session.execute_unpaged(read, values).await?;
-            let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows::<EntryRow>().map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)
-        };
-        let mut rows = self.repeat(permit, request).await?;
+        let mut rows: Vec<EntryRow> = self.rows(permit, read, values).await?;
         if rows.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
             let cut = rows.last().map(|row| row.number);
             let whole = rows.iter().take_while(|row| Some(row.number) != cut).count();
@@ -367,6 +351,7 @@ impl AuditLog for CqlStore {
 mod tests {
     use super::*;
     use crate::domain::takedown::TakedownReason;
+    use crate::domain::timestamp::UnixMillis;
 
     #[test]
     fn a_partition_has_ten_thousand_entries() {

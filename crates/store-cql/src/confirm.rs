@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 
+use scylla::serialize::row::SerializeRow;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, MaybeUnset, Row};
@@ -22,8 +23,21 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::StoreError;
 
 impl CqlStore {
-    /// A plain write with the consistency that it needs now.
-    pub(super) fn spread<'a>(&self, write: &'a PreparedStatement) -> Cow<'a, PreparedStatement> {
+    /// Sends a plain write until it is answered, each time with the consistency that it needs then.
+    pub(super) async fn write(
+        &self,
+        permit: &Permit<'_>,
+        write: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<(), StoreError> {
+        let request = async || {
+            self.session.execute_unpaged(&self.spread(write), &values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
+    fn spread<'a>(&self, write: &'a PreparedStatement) -> Cow<'a, PreparedStatement> {
         if !self.fence.confirms() {
             return Cow::Borrowed(write);
         }

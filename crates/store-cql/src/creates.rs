@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 
 use super::lwt::Pauses;
 use super::permit::Permit;
-use super::request_error::unreadable;
 use super::single_attempts::{Attempt, Failures};
 use super::store::CqlStore;
 use crate::domain::creates::Creates;
@@ -42,12 +41,7 @@ impl SwitchRow {
 
 impl CqlStore {
     async fn read_switch(&self, permit: &Permit<'_>, read: &PreparedStatement) -> Result<SwitchRow, StoreError> {
-        let request = async || {
-            let answer = self.session.execute_unpaged(read, ()).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<SwitchRow>();
-            Ok(row.map_err(unreadable)?.unwrap_or_default())
-        };
-        self.repeat(permit, request).await
+        Ok(self.first_row(permit, read, ()).await?.unwrap_or_default())
     }
 }
 

@@ -13,15 +13,14 @@ use scylla::value::CqlTimestamp;
 use super::audit::TakedownNote;
 use super::permit::Permit;
 use super::recent::Base;
-use super::request_error::unreadable;
 use super::ring::{Placed, Tokens};
-use super::rows::{HeadRow, takedown};
+use super::rows::{HeadRow, hiding, millis, takedown};
 use super::scan::{MAX_KEYS, cursor_at, cut, ended};
 use super::store::CqlStore;
 use crate::domain::archive::Entry;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
+use crate::domain::takedown::Visibility;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_scan::{ScanBatch, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Lookup, Record, StoreError};
@@ -56,10 +55,7 @@ impl LedgerRow {
     /// The last act of operators, if it was written.
     fn visibility(&self, slug: &Slug) -> Option<Visibility> {
         let (at, until, reason, by) = self.visibility.clone()?;
-        // A reason of a later version shows the page no more than any other.
-        let takedown = takedown(reason.as_deref(), by.clone())
-            .unwrap_or_else(|| Takedown { reason: TakedownReason::Terms, by: by.unwrap_or_default() });
-        let hidden = until.map(|until| Hiding { takedown, until: millis(until) });
+        let hidden = until.map(|until| hiding(reason.as_deref(), by, millis(until)));
         Some(Visibility { slug: slug.clone(), at: millis(at), hidden })
     }
 
@@ -71,10 +67,6 @@ impl LedgerRow {
         let is_turned = noted.as_ref().is_some_and(|noted| noted.hidden.is_some()) != head.hidden.is_some();
         if is_later && is_turned && (is_begun || head.hidden.is_some()) { Some(head.visibility()) } else { noted }
     }
-}
-
-fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
-    UnixMillis::new(millis)
 }
 
 /// The database's timestamp of what was done at `at`, in microseconds.
@@ -117,11 +109,7 @@ impl CqlStore {
 
     /// The row of `slug` in the ledger.
     pub(super) async fn entry_of(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Option<LedgerRow>, StoreError> {
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.operated.read_entry, (slug.as_str(),)).await?;
-            answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<LedgerRow>().map_err(unreadable)
-        };
-        self.repeat(permit, request).await
+        self.first_row(permit, &self.operated.read_entry, (slug.as_str(),)).await
     }
 
     /// Notes, before `head` is written, that it hides or shows its page.
@@ -129,11 +117,7 @@ impl CqlStore {
         self.fence.check()?;
         let at = head.updated_at;
         let values = (head.slug.as_str(), CqlTimestamp(at.get()), micros(at));
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.operated.begin_turn), values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
+        self.write(permit, &self.operated.begin_turn, values).await
     }
 
     /// Enters that operators have hidden or shown a page. Without this it is not confirmed, as a deletion is not.
@@ -149,11 +133,7 @@ impl CqlStore {
         let column = (CqlTimestamp(visibility.at.get()), until, reason, by);
         let values = (visibility.slug.as_str(), column, micros(visibility.at));
         self.note_time(permit, &visibility.slug).await?;
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.operated.enter_visibility), values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
+        self.write(permit, &self.operated.enter_visibility, values).await
     }
 
     /// Enters that operators have hidden or shown the page with `head`, if they have and it may not be in the ledger yet.
@@ -206,11 +186,7 @@ impl CqlStore {
 
     async fn note_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
         let values = (tombstone.slug.as_str(), CqlTimestamp(tombstone.deleted_at.get()));
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.operated.begin_deletion), values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
+        self.write(permit, &self.operated.begin_deletion, values).await
     }
 
     /// Enters `tombstone`, which is now the page's head. Doing it again changes nothing.
@@ -225,21 +201,14 @@ impl CqlStore {
             takedown.map(|takedown| takedown.by.as_str()),
         );
         self.note_time(permit, &tombstone.slug).await?;
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.operated.enter_deletion), values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
+        self.write(permit, &self.operated.enter_deletion, values).await
     }
 
     /// The head of `slug`. Every interrupted write of it is completed first.
     pub(super) async fn settled_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_head_serially, (slug.as_str(),)).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            row.map_err(unreadable)?.map_or(Ok(Lookup::Absent), |row| row.into_base(slug)).map_err(unreadable)
-        };
-        self.repeat(permit, request).await
+        let row: Option<HeadRow> =
+            self.first_row(permit, &self.statements.read_head_serially, (slug.as_str(),)).await?;
+        Ok(row.map_or(Ok(Lookup::Absent), |row| row.into_base(slug))?)
     }
 
     /// The entry that a row of the ledger stands for; `None` if it was not done after all.

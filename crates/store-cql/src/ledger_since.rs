@@ -47,11 +47,7 @@ impl CqlStore {
     /// Notes, before the row of `slug` in the ledger is ended, when that is.
     pub(super) async fn note_time(&self, permit: &Permit<'_>, slug: &Slug) -> Result<(), StoreError> {
         let values = (ten_minutes(self.clock.now()), slug.as_str());
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.operated.note_time), values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
+        self.write(permit, &self.operated.note_time, values).await
     }
 
     /// Whether this datacentre writes. In another one lines and entries may arrive late, so no copy goes on from one that was made there.

@@ -6,7 +6,7 @@
 //! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
-//! | `store`, `replace` | the operations of the store; the replacement of a head |
+//! | `store`, `requests`, `replace` | the operations of the store; their requests, sent until they are answered; the replacement of a head |
 //! | `texts`, `recent` | the operations on texts; the heads that were seen last |
 //! | `future_times` | notices clocks that are wrong, by the times that are stored |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
@@ -105,6 +105,7 @@ mod recent;
 mod reconcile;
 mod replace;
 mod request_error;
+mod requests;
 mod retry_budget;
 mod ring;
 mod rows;

@@ -15,7 +15,7 @@ use crate::domain::slug::Slug;
 use crate::domain::takedown::{Hiding, Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::ports::page_store::{Cause, Lookup};
+use crate::ports::page_store::{Cause, Lookup, StoreError};
 
 const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
@@ -75,10 +75,16 @@ pub(super) enum UnreadableRow {
     TextMissing,
 }
 
+impl From<UnreadableRow> for StoreError {
+    fn from(row: UnreadableRow) -> Self {
+        Self::Unreadable(Box::new(row))
+    }
+}
+
 fn times(written_at: Option<i64>, updated_at: Option<CqlTimestamp>) -> StoredTimes {
     StoredTimes {
         written_at: written_at.map(|micros| UnixMillis::new(micros / 1000)),
-        changed_at: updated_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
+        changed_at: updated_at.map(millis),
     }
 }
 
@@ -127,11 +133,8 @@ impl HeadRow {
             nonce: nonce.ok_or(missing("current_text_nonce"))?,
         };
         let hidden = if self.state.as_deref() == Some(HIDDEN) {
-            // A reason of a later version shows the page no more than any other.
-            let reason = self.takedown_reason.as_deref().and_then(|reason| reason.parse().ok());
-            let takedown =
-                Takedown { reason: reason.unwrap_or(TakedownReason::Terms), by: self.takedown_by.unwrap_or_default() };
-            Some(Box::new(Hiding { takedown, until: time(self.deleted_at, "deleted_at")? }))
+            let until = time(self.deleted_at, "deleted_at")?;
+            Some(Box::new(hiding(self.takedown_reason.as_deref(), self.takedown_by, until)))
         } else {
             None
         };
@@ -156,7 +159,17 @@ fn version(column: Option<i64>, name: &'static str) -> Result<PageVersion, Unrea
 }
 
 fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, UnreadableRow> {
-    column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(UnreadableRow::Column(name))
+    column.map(millis).ok_or(UnreadableRow::Column(name))
+}
+
+pub(super) fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
+    UnixMillis::new(millis)
+}
+
+/// The hiding of a page. A reason of a later version shows the page no more than any other.
+pub(super) fn hiding(reason: Option<&str>, by: Option<String>, until: UnixMillis) -> Hiding {
+    let reason = reason.and_then(|reason| reason.parse().ok()).unwrap_or(TakedownReason::Terms);
+    Hiding { takedown: Takedown { reason, by: by.unwrap_or_default() }, until }
 }
 
 /// The takedown in a tombstone. A reason of a later version is left out, because the page is deleted all the same.

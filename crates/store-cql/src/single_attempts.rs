@@ -2,10 +2,10 @@
 
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
-use thiserror::Error;
 use tokio::time::timeout_at;
 
 use super::permit::Permit;
+use super::requests::NoAnswerError;
 use super::rows::applied;
 use super::store::CqlStore;
 use super::write_outcome::{self, Outcome};
@@ -18,10 +18,6 @@ pub(super) enum Attempt {
     /// The write was not done, or its outcome is unknown.
     Failed(Outcome, Cause),
 }
-
-#[derive(Debug, Error)]
-#[error("the database did not answer in time")]
-struct NoAnswerError;
 
 /// The failures of a write that is tried again until it is done.
 #[derive(Default)]

@@ -4,7 +4,6 @@ use rand::Rng;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::migrate::schema::COMPONENT;
-use super::request_error::unreadable;
 use super::store::CqlStore;
 use crate::domain::slug_secret::{SECRET_BYTES, SlugSecret};
 use crate::ports::page_store::StoreError;
@@ -23,13 +22,8 @@ pub(super) fn creation(keyspace: &str, rng: impl Rng) -> (Statement, SlugSecret)
 impl CqlStore {
     pub(super) async fn read_slug_secret(&self) -> Result<SlugSecret, StoreError> {
         let permit = self.background_permit().await?;
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_slug_secret, ()).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<(Option<Vec<u8>>,)>();
-            Ok(row.map_err(unreadable)?.and_then(|(secret,)| secret))
-        };
-        let secret = self.repeat(&permit, request).await?;
-        let bytes: Option<[u8; SECRET_BYTES]> = secret.and_then(|secret| secret.try_into().ok());
+        let row: Option<(Option<Vec<u8>>,)> = self.first_row(&permit, &self.statements.read_slug_secret, ()).await?;
+        let bytes: Option<[u8; SECRET_BYTES]> = row.and_then(|(secret,)| secret?.try_into().ok());
         let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
         bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
     }

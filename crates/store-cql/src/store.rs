@@ -7,22 +7,20 @@ use rand::Rng;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::serialize::row::SerializeRow;
-use thiserror::Error;
 use tokio::sync::{Mutex, Semaphore, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
 use super::future_times::FutureTimes;
 use super::gate::{Gate, GateMetrics, Refusal};
-use super::lwt::{LwtRunner, Pauses, Verdict, Write};
+use super::lwt::{LwtRunner, Verdict, Write};
 use super::nonces::{Nonce, Nonces, TextId};
 use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
-use super::request_error::{RequestError, unreadable};
 use super::retry_budget::RetryBudget;
 use super::rows::{HeadParameters, HeadRow, NonceRow, Over, StateRow, UnreadableRow};
-use super::session::{CqlTimeouts, SECOND_READ_AFTER};
+use super::session::CqlTimeouts;
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -32,9 +30,6 @@ use crate::metrics::ClusterMetrics;
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
-
-/// How often a request that may be repeated is sent again after it has failed on every node that got it.
-const REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
@@ -46,8 +41,8 @@ pub struct CqlStore {
     pub(super) statements: Statements,
     pub(super) fence: Fence,
     pub(super) random: Random,
-    timeouts: CqlTimeouts,
-    retries: RetryBudget,
+    pub(super) timeouts: CqlTimeouts,
+    pub(super) retries: RetryBudget,
     pub(super) reads: Gate,
     pub(super) writes: Gate,
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
@@ -62,10 +57,6 @@ pub struct CqlStore {
     /// The number of entries of the audit, as far as it is known.
     pub(super) audit_end: Mutex<u64>,
 }
-
-#[derive(Debug, Error)]
-#[error("the database did not answer in time")]
-struct NoAnswerError;
 
 impl CqlStore {
     /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
@@ -179,56 +170,15 @@ impl CqlStore {
         Ok(done)
     }
 
-    /// Sends a request until it is answered, a few times at most and within the budget of retries. The request must be
-    /// harmless to repeat.
-    pub(super) async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, RequestError>>,
-    {
-        let mut pauses = Pauses::new();
-        let mut repeats = 0;
-        self.retries.request();
-        loop {
-            let (began, may_be_sent_twice) = (Instant::now(), self.retries.has_retry());
-            let tried = timeout_at(permit.deadline.min(began + self.timeouts.attempt), request()).await;
-            if may_be_sent_twice && began.elapsed() >= SECOND_READ_AFTER {
-                self.retries.retried();
-            }
-            let failed = match tried {
-                Ok(Ok(answer)) => {
-                    permit.answered();
-                    return Ok(answer);
-                }
-                Ok(Err(RequestError::Unreadable(cause))) => {
-                    permit.answered();
-                    return Err(StoreError::Unreadable(cause));
-                }
-                Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),
-                Ok(Err(RequestError::NoAnswer(cause))) => cause,
-                Err(_) => Box::new(NoAnswerError),
-            };
-            // The node's connections may just have been cut, or all nodes that got the request may just have started.
-            repeats += 1;
-            if repeats > REPEATS || Instant::now() >= permit.deadline || !self.retries.try_retry() {
-                return Err(StoreError::Unavailable(failed));
-            }
-            sleep(pauses.next(&self.random)).await;
-        }
-    }
-
     pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
         let Statements { read_head, scan_head, .. } = &self.statements;
         let read = if permit.is_of_operator() { scan_head } else { read_head };
-        let request = async || {
-            let answer = self.session.execute_unpaged(read, (slug.as_str(),)).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            let Some(row) = row.map_err(unreadable)? else { return Ok(Lookup::Absent) };
-            if let Some(future_times) = &self.future_times {
-                future_times.look(row.times());
-            }
-            row.into_base(slug).map_err(unreadable)
-        };
-        let found = self.repeat(permit, request).await?;
+        let row: Option<HeadRow> = self.first_row(permit, read, (slug.as_str(),)).await?;
+        let Some(row) = row else { return Ok(Lookup::Absent) };
+        if let Some(future_times) = &self.future_times {
+            future_times.look(row.times());
+        }
+        let found = row.into_base(slug)?;
         if let Lookup::Active(base) = &found {
             self.recent.keep(base.clone());
         }
@@ -238,16 +188,11 @@ impl CqlStore {
     /// The head of `slug`. If it is the one that this process has seen last, only its state is read.
     async fn known_or_read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
         let Some(known) = self.recent.get(slug) else { return self.read_head(permit, slug).await };
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_state, (slug.as_str(),)).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<StateRow>();
-            let Some(row) = row.map_err(unreadable)? else { return Ok(false) };
-            if let Some(future_times) = &self.future_times {
-                future_times.look(row.times());
-            }
-            Ok(row.is_of(&known.head))
-        };
-        if self.repeat(permit, request).await? {
+        let row: Option<StateRow> = self.first_row(permit, &self.statements.read_state, (slug.as_str(),)).await?;
+        if let (Some(row), Some(future_times)) = (&row, &self.future_times) {
+            future_times.look(row.times());
+        }
+        if row.is_some_and(|row| row.is_of(&known.head)) {
             return Ok(Lookup::Active(known));
         }
         // Otherwise every read of a page that another replica has deleted would take two requests.
@@ -271,7 +216,7 @@ impl CqlStore {
             }
             // Another request has replaced the text between the two reads. The next head then points to another.
             if gone == Some(text) {
-                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+                return Err(UnreadableRow::TextMissing.into());
             }
             gone = Some(text);
         }

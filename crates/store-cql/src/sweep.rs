@@ -26,7 +26,6 @@ use super::fence::Fenced;
 use super::keys::ReadKeys;
 use super::nonces::TextId;
 use super::ring::{RANGES_AT_ONCE, Share, Tokens, read_parts};
-use super::rows::HeadRow;
 use super::store::CqlStore;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
@@ -234,11 +233,8 @@ impl CqlStore {
         let Ok(parsed) = Slug::parse(slug) else { return Ok(()) };
         // The serial read completes interrupted writes, which only the side that writes may do.
         self.fence.check()?;
-        let answer =
-            self.session.execute_unpaged(&self.statements.read_head_serially, (slug,)).await.map_err(failed)?;
-        let row = answer.into_rows_result().map_err(failed)?.maybe_first_row::<HeadRow>().map_err(failed)?;
-        let head = row.map_or(Ok(Lookup::Absent), |row| row.into_base(&parsed)).map_err(failed)?;
-        match head {
+        let permit = self.background_permit().await.map_err(failed)?;
+        match self.settled_head(&permit, &parsed).await.map_err(failed)? {
             Lookup::Active(base) if base.text == text => return Ok(()),
             Lookup::Active(_) | Lookup::Hidden(_) | Lookup::Deleted(_) => report.unnamed += 1,
             Lookup::Absent => report.headless += 1,

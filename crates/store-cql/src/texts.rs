@@ -6,7 +6,6 @@ use scylla::DeserializeRow;
 
 use super::nonces::TextId;
 use super::permit::Permit;
-use super::request_error::unreadable;
 use super::rows::{TextParameters, UnreadableRow};
 use super::statements::Statements;
 use super::store::CqlStore;
@@ -63,12 +62,8 @@ impl CqlStore {
         let key = (head.slug.as_str(), text.version.get().cast_signed(), text.nonce.as_slice());
         let Statements { read_text, scan_text, .. } = &self.statements;
         let read = if permit.is_of_operator() { scan_text } else { read_text };
-        let request = async || {
-            let answer = self.session.execute_unpaged(read, key).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
-            row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
-        };
-        let page = self.repeat(permit, request).await?;
+        let row: Option<TextRow> = self.first_row(permit, read, key).await?;
+        let page = row.map(|row| row.into_page(head.clone())).transpose()?;
         if let Some(page) = &page {
             self.recent.learn_text(page, text);
         }
@@ -84,12 +79,9 @@ impl CqlStore {
     ) -> Result<UnixMillis, StoreError> {
         self.fence.check()?;
         let now = self.clock.now();
-        let request = async || {
-            let values = TextParameters::of(page, text, now, write_times::of_text(page.head.updated_at));
-            self.session.execute_unpaged(&self.spread(&self.statements.insert_text), values).await?;
-            Ok(now)
-        };
-        self.repeat(permit, request).await
+        let values = TextParameters::of(page, text, now, write_times::of_text(page.head.updated_at));
+        self.write(permit, &self.statements.insert_text, values).await?;
+        Ok(now)
     }
 
     /// Deletes a text of `slug` that no head points to any more, or never will. `updated_at` is a time of the page that
@@ -97,21 +89,13 @@ impl CqlStore {
     pub(super) async fn delete_text(&self, permit: &Permit<'_>, slug: &Slug, text: TextId, updated_at: UnixMillis) {
         let (version, nonce) = (text.version.get().cast_signed(), text.nonce);
         let values = (write_times::above_text(updated_at), slug.as_str(), version, nonce.as_slice());
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.statements.delete_text), values).await?;
-            Ok(())
-        };
-        log_failure(self.repeat(permit, request).await);
+        log_failure(self.write(permit, &self.statements.delete_text, values).await);
     }
 
     /// Deletes all texts of a deleted page that were written until `until`.
     pub(super) async fn delete_texts(&self, permit: &Permit<'_>, slug: &Slug, until: UnixMillis) {
         let values = (write_times::above_text(until), slug.as_str());
-        let request = async || {
-            self.session.execute_unpaged(&self.spread(&self.statements.delete_texts), values).await?;
-            Ok(())
-        };
-        log_failure(self.repeat(permit, request).await);
+        log_failure(self.write(permit, &self.statements.delete_texts, values).await);
     }
 }
 
