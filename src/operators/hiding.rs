@@ -8,7 +8,7 @@ use handbill_core::domain::slug::Slug;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::StoreError;
-use handbill_core::service::{Operators, ServiceError, TakedownOutcome};
+use handbill_core::service::{ActOutcome, Operators, ServiceError};
 
 /// How often to look. Pages are hidden for days, and a look reads one small table.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
@@ -36,7 +36,7 @@ pub async fn take_down(
     now: UnixMillis,
 ) -> Result<(), ServiceError> {
     for slug in over(now).await? {
-        if let TakedownOutcome::TakenDown(..) = operators.end_hiding(&slug, now).await? {
+        if let ActOutcome::Done(..) = operators.end_hiding(&slug, now).await? {
             tracing::info!(slug = slug.as_str(), "a hidden page was taken down, because its time was over");
         }
     }

@@ -20,7 +20,8 @@ use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_core::domain::takedown::Takedown;
-use handbill_core::service::{Found, HideOutcome, ServiceError, TakedownOutcome};
+use handbill_core::ports::page_store::Record;
+use handbill_core::service::{ActOutcome, Found, ServiceError};
 
 /// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
 /// their share.
@@ -89,107 +90,80 @@ async fn on_one(api: &OperatorsApi, text: String, act: &Act, is_dry_run: bool) -
             return TakedownResult { slug: text, outcome, message, ..TakedownResult::default() };
         }
     };
-    let (action, result) = match act {
-        Act::TakeDown(takedown) => ("takedown", take_one_down(api, slug, takedown, is_dry_run).await),
+    let (action, outcome) = match act {
+        Act::TakeDown(takedown) => ("takedown", api.operators.take_down(&slug, takedown, is_dry_run).await),
         Act::Hide(takedown, time) => {
-            ("hide", turn_one(api, slug, Some((takedown, *time)), &takedown.by, is_dry_run).await)
+            ("hide", api.operators.hide(&slug, Some((takedown, *time)), &takedown.by, is_dry_run).await)
         }
-        Act::Show(by) => ("show", turn_one(api, slug, None, by, is_dry_run).await),
+        Act::Show(by) => ("show", api.operators.hide(&slug, None, by, is_dry_run).await),
     };
+    let result = result_of(act, &slug, outcome).await;
     api.count(action, result.outcome.as_str());
     result
 }
 
-async fn take_one_down(api: &OperatorsApi, slug: Slug, takedown: &Takedown, is_dry_run: bool) -> TakedownResult {
-    let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
-    match api.operators.take_down(&slug, takedown, is_dry_run).await {
-        Ok(TakedownOutcome::TakenDown(tombstone, page)) => {
-            log_takedown(&slug, takedown);
-            let (deleted_at, fingerprints) = (Some(tombstone.deleted_at.to_string()), fingerprints_of(page).await);
-            TakedownResult { deleted_at, fingerprints, ..result(TakedownCode::TakenDown) }
-        }
-        Ok(TakedownOutcome::NotInLedger(tombstone, page, reason)) => {
-            log_takedown(&slug, takedown);
-            refusal::log(&reason);
-            tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
-            let (deleted_at, message) = (Some(tombstone.deleted_at.to_string()), Some(NOT_IN_LEDGER.to_owned()));
-            TakedownResult {
-                deleted_at,
-                message,
-                fingerprints: fingerprints_of(page).await,
-                ..result(TakedownCode::NotInLedger)
-            }
-        }
-        Ok(TakedownOutcome::WouldTakeDown(page)) => {
-            let title = page.as_ref().and_then(|page| page.head.title.as_ref()).map(|title| title.as_str().to_owned());
-            TakedownResult { title, fingerprints: fingerprints_of(page).await, ..result(TakedownCode::WouldTakeDown) }
-        }
-        Ok(TakedownOutcome::AlreadyDeleted(tombstone)) => {
-            let deleted_at = Some(tombstone.deleted_at.to_string());
-            TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
-        }
-        Ok(TakedownOutcome::NotFound) => result(TakedownCode::NotFound),
-        Err(failure) => failed(&slug, &failure),
-    }
-}
-
-/// Hides the page under `slug` for a time, or shows it again.
-async fn turn_one(
-    api: &OperatorsApi,
-    slug: Slug,
-    hiding: Option<(&Takedown, Duration)>,
-    by: &str,
-    is_dry_run: bool,
-) -> TakedownResult {
-    let [done, would, already] = match hiding {
-        Some(_) => [TakedownCode::Hidden, TakedownCode::WouldHide, TakedownCode::AlreadyHidden],
-        None => [TakedownCode::Shown, TakedownCode::WouldShow, TakedownCode::AlreadyShown],
+async fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceError>) -> TakedownResult {
+    let [done, would, already] = match act {
+        Act::TakeDown(_) => [TakedownCode::TakenDown, TakedownCode::WouldTakeDown, TakedownCode::AlreadyDeleted],
+        Act::Hide(..) => [TakedownCode::Hidden, TakedownCode::WouldHide, TakedownCode::AlreadyHidden],
+        Act::Show(_) => [TakedownCode::Shown, TakedownCode::WouldShow, TakedownCode::AlreadyShown],
     };
     let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
-    match api.operators.hide(&slug, hiding, by, is_dry_run).await {
-        Ok(HideOutcome::Done(page)) => {
-            tracing::info!(slug = slug.as_str(), by, outcome = done.as_str(), "an operator hid or showed a page");
-            let hidden_until = hidden_until(&page);
-            TakedownResult { hidden_until, fingerprints: aside(page, fingerprints).await, ..result(done) }
+    match outcome {
+        Ok(ActOutcome::Done(record, page)) => {
+            log_done(act, slug);
+            TakedownResult { fingerprints: fingerprints_of(page).await, ..result_with(&record, done) }
         }
-        Ok(HideOutcome::NotInLedger(page, reason)) => {
+        Ok(ActOutcome::NotInLedger(record, page, reason)) => {
+            log_done(act, slug);
             refusal::log(&reason);
-            tracing::error!(slug = slug.as_str(), by, "a page that was hidden or shown is not in the ledger");
-            let (hidden_until, message) = (hidden_until(&page), Some(TURN_NOT_IN_LEDGER.to_owned()));
-            TakedownResult {
-                hidden_until,
-                message,
-                fingerprints: aside(page, fingerprints).await,
-                ..result(TakedownCode::NotInLedger)
-            }
+            let message = if let Record::Deleted(_) = record {
+                tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
+                NOT_IN_LEDGER
+            } else {
+                tracing::error!(slug = slug.as_str(), "a page that was hidden or shown is not in the ledger");
+                TURN_NOT_IN_LEDGER
+            };
+            let (message, fingerprints) = (Some(message.to_owned()), fingerprints_of(page).await);
+            TakedownResult { message, fingerprints, ..result_with(&record, TakedownCode::NotInLedger) }
         }
-        Ok(HideOutcome::WouldBeDone(page)) => {
-            let title = page.head.title.as_ref().map(|title| title.as_str().to_owned());
-            TakedownResult { title, fingerprints: aside(page, fingerprints).await, ..result(would) }
+        Ok(ActOutcome::WouldBeDone(page)) => {
+            let title = page.as_ref().and_then(|page| page.head.title.as_ref()).map(|title| title.as_str().to_owned());
+            TakedownResult { title, fingerprints: fingerprints_of(page).await, ..result(would) }
         }
-        Ok(HideOutcome::Already(page)) => TakedownResult { hidden_until: hidden_until(&page), ..result(already) },
-        Ok(HideOutcome::Deleted(tombstone)) => {
-            let deleted_at = Some(tombstone.deleted_at.to_string());
-            TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
-        }
-        Ok(HideOutcome::NotFound) => result(TakedownCode::NotFound),
-        Ok(HideOutcome::Unreadable(reason)) => {
+        Ok(ActOutcome::Already(record @ Record::Active(_))) => result_with(&record, already),
+        Ok(ActOutcome::Already(record)) => result_with(&record, TakedownCode::AlreadyDeleted),
+        Ok(ActOutcome::NotFound) => result(TakedownCode::NotFound),
+        Ok(ActOutcome::Unreadable(reason)) => {
             tracing::error!(slug = slug.as_str(), error = reason.causes(), "a record cannot be read");
             TakedownResult { message: Some(UNREADABLE.to_owned()), ..result(TakedownCode::Failed) }
         }
-        Err(failure) => failed(&slug, &failure),
+        Err(failure) => {
+            refusal::log(&failure);
+            let message = Some(refusal::message(&failure, ApiError::from(&failure)));
+            TakedownResult { message, ..result(TakedownCode::Failed) }
+        }
     }
 }
 
-fn failed(slug: &Slug, failure: &ServiceError) -> TakedownResult {
-    refusal::log(failure);
-    let message = Some(refusal::message(failure, ApiError::from(failure)));
-    TakedownResult { slug: slug.to_string(), outcome: TakedownCode::Failed, message, ..TakedownResult::default() }
+/// The result for a page of which `record` is there now.
+fn result_with(record: &Record, outcome: TakedownCode) -> TakedownResult {
+    let (deleted_at, hidden_until) = match record {
+        Record::Active(page) => (None, hidden_until(page)),
+        Record::Deleted(tombstone) => (Some(tombstone.deleted_at.to_string()), None),
+    };
+    TakedownResult { slug: record.slug().to_string(), outcome, deleted_at, hidden_until, ..TakedownResult::default() }
 }
 
-fn log_takedown(slug: &Slug, takedown: &Takedown) {
-    let (reason, by) = (takedown.reason.code(), takedown.by.as_str());
-    tracing::info!(slug = slug.as_str(), reason, by, "an operator took a page down");
+fn log_done(act: &Act, slug: &Slug) {
+    let slug = slug.as_str();
+    match act {
+        Act::TakeDown(Takedown { reason, by }) => {
+            tracing::info!(slug, reason = reason.code(), by, "an operator took a page down");
+        }
+        Act::Hide(Takedown { by, .. }, _) => tracing::info!(slug, by, "an operator hid a page"),
+        Act::Show(by) => tracing::info!(slug, by, "an operator showed a page again"),
+    }
 }
 
 pub(super) async fn inspect(

@@ -17,7 +17,7 @@ use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
-use handbill_core::service::{Found, Operators, TakedownOutcome};
+use handbill_core::service::{ActOutcome, Found, Operators};
 use handbill_store_cql::{CqlStore, Scanned, Share, ShareScan};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
@@ -122,7 +122,7 @@ async fn a_page_whose_text_is_missing_is_inspected_and_taken_down() {
     let found = operators.inspect(slug).await.unwrap();
     assert!(matches!(&found, Found::Unreadable(Some(head), _) if head.version == page.head.version), "{found:?}");
     let outcome = operators.take_down(slug, &takedown(), false).await.unwrap();
-    assert!(matches!(outcome, TakedownOutcome::TakenDown(_, None)), "{outcome:?}");
+    assert!(matches!(outcome, ActOutcome::Done(Record::Deleted(_), None)), "{outcome:?}");
     let Lookup::Deleted(tombstone) = store.lookup(slug).await.unwrap() else { panic!("it is deleted") };
     assert_eq!((tombstone.created_at, tombstone.version), (page.head.created_at, page.head.version.next()));
     drop_keyspace(&session, &keyspace).await;

@@ -67,7 +67,7 @@ use crate::ports::renderer::Renderer;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-pub use operators::{Found, HideOutcome, Operators, Scanned, TakedownOutcome};
+pub use operators::{ActOutcome, Found, Operators, Scanned};
 pub use page_cache::{Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;

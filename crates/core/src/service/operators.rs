@@ -46,36 +46,18 @@ pub enum Found {
     Unreadable(Option<Box<PageHead>>, Arc<StoreError>),
 }
 
-/// The outcome for a page that was to be taken down. A page that cannot be read is not given.
+/// The outcome for a page that was to be taken down, hidden or shown again.
 #[derive(Clone, Debug)]
-pub enum TakedownOutcome {
-    /// The page, as it was until now, is deleted, and the audit says so.
-    TakenDown(Tombstone, Option<Arc<Page>>),
-    /// The page is deleted, now or since earlier, but perhaps not in the ledger: a restore of an older backup could bring
-    /// it back. Trying again adds it. A page that is deleted now is given as it was.
-    NotInLedger(Tombstone, Option<Arc<Page>>, Arc<ServiceError>),
-    /// There is the page, perhaps hidden. A dry run changes nothing.
-    WouldTakeDown(Option<Arc<Page>>),
-    /// The page was deleted before, by an operator or with its key. Nothing was changed.
-    AlreadyDeleted(Tombstone),
-    /// No page ever had this slug.
-    NotFound,
-}
-
-/// The outcome for a page that was to be hidden, or to be shown again.
-#[derive(Clone, Debug)]
-pub enum HideOutcome {
-    /// It was done now.
-    Done(Arc<Page>),
-    /// The page is so, now or since earlier, but perhaps not in the ledger: a restore of an older backup could undo it. Trying
-    /// again adds it.
-    NotInLedger(Arc<Page>, Arc<ServiceError>),
-    /// It can be done. A dry run changes nothing.
-    WouldBeDone(Arc<Page>),
-    /// The page is so already. Nothing was changed.
-    Already(Arc<Page>),
-    /// The page was deleted before, by an operator or with its key.
-    Deleted(Tombstone),
+pub enum ActOutcome {
+    /// It was done now: the record that is there since, and the page, unless it could not be read.
+    Done(Record, Option<Arc<Page>>),
+    /// It is so, now or since earlier, but perhaps not in the ledger: a restore of an older backup could undo it. Trying again
+    /// adds it. The page is as for [`Self::Done`].
+    NotInLedger(Record, Option<Arc<Page>>, Arc<ServiceError>),
+    /// There is the page, unless it cannot be read. A dry run changes nothing.
+    WouldBeDone(Option<Arc<Page>>),
+    /// It is so already, or the page was deleted before, by an operator or with its key. Nothing was changed.
+    Already(Record),
     /// No page ever had this slug.
     NotFound,
     /// The record cannot be read, so it cannot be written with another state. It can be taken down.
@@ -119,12 +101,12 @@ impl Operators {
         slug: &Slug,
         takedown: &Takedown,
         is_dry_run: bool,
-    ) -> Result<TakedownOutcome, ServiceError> {
+    ) -> Result<ActOutcome, ServiceError> {
         self.take_down_if(slug, is_dry_run, |_| Some(takedown.clone())).await
     }
 
     /// Does the same for a page that is hidden until `now` at the latest. To any other page it does nothing.
-    pub async fn end_hiding(&self, slug: &Slug, now: UnixMillis) -> Result<TakedownOutcome, ServiceError> {
+    pub async fn end_hiding(&self, slug: &Slug, now: UnixMillis) -> Result<ActOutcome, ServiceError> {
         let is_over = |hiding: &&Hiding| hiding.until <= now;
         let decide =
             |head: Option<&PageHead>| head?.hidden.as_deref().filter(is_over).map(|hiding| hiding.takedown.clone());
@@ -138,7 +120,7 @@ impl Operators {
         slug: &Slug,
         is_dry_run: bool,
         decide: impl Fn(Option<&PageHead>) -> Option<Takedown>,
-    ) -> Result<TakedownOutcome, ServiceError> {
+    ) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
@@ -147,13 +129,13 @@ impl Operators {
                     Found::Page(page) => (Some(page.head.clone()), Some(page)),
                     Found::Unreadable(head, _) => (head.map(|head| *head), None),
                     Found::Deleted(tombstone) => {
-                        let outcome = TakedownOutcome::AlreadyDeleted(tombstone);
+                        let outcome = ActOutcome::Already(Record::Deleted(tombstone));
                         return Ok(if is_dry_run { outcome } else { self.in_ledger(outcome, deadline).await });
                     }
-                    Found::Absent => return Ok(TakedownOutcome::NotFound),
+                    Found::Absent => return Ok(ActOutcome::NotFound),
                 };
                 let Some(takedown) = decide(head.as_ref()).filter(|_| !is_dry_run) else {
-                    return Ok(TakedownOutcome::WouldTakeDown(page));
+                    return Ok(ActOutcome::WouldBeDone(page));
                 };
                 let now = self.clock.now();
                 let tombstone = match &head {
@@ -168,7 +150,8 @@ impl Operators {
                 };
                 match store_budget.wait(swapped).await {
                     Ok(CasResult::Swapped) => {
-                        return Ok(self.in_ledger(TakedownOutcome::TakenDown(tombstone, page), deadline).await);
+                        let outcome = ActOutcome::Done(Record::Deleted(tombstone), page);
+                        return Ok(self.in_ledger(outcome, deadline).await);
                     }
                     // The page's owner changed or deleted it between the read and the write.
                     Ok(CasResult::Stale) => back_off(&self.random).await,
@@ -178,9 +161,9 @@ impl Operators {
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
                         // Its owner may have been faster.
                         let outcome = if tombstone.takedown.as_ref() == Some(&takedown) {
-                            TakedownOutcome::TakenDown(tombstone, page)
+                            ActOutcome::Done(Record::Deleted(tombstone), page)
                         } else {
-                            TakedownOutcome::AlreadyDeleted(tombstone)
+                            ActOutcome::Already(Record::Deleted(tombstone))
                         };
                         return Ok(self.in_ledger(outcome, deadline).await);
                     }
@@ -203,7 +186,7 @@ impl Operators {
         hiding: Option<(&Takedown, Duration)>,
         by: &str,
         is_dry_run: bool,
-    ) -> Result<HideOutcome, ServiceError> {
+    ) -> Result<ActOutcome, ServiceError> {
         let (deadline, slug_of_entry) = (deadline(), slug.clone());
         // The audit comes first: a change that nobody can account for must not happen.
         let mut action = Some(match hiding {
@@ -215,15 +198,17 @@ impl Operators {
                 let mut store_budget = StoreBudget::new(deadline);
                 let page = match self.found(slug, &mut store_budget).await? {
                     Found::Page(page) => page,
-                    Found::Deleted(tombstone) => return Ok(HideOutcome::Deleted(tombstone)),
-                    Found::Absent => return Ok(HideOutcome::NotFound),
-                    Found::Unreadable(_, reason) => return Ok(HideOutcome::Unreadable(reason)),
+                    Found::Deleted(tombstone) => return Ok(ActOutcome::Already(Record::Deleted(tombstone))),
+                    Found::Absent => return Ok(ActOutcome::NotFound),
+                    Found::Unreadable(_, reason) => return Ok(ActOutcome::Unreadable(reason)),
                 };
                 let is_so = page.head.hidden.is_some() == hiding.is_some();
                 match (is_so, is_dry_run) {
-                    (true, true) => return Ok(HideOutcome::Already(page)),
-                    (true, false) => return Ok(self.turned(page, HideOutcome::Already, deadline).await),
-                    (false, true) => return Ok(HideOutcome::WouldBeDone(page)),
+                    (true, true) => return Ok(ActOutcome::Already(Record::Active(page))),
+                    (true, false) => {
+                        return Ok(self.in_ledger(ActOutcome::Already(Record::Active(page)), deadline).await);
+                    }
+                    (false, true) => return Ok(ActOutcome::WouldBeDone(Some(page))),
                     (false, false) => {}
                 }
                 if let Some(action) = action.take() {
@@ -235,20 +220,17 @@ impl Operators {
                 let head = page.head.turned(hidden, now);
                 let next = Arc::new(Page { head, text: page.text.clone() });
                 let record = Record::Active(Arc::clone(&next));
+                let done = ActOutcome::Done(record.clone(), Some(Arc::clone(&next)));
                 let mut store_budget = StoreBudget::new(deadline);
                 let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
-                    Ok(CasResult::Swapped) => return Ok(self.turned(next, HideOutcome::Done, deadline).await),
+                    Ok(CasResult::Swapped) => return Ok(self.in_ledger(done, deadline).await),
                     Ok(CasResult::Stale) => back_off(&self.random).await,
                     // It may be done, and only the ledger lack it.
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = self.found(slug, &mut StoreBudget::new(deadline)).await;
                         let is_done = matches!(&found, Ok(Found::Page(page)) if page.head == next.head);
-                        return if is_done {
-                            Ok(self.turned(next, HideOutcome::Done, deadline).await)
-                        } else {
-                            Err(error)
-                        };
+                        return if is_done { Ok(self.in_ledger(done, deadline).await) } else { Err(error) };
                     }
                     Err(error) => return Err(error),
                 }
@@ -257,12 +239,17 @@ impl Operators {
         .await
     }
 
-    /// The outcome for `page`, which is hidden or shown, once the ledger says so too.
-    async fn turned(&self, page: Arc<Page>, outcome: fn(Arc<Page>) -> HideOutcome, deadline: Instant) -> HideOutcome {
-        let record = Record::Active(Arc::clone(&page));
+    /// `outcome`, which leaves a record, once the ledger says so too.
+    async fn in_ledger(&self, outcome: ActOutcome, deadline: Instant) -> ActOutcome {
+        let (record, page) = match &outcome {
+            ActOutcome::Done(record, page) => (record.clone(), page.clone()),
+            ActOutcome::Already(Record::Active(page)) => (Record::Active(Arc::clone(page)), Some(Arc::clone(page))),
+            ActOutcome::Already(record) => (record.clone(), None),
+            _ => return outcome,
+        };
         match StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await {
-            Ok(()) => outcome(page),
-            Err(error) => HideOutcome::NotInLedger(page, Arc::new(error)),
+            Ok(()) => outcome,
+            Err(error) => ActOutcome::NotInLedger(record, page, Arc::new(error)),
         }
     }
 
@@ -307,20 +294,6 @@ impl Operators {
             Err(error) => return Err(error),
         };
         Ok(Found::Unreadable(head, Arc::new(error)))
-    }
-
-    /// `outcome`, which is that of a page that was taken down or deleted before, once the ledger says so too.
-    async fn in_ledger(&self, outcome: TakedownOutcome, deadline: Instant) -> TakedownOutcome {
-        let (tombstone, page) = match &outcome {
-            TakedownOutcome::TakenDown(tombstone, page) => (tombstone.clone(), page.clone()),
-            TakedownOutcome::AlreadyDeleted(tombstone) => (tombstone.clone(), None),
-            _ => return outcome,
-        };
-        let record = Record::Deleted(tombstone.clone());
-        match StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await {
-            Ok(()) => outcome,
-            Err(error) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
-        }
     }
 
     pub async fn inspect(&self, slug: &Slug) -> Result<Found, ServiceError> {
