@@ -42,7 +42,7 @@ pub(super) async fn list(
 ) -> Result<Response, OperatorsRefusal> {
     let after =
         after(query.as_deref()).ok_or_else(|| OperatorsRefusal::invalid("The query is `after=NUMBER`, or nothing."))?;
-    let entries = api.operators.audit(after, MAX_ENTRIES).await.map_err(|error| OperatorsRefusal::from(&error))?;
+    let entries = api.operators.audit(after, MAX_ENTRIES).await?;
     let mut lines = String::new();
     for entry in entries {
         let line = serde_json::to_string(&AuditLine::from(entry)).map_err(|_| OperatorsRefusal::internal())?;

@@ -12,11 +12,9 @@ use super::types::CreatesChange;
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::ports::page_store::StoreError;
-use handbill_core::service::ServiceError;
 
 pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<Creates>, OperatorsRefusal> {
-    let creates = api.switch.load().await.map_err(|error| OperatorsRefusal::from(&ServiceError::from(error)))?;
-    Ok(Json(creates))
+    Ok(Json(api.switch.load().await?))
 }
 
 /// `PATCH /creates`. A field that is left out stays as it is.
@@ -32,11 +30,10 @@ pub(super) async fn change(
 }
 
 async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, OperatorsRefusal> {
-    let failed = |error| OperatorsRefusal::from(&ServiceError::from(error));
     // A pause must not fail because somebody wrote the switch by hand and it makes no sense: it replaces that.
     let before = match api.switch.load().await {
         Err(StoreError::Unreadable(_)) => api.policy.creates(),
-        before => before.map_err(failed)?,
+        before => before?,
     };
     let creates = Creates {
         paused: change.paused.unwrap_or(before.paused),
@@ -48,8 +45,8 @@ async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result
     }
     // The audit comes first: a change that nobody can account for must not happen.
     let action = AuditAction::Creates { paused: creates.paused, hourly_budget: creates.hourly_budget };
-    api.operators.record(by.clone(), action).await.map_err(|error| OperatorsRefusal::from(&error))?;
-    api.switch.save(creates).await.map_err(failed)?;
+    api.operators.record(by.clone(), action).await?;
+    api.switch.save(creates).await?;
     api.policy.set_creates(creates);
     tracing::info!(paused = creates.paused, hourly_budget = creates.hourly_budget, by, "an operator changed creates");
     Ok(creates)

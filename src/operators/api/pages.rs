@@ -176,7 +176,7 @@ pub(super) async fn inspect(
     api.note(&by, AuditAction::Inspect { slug: slug.clone() }).await;
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
-    Ok(Json(match found.map_err(|error| OperatorsRefusal::from(&error))? {
+    Ok(Json(match found? {
         Found::Page(page) => aside(page, Inspection::of_page).await,
         Found::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
         Found::Absent => Inspection::absent(&slug),

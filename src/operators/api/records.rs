@@ -12,8 +12,7 @@ use super::state::OperatorsApi;
 use handbill_core::domain::archive::{Entry, entry_line};
 use handbill_core::domain::audit::AuditAction;
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
-use handbill_core::ports::page_store::{Record, StoreError};
-use handbill_core::service::ServiceError;
+use handbill_core::ports::page_store::Record;
 
 /// The size of a batch: it is in memory as a whole, and shares the listener with probes.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
@@ -41,9 +40,8 @@ pub(super) async fn list(
     if after.is_none() {
         api.note(&by, AuditAction::Export).await;
     }
-    let refused = |error: StoreError| OperatorsRefusal::from(&ServiceError::Store(error));
-    let ScanBatch { records, visibilities, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;
-    let expected_records = api.records.estimated_records().await.map_err(refused)?;
+    let ScanBatch { records, visibilities, next } = api.records.scan(after.as_ref(), BATCH).await?;
+    let expected_records = api.records.estimated_records().await?;
     let (mut lines, mut unreadable) = (String::new(), Vec::new());
     for record in records {
         match record {

@@ -62,12 +62,18 @@ pub(super) fn message(failure: &ServiceError, error: ApiError) -> String {
     }
 }
 
-impl From<&ServiceError> for OperatorsRefusal {
-    fn from(failure: &ServiceError) -> Self {
-        log(failure);
-        let error = ApiError::from(failure);
+impl From<ServiceError> for OperatorsRefusal {
+    fn from(failure: ServiceError) -> Self {
+        log(&failure);
+        let error = ApiError::from(&failure);
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self::new(status, error.code.as_str(), message(failure, error))
+        Self::new(status, error.code.as_str(), message(&failure, error))
+    }
+}
+
+impl From<StoreError> for OperatorsRefusal {
+    fn from(failure: StoreError) -> Self {
+        Self::from(ServiceError::from(failure))
     }
 }
 

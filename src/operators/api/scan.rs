@@ -29,7 +29,7 @@ pub(super) async fn scan(
     }
     let scanned = api.operators.scan(move |page| criteria.are_met_by(page), after).await;
     api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
-    let scanned = scanned.map_err(|error| OperatorsRefusal::from(&error))?;
+    let scanned = scanned?;
     Ok(Json(ScanAnswer {
         examined: scanned.examined,
         total: scanned.total,
@@ -44,7 +44,7 @@ fn criteria(request: &ScanRequest, policy: &PublishingPolicy) -> Result<Criteria
     let time = |text: Option<&str>| text.map(time).transpose();
     let list = || {
         let none = || OperatorsRefusal::invalid("There is no blocklist, or it is empty: give --blocklist-file.");
-        policy.blocklist().map_err(|error| OperatorsRefusal::from(&error))?.ok_or_else(none)
+        policy.blocklist()?.ok_or_else(none)
     };
     let ScanRequest { linking_to, matching, created_after, created_before, changed_after, fingerprint, image, .. } =
         request;

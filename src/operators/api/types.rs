@@ -33,7 +33,6 @@ pub struct TakedownRequest {
     #[serde(default)]
     pub dry_run: bool,
     /// Hides the pages for so many seconds, in which they can be shown again, and only then deletes them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_for_seconds: Option<u32>,
 }
 
@@ -194,31 +193,23 @@ pub struct ScanRequest {
     /// The operator's name.
     pub by: String,
     /// A host that links or images lead to, or a domain above it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linking_to: Option<String>,
     /// A regular expression that the title or the Markdown has a match of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matching: Option<String>,
     /// A time at which, or after which, the page was created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_after: Option<String>,
     /// A time before which the page was created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_before: Option<String>,
     /// A time at which, or after which, the page was created or changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_after: Option<String>,
     /// A fingerprint that the page has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The address of an image that the page shows, or one above it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Whether the blocklist in force must refuse the page.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub refused: bool,
     /// The cursor of the answer before; none at the beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
@@ -258,7 +249,6 @@ pub struct LogBody {
 #[serde(deny_unknown_fields)]
 pub struct CreatesChange {
     /// Whether every create is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// How many pages all clients together may create within any hour; `null` for any number.
     #[serde(default, deserialize_with = "sent", skip_serializing_if = "Option::is_none")]
