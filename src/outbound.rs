@@ -28,7 +28,6 @@ use tokio::time::timeout;
 /// How long connecting may take, within the time limit of the request. A lost packet is sent again within 3 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes in one MiB.
 const MIB: usize = 1024 * 1024;
 
 /// The limits of each request.

@@ -11,7 +11,6 @@ use tower_http::cors::CorsLayer;
 /// How long a browser may remember the answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
-/// Answers a preflight request by `rules`.
 pub async fn answer(rules: CorsLayer, request: Request) -> Response {
     let Ok(response) = rules.max_age(PREFLIGHT_AGE).layer(service_fn(never_asked)).oneshot(request).await;
     response

@@ -20,11 +20,9 @@ pub struct Deps {
     pub random: Random,
     /// Counts what happens.
     pub metrics: Arc<Metrics>,
-    /// Names clients in the log.
     pub clients: Arc<ClientNames>,
     /// The memory that the parts of the process may hold.
     pub budgets: Budgets,
-    /// Renders pages.
     pub renderer: Arc<dyn Renderer>,
     /// Cancelled when so many renderings hang that the process must end.
     pub too_many_hung: CancellationToken,

@@ -39,7 +39,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The path at which pages are created.
 const PAGES: &str = "/api/pages";
 
-/// A client of servers.
 pub(super) struct Api {
     outbound: Outbound,
     /// Why no `https` server can be asked, if so.
@@ -73,7 +72,6 @@ pub(super) struct ReadPage {
     pub(super) texts: PageTexts,
     /// The whole answer.
     pub(super) json: Bytes,
-    /// The entity tag.
     pub(super) tag: Option<HeaderValue>,
 }
 

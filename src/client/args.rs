@@ -133,7 +133,6 @@ fn server(text: &str) -> Result<Origin, OriginError> {
     if local.is_local() { Ok(local) } else { Origin::parse(&format!("https://{text}")) }
 }
 
-/// The place of the keys.
 #[derive(Args, Clone)]
 pub struct KeysArgs {
     /// Directory of the key file [default: handbill in the user's data directory]
@@ -141,7 +140,6 @@ pub struct KeysArgs {
     pub(super) keys_dir: Option<PathBuf>,
 }
 
-/// The arguments of `publish`.
 #[derive(Args)]
 pub struct PublishArgs {
     /// The Markdown files, each of which becomes a page; - or nothing reads standard input
@@ -166,7 +164,6 @@ pub struct PageArgs {
     pub(super) connection: ConnectionArgs,
 }
 
-/// The arguments of `update`.
 #[derive(Args)]
 pub struct UpdateArgs {
     #[command(flatten)]
@@ -178,7 +175,6 @@ pub struct UpdateArgs {
     pub(super) title: Option<String>,
 }
 
-/// The arguments of `get`.
 #[derive(Args)]
 pub struct GetArgs {
     #[command(flatten)]
@@ -191,7 +187,6 @@ pub struct GetArgs {
     pub(super) html: bool,
 }
 
-/// The arguments of `list`.
 #[derive(Args)]
 pub struct ListArgs {
     /// Print one JSON object a line, without the keys
@@ -204,7 +199,6 @@ pub struct ListArgs {
     pub(super) keys: KeysArgs,
 }
 
-/// The arguments of `delete`.
 #[derive(Args)]
 pub struct DeleteArgs {
     #[command(flatten)]

@@ -177,7 +177,6 @@ impl LockedKeyFile<'_> {
     }
 }
 
-/// `pages` as lines of JSON.
 pub(super) fn lines(pages: &[KeptKey]) -> io::Result<String> {
     let mut text = String::new();
     for page in pages {

@@ -28,7 +28,6 @@ const CONNECTION_BYTES: u64 = 64 * 1024;
 /// The most connections, however much memory there is. From 1 GiB on, what the kernel holds of them fits beside full budgets.
 const MOST_CONNECTIONS: u64 = 10_000;
 
-/// The setting of the memory.
 #[derive(Args, Debug)]
 pub struct MemorySettings {
     /// Memory that the process may use in all; its budgets for requests, answers, renderings, pages and the store take at most 60 % of it. It is read once, at the start [default: the limit of the container or service, or 256MiB without one]

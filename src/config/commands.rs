@@ -11,7 +11,6 @@ use super::{
     WaitSettings, WrongStore,
 };
 
-/// The settings of the cluster, and of the log.
 #[derive(Args, Debug)]
 pub struct ClusterSettings {
     #[command(flatten, next_help_heading = "Store")]
@@ -43,7 +42,6 @@ pub struct OperatedSettings {
     pub access: OperatorAccess,
 }
 
-/// The settings of `migrate`.
 #[derive(Args, Debug)]
 pub struct MigrateSettings {
     #[command(flatten)]
@@ -112,7 +110,6 @@ impl PlaceSettings {
     }
 }
 
-/// The settings that `failover` uses.
 #[derive(Args, Debug)]
 pub struct FailoverSettings {
     #[command(flatten, next_help_heading = "Failover")]
@@ -121,7 +118,6 @@ pub struct FailoverSettings {
     pub cluster: ClusterSettings,
 }
 
-/// The options of `failover` itself.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct FailoverOptions {
@@ -149,7 +145,6 @@ pub struct FailoverOptions {
     pub skip_copy: bool,
 }
 
-/// The settings that `sweep` uses.
 #[derive(Args, Debug)]
 pub struct SweepSettings {
     #[command(flatten, next_help_heading = "Sweep")]
@@ -158,7 +153,6 @@ pub struct SweepSettings {
     pub cluster: ClusterSettings,
 }
 
-/// The options of `sweep` itself.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct SweepOptions {
     /// Only count the texts that would be deleted

@@ -15,13 +15,10 @@ use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
 
-/// Highest limit.
 const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;
 
-/// Longest window.
 const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
 
-/// Settings of the rate limits.
 #[derive(Args, Debug)]
 pub struct RateLimitSettings {
     /// Pages that a client may create within the window; 0 switches the limit off
@@ -73,7 +70,6 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Settings of Redis.
 #[derive(Args, Clone, Debug)]
 pub struct RedisSettings {
     /// Redis, as redis:// or rediss://, in which replicas share limits; without it limits are counted in this process.

@@ -8,7 +8,6 @@ use clap::Args;
 use super::AddressSettings;
 use handbill_core::domain::contact::Contact;
 
-/// Settings of the operators' listener.
 #[derive(Args, Debug)]
 pub struct AdminSettings {
     /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
@@ -16,7 +15,6 @@ pub struct AdminSettings {
     pub admin_listen: SocketAddr,
 }
 
-/// Settings of the operators' API.
 #[derive(Args, Debug)]
 pub struct OperatorSettings {
     /// File with the token of the operators' API (takedown, inspect, audit, log), at least 32 characters; it is read again at each request [default: none, and the API is closed]
@@ -45,7 +43,6 @@ pub struct ModerationSettings {
     pub noindex_all: bool,
 }
 
-/// The blocklist.
 #[derive(Args, Debug)]
 pub struct BlocklistSettings {
     /// File with hosts, addresses and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
@@ -53,7 +50,6 @@ pub struct BlocklistSettings {
     pub blocklist_file: Option<PathBuf>,
 }
 
-/// The contacts for reports.
 #[derive(Args, Clone, Debug)]
 pub struct ContactSettings {
     /// Mail address or URL at which people report pages, in which {url} becomes the page's address; shown on every page and in the documents [default: none]

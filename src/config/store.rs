@@ -63,7 +63,6 @@ impl StoreSettings {
     }
 }
 
-/// Settings of the embedded store.
 #[derive(Args, Debug)]
 pub struct EmbeddedSettings {
     /// Directory for the files of the embedded store; created if it does not exist

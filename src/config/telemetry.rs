@@ -17,7 +17,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// Settings of logs.
 #[derive(Args, Debug)]
 pub struct LogSettings {
     /// How logs are written to standard error: text or json [default: text on a terminal, json otherwise]
@@ -28,7 +27,6 @@ pub struct LogSettings {
     pub log: EnvFilter,
 }
 
-/// Settings of traces.
 #[derive(Args, Debug)]
 pub struct TraceSettings {
     /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]

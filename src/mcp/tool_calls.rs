@@ -35,7 +35,6 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// The result of one call.
     pub(super) fn call(
         self: &Arc<Self>,
         tool: ToolName,

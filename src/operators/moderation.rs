@@ -34,7 +34,6 @@ pub enum ModerationError {
     File { what: &'static str, path: PathBuf, reason: String, option: &'static str },
 }
 
-/// The files that operators write.
 #[derive(Clone, Default)]
 pub struct OperatorsFiles {
     pub blocklist: Option<PathBuf>,

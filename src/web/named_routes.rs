@@ -35,7 +35,6 @@ impl<S: Clone + Send + Sync + 'static> NamedRoutes<S> {
         Self { router: self.router.merge(other.router), ..self }
     }
 
-    /// The router, and the names of its routes.
     pub(super) fn into_parts(self) -> (Router<S>, RouteNames) {
         let mut routed = matchit::Router::new();
         for template in self.templates {
@@ -56,7 +55,6 @@ const JSON: &str = "/api/pages/{slug}";
 /// Template of the other forms of a page.
 pub(super) const PAGE: &str = "/{slug}";
 
-/// The routes that there are.
 pub(super) struct RouteNames {
     /// The route of most requests, which are told from their heads without a look at all routes, and so are the next two.
     pub(super) json: Arc<NamedRoute>,

@@ -279,7 +279,6 @@ impl<S: Transport> TimeoutIo<S> {
         wait
     }
 
-    /// Prepares to write `bytes`.
     fn will_write(&mut self, bytes: usize) {
         if !self.is_long && self.unasked + bytes > WRITE_BYTES {
             self.is_long = true;

@@ -15,7 +15,6 @@ pub enum Piece<'a> {
     Character(char),
 }
 
-/// The pieces of `html`, in their order.
 pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = html;
     std::iter::from_fn(move || {

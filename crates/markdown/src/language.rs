@@ -59,7 +59,6 @@ impl Language {
     }
 }
 
-/// The languages of each script.
 static SCRIPTS: LazyLock<HashMap<Script, Languages>> = LazyLock::new(|| {
     let mut scripts = HashMap::<Script, Languages>::new();
     for line in include_str!("languages.txt").lines().filter(|line| !line.starts_with('#')) {

@@ -115,7 +115,6 @@ impl ReadKeys {
         })
     }
 
-    /// The keys between these tokens.
     pub(super) async fn between(&self, session: &Session, tokens: Tokens) -> Result<PartKeys, Cause> {
         let heads = session.execute_iter(self.heads.clone(), tokens).await?.rows_stream::<Placed<HeadKey>>()?;
         let texts = session.execute_iter(self.texts.clone(), tokens).await?.rows_stream::<Placed<TextKey>>()?;

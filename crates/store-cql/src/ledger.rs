@@ -107,7 +107,6 @@ impl CqlStore {
         entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
     }
 
-    /// The row of `slug` in the ledger.
     pub(super) async fn entry_of(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Option<LedgerRow>, StoreError> {
         self.first_row(permit, &self.operated.read_entry, (slug.as_str(),)).await
     }

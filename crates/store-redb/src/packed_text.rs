@@ -23,7 +23,6 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Appends `text` to `bytes`.
 pub(super) fn append(text: &[u8], bytes: &mut Vec<u8>) {
     let packed = packed(text);
     let size = packed.as_ref().map_or(0, |_| u32::try_from(text.len()).unwrap_or(u32::MAX));

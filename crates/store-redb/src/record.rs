@@ -65,7 +65,6 @@ enum Head {
     Deleted(Tombstone),
 }
 
-/// The bytes of `record`.
 pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + SMALL_PARTS_BYTES);
     bytes.resize(HEAD_BYTES, VERSION);

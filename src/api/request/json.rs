@@ -61,7 +61,6 @@ pub fn shorten(value: &mut Value) {
     }
 }
 
-/// The beginning of `text`.
 fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHORT_BYTES)]
 }

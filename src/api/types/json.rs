@@ -144,7 +144,6 @@ impl StreamedJson {
         self.pieces.push_back(Piece::Written(bytes));
     }
 
-    /// Appends a page.
     pub fn push_page(&mut self, json: &JsonParts, nesting: Nesting) {
         let nested = |part: &str| match nesting {
             Nesting::Json => part.as_bytes().to_vec(),

@@ -59,7 +59,6 @@ pub(super) async fn show(
     on_each(&api, request.slugs, &Act::Show(by), request.dry_run).await
 }
 
-/// An act on pages.
 enum Act {
     TakeDown(Takedown),
     Hide(Takedown, Duration),

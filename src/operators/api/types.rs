@@ -274,7 +274,6 @@ pub(super) fn fingerprints(page: &Page) -> Vec<String> {
 }
 
 impl Inspection {
-    /// All facts of a page.
     pub(super) fn of_page(page: &Page) -> Self {
         let found = Self::of_found(page);
         let facts = found.page.map(|facts| InspectedPage { fingerprints: Some(fingerprints(page)), ..facts });

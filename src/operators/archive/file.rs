@@ -200,7 +200,6 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The file of the [`Mark`] of an unfinished file.
 fn mark_of(unfinished: &Path) -> PathBuf {
     with_ending(unfinished, "place")
 }

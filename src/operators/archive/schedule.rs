@@ -32,7 +32,6 @@ const RETRY_AFTER: Duration = Duration::from_mins(15);
 /// An unfinished file that nothing was added to for this long was left by a process that ended.
 const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 
-/// Which backups to make.
 #[derive(Debug)]
 pub struct BackupPlan {
     /// The folder of the backups.
@@ -52,7 +51,6 @@ impl BackupPlan {
     }
 }
 
-/// Backups of one store.
 pub struct ScheduledBackups {
     pub plan: BackupPlan,
     pub records: Arc<dyn PageScan>,

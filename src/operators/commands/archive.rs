@@ -27,7 +27,6 @@ use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_store_cql::Share;
 use handbill_store_redb::LEDGER_FILE;
 
-/// The arguments of `handbill export`.
 #[derive(Args, Debug)]
 pub struct Export {
     /// New file, compressed with zstd if its name ends in .zst; `-` is standard output
@@ -45,7 +44,6 @@ pub struct Export {
     settings: MovingSettings,
 }
 
-/// The arguments of `handbill backup`.
 #[derive(Args, Debug)]
 pub struct Backup {
     /// Folder for the backup, which gets a name with the time; created if it does not exist
@@ -63,7 +61,6 @@ pub struct Backup {
     settings: MovingSettings,
 }
 
-/// The arguments of `handbill import`.
 #[derive(Args, Debug)]
 pub struct Import {
     /// Files that export or backup made, or ledgers of deletions
@@ -73,7 +70,6 @@ pub struct Import {
     settings: MovingSettings,
 }
 
-/// The arguments of `handbill restore`.
 #[derive(Args, Debug)]
 pub struct Restore {
     /// Backup, or a folder of backups, of which the newest is taken

@@ -10,7 +10,6 @@ use super::stores::Stores;
 use crate::config::OperatedSettings;
 use crate::operators::api::audit::AuditLine;
 
-/// The arguments of `handbill audit`.
 #[derive(Args, Debug)]
 pub struct Audit {
     /// Begin after the entry with this number

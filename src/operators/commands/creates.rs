@@ -14,7 +14,6 @@ use handbill_core::domain::counted::counted;
 use handbill_core::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use handbill_core::domain::takedown::operator_name;
 
-/// The arguments of `handbill pause` and `handbill resume`.
 #[derive(Args, Debug)]
 pub struct Switch {
     /// Name of who does it: a person, an address or a ticket; kept for ever
@@ -24,7 +23,6 @@ pub struct Switch {
     settings: OperatedSettings,
 }
 
-/// The arguments of `handbill budget`.
 #[derive(Args, Debug)]
 pub struct Budget {
     /// Pages that all clients together may create within any hour, or off

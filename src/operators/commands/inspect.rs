@@ -13,7 +13,6 @@ use super::stores::Stores;
 use crate::config::OperatedSettings;
 use crate::operators::api::types::Inspection;
 
-/// The arguments of `handbill inspect`.
 #[derive(Args, Debug)]
 pub struct Inspect {
     /// Slugs or addresses of pages; without any, one a line on standard input

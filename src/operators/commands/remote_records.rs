@@ -31,7 +31,6 @@ enum RemoteError {
     /// The process refused, or cannot be reached.
     #[error("{0}")]
     Refused(String),
-    /// A line is damaged.
     #[error(transparent)]
     Line(#[from] ArchiveError),
     /// The last line is not as expected.

@@ -51,7 +51,6 @@ struct Chosen {
     settings: OperatedSettings,
 }
 
-/// The arguments of `handbill takedown`.
 #[derive(Args, Debug)]
 pub struct Takedown {
     #[command(flatten)]
@@ -69,7 +68,6 @@ pub struct Takedown {
     blocklist: BlocklistSettings,
 }
 
-/// The arguments of `handbill hide`.
 #[derive(Args, Debug)]
 pub struct Hide {
     #[command(flatten)]
@@ -79,7 +77,6 @@ pub struct Hide {
     hidden_for: Duration,
 }
 
-/// The arguments of `handbill show`.
 #[derive(Args, Debug)]
 pub struct Show {
     #[command(flatten)]

@@ -15,7 +15,6 @@ use handbill_store_cql::{CqlSettings, Share, SweepPlan};
 /// Younger texts that no page shows are not counted: they may belong to writes under way.
 const DAY: Duration = Duration::from_hours(24);
 
-/// The arguments of `handbill check`.
 #[derive(Args, Debug)]
 pub struct Check {
     /// Check this part of a cluster alone, such as 3/8
@@ -28,7 +27,6 @@ pub struct Check {
     place: PlaceSettings,
 }
 
-/// The arguments of `handbill compact`.
 #[derive(Args, Debug)]
 pub struct Compact {
     #[command(flatten)]

@@ -72,7 +72,6 @@ mod tests {
         assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 
-    /// Counts lines.
     #[derive(Clone, Default)]
     struct Counted(Arc<AtomicUsize>);
 

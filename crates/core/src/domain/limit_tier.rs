@@ -51,7 +51,6 @@ pub struct LimitTier {
     pub subject: Option<TierLimits>,
 }
 
-/// The tiers by network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tiers(BTreeMap<IpNet, Arc<LimitTier>>);
 
@@ -120,7 +119,6 @@ impl Tiers {
         Ok(tiers)
     }
 
-    /// The number of networks.
     pub fn networks(&self) -> usize {
         self.0.len()
     }

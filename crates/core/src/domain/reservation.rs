@@ -14,7 +14,6 @@ pub struct Reservation {
     pub owner: String,
 }
 
-/// The fate of a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reserved {
     /// Nobody was asked.

@@ -52,7 +52,6 @@ impl LimitTiers {
     }
 }
 
-/// The limit of `kind`, if tiers have one of that kind.
 fn limit_of(kind: LimitKind, limits: TierLimits) -> Option<u32> {
     match kind {
         LimitKind::Create => Some(limits.create),

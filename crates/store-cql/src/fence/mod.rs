@@ -45,7 +45,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The fence as a replica sees it. The replica reads it repeatedly until this value is dropped.
 pub struct Fence {
-    /// The datacentre of this replica.
     pub(super) datacenter: String,
     shared: Arc<Shared>,
     reader: AbortHandle,
