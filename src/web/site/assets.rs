@@ -1,4 +1,4 @@
-//! The style sheet, the icons, the default picture and `robots.txt`. They are compiled into the binary.
+//! The style sheet, the icons, the default picture, `robots.txt` and the files of the editor. They are compiled into the binary.
 
 use std::sync::LazyLock;
 
@@ -36,6 +36,27 @@ pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", incl
 /// indexed has its own mark, and a crawler must read the page to see it.
 pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
+
+/// The files of the editor: name, media type, content.
+pub(super) static FILES: [(&str, &str, &[u8]); 12] = [
+    ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
+    ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
+    ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
+    ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
+    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
+    ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
+    ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
+    ("qr.js", SCRIPT, include_bytes!("assets/qr.js")),
+    ("receipt.js", SCRIPT, include_bytes!("assets/receipt.js")),
+    ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),
+    ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
+    ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
+];
+
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The hash in the addresses of all files.
+pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
 
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
 ///

@@ -18,7 +18,7 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
 use http::{HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use super::assets::{STYLE, short_hash};
+use super::assets::{FILES, STYLE, VERSION};
 use super::templates::{self, Layout, PageTemplate, quota_sentence};
 use crate::api::metadata;
 use crate::web::error::unless_key_shown;
@@ -41,26 +41,6 @@ pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_stati
 
 pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
-/// The files of the editor: name, media type, content.
-static FILES: [(&str, &str, &[u8]); 12] = [
-    ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
-    ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
-    ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
-    ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
-    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
-    ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
-    ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
-    ("qr.js", SCRIPT, include_bytes!("assets/qr.js")),
-    ("receipt.js", SCRIPT, include_bytes!("assets/receipt.js")),
-    ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),
-    ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
-    ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
-];
-
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
-static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
-
 /// The warning about a text with something of a key's form in it.
 pub(super) const KEY_WARNING: &str = "This text holds something that looks like an edit key. Anyone who has the key of a page can change and delete that page, so check that you did not paste the wrong thing.";
 
@@ -81,7 +61,6 @@ pub(super) fn policy() -> HeaderValue {
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
     pub(super) layout: Layout<'a>,
-    pub(super) version: &'static str,
     /// How many pages one client may create; `None` if there is no limit.
     pub(super) create_quota: Option<Quota>,
     /// Whether the page answers a post, and so has no address of its own.
@@ -105,17 +84,15 @@ pub(super) struct PreviewView<'a> {
 #[derive(Clone, Copy, Template)]
 #[template(path = "published.html")]
 pub(super) struct PublishedTemplate<'a> {
-    layout: Layout<'a>,
-    version: &'static str,
-    url: &'a str,
-    created: &'a Created,
+    pub(super) layout: Layout<'a>,
+    pub(super) url: &'a str,
+    pub(super) created: &'a Created,
 }
 
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "edit.html")]
 struct EditTemplate<'a> {
     layout: Layout<'a>,
-    version: &'static str,
     slug: &'a Slug,
 }
 
@@ -124,7 +101,6 @@ struct EditTemplate<'a> {
 #[template(path = "pages.html")]
 struct PagesTemplate<'a> {
     layout: Layout<'a>,
-    version: &'static str,
 }
 
 /// The help: how to format a text, and how to use the service from a shell.
@@ -139,7 +115,6 @@ impl<'a> EditorTemplate<'a> {
     pub(super) fn new(layout: Layout<'a>, create_quota: Option<Quota>) -> Self {
         Self {
             layout,
-            version: &VERSION,
             create_quota,
             is_answer: false,
             title: "",
@@ -147,22 +122,6 @@ impl<'a> EditorTemplate<'a> {
             message: None,
             preview: None,
         }
-    }
-
-    fn creates(&self) -> Option<String> {
-        self.create_quota.map(quota_sentence)
-    }
-}
-
-impl<'a> PublishedTemplate<'a> {
-    pub(super) fn new(layout: Layout<'a>, url: &'a str, created: &'a Created) -> Self {
-        Self { layout, version: &VERSION, url, created }
-    }
-}
-
-impl HelpTemplate<'_> {
-    fn creates(&self) -> Option<String> {
-        self.create_quota.map(quota_sentence)
     }
 }
 
@@ -175,7 +134,7 @@ pub(in crate::web) fn home(http: &Http) -> Representation {
 
 /// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
 pub(in crate::web) fn pages(http: &Http) -> Representation {
-    let template = PagesTemplate { layout: Layout::of(http), version: &VERSION };
+    let template = PagesTemplate { layout: Layout::of(http) };
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
@@ -194,7 +153,7 @@ pub(in crate::web) async fn edit(
 ) -> Response {
     match Slug::parse(&slug) {
         Ok(slug) => {
-            let template = EditTemplate { layout: Layout::of(&http), version: &VERSION, slug: &slug };
+            let template = EditTemplate { layout: Layout::of(&http), slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
             // It is made for one request, and compressing it each time would take far longer than making it.
@@ -249,6 +208,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
+    use super::super::assets::SCRIPT;
     use super::*;
     use crate::api::error::ApiError;
     use handbill_core::service::BodyError;
@@ -277,7 +237,7 @@ mod tests {
     fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let slug = Slug::parse("hello-2222bbbb").unwrap();
-        let edit = EditTemplate { layout: Layout::new(&base_url, &[]), version: &VERSION, slug: &slug };
+        let edit = EditTemplate { layout: Layout::new(&base_url, &[]), slug: &slug };
         for html in
             [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[]), None), 0), templates::html(&edit, 0)]
         {

@@ -151,7 +151,7 @@ impl Form<'_> {
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
         let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];
         let body = match self.form {
-            AnswerForm::Html => html(&PublishedTemplate::new(Layout::of(self.http), &url, created), 0),
+            AnswerForm::Html => html(&PublishedTemplate { layout: Layout::of(self.http), url: &url, created }, 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
             AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
         };

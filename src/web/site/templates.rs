@@ -21,7 +21,7 @@ use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
 use super::article::{article, first_image};
-use super::assets::{self, FAVICON, STYLE};
+use super::assets::{self, FAVICON, STYLE, VERSION};
 use crate::api::metadata;
 use crate::web::state::Http;
 use handbill_core::domain::excerpt::shorten;
@@ -97,6 +97,8 @@ pub struct Layout<'a> {
     pub(super) mcp_base_url: &'a str,
     pub(super) style: &'static str,
     pub(super) icon_path: &'static str,
+    /// The version in the addresses of the editor's files.
+    pub(super) version: &'static str,
     pub(super) links: &'a [SiteLink],
 }
 
@@ -109,7 +111,8 @@ impl<'a> Layout<'a> {
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
         let base_url = base_url.as_str();
-        Self { base_url, mcp_base_url: base_url, style, icon_path: metadata::path::ICON, links }
+        let (icon_path, version) = (metadata::path::ICON, VERSION.as_str());
+        Self { base_url, mcp_base_url: base_url, style, icon_path, version, links }
     }
 }
 
@@ -195,7 +198,7 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     written.unwrap_or_else(|| at.to_string())
 }
 
-pub(super) fn quota_sentence(quota: Quota) -> String {
+pub(super) fn quota_sentence(quota: &Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {
         60 => "a minute".to_owned(),
