@@ -274,55 +274,28 @@ fn method_label(method: &Method) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::Mutex;
-
     use axum::Router;
     use axum::body::Body;
     use axum::extract::Request;
     use axum::routing::get;
     use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::SdkTracerProvider;
-    use serde_json::Value;
     use tokio::sync::Notify;
     use tower::ServiceExt;
     use tracing::subscriber::{DefaultGuard, set_default};
     use tracing_subscriber::layer::SubscriberExt;
-    use tracing_subscriber::{EnvFilter, Registry};
+    use tracing_subscriber::Registry;
 
     use super::*;
-    use crate::config::LogFormat;
+    use crate::telemetry::logs::tests::Log;
     use crate::telemetry::spans::{System, with_current_span};
     use handbill_core::ports::clock::SystemClock;
     use handbill_core::ports::random::Random;
 
-    /// Keeps the lines that are logged.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Log {
-        fn lines(&self) -> Vec<Value> {
-            let bytes = self.0.lock().unwrap();
-            bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
-        }
-
-        /// Logs to this as the process does, with spans, until the guard is dropped.
-        fn install(&self) -> DefaultGuard {
-            let (writer, tracer) = (self.clone(), SdkTracerProvider::default().tracer("test"));
-            let lines = logs::lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
-            set_default(Registry::default().with(spans::layer(tracer)).with(lines))
-        }
+    /// Logs to `log` as the process does, with spans, until the guard is dropped.
+    fn logging_to(log: &Log) -> DefaultGuard {
+        let tracer = SdkTracerProvider::default().tracer("test");
+        set_default(Registry::default().with(spans::layer(tracer)).with(log.layer("info", Duration::default)))
     }
 
     async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
@@ -347,7 +320,7 @@ mod tests {
     #[tokio::test]
     async fn every_line_of_a_request_has_its_span_and_none_of_the_trace() {
         let log = Log::default();
-        let _logging = log.install();
+        let _logging = logging_to(&log);
         let handler = async || {
             tracing::info!("in the handler");
             let call = spans::call(System::Redb, "lookup", "pages");
@@ -371,7 +344,7 @@ mod tests {
     #[tokio::test]
     async fn the_line_of_a_request_has_the_code_of_its_error_and_what_refused_it() {
         let log = Log::default();
-        let _logging = log.install();
+        let _logging = logging_to(&log);
         let telemetry = telemetry();
         let refused = ErrorName { code: "unavailable", refused_by: Some("pause") };
         let lost = ErrorName { code: "not_found", refused_by: None };
@@ -384,7 +357,7 @@ mod tests {
             observed.answered(&mut response);
         }
         let seen: Vec<_> = log.lines().iter().map(|line| (line["error"].clone(), line["refused_by"].clone())).collect();
-        let none = Value::Null;
+        let none = serde_json::Value::Null;
         assert_eq!(
             seen,
             [("unavailable".into(), "pause".into()), ("not_found".into(), none.clone()), (none.clone(), none)]
@@ -394,7 +367,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_is_dropped_before_its_answer_is_logged_and_counted() {
         let log = Log::default();
-        let _logging = log.install();
+        let _logging = logging_to(&log);
         let telemetry = telemetry();
         let metrics = Arc::clone(&telemetry.metrics);
         let begun = Arc::new(Notify::new());
@@ -420,7 +393,7 @@ mod tests {
         assert_eq!(lines.len(), 1, "{lines:?}");
         let line = &lines[0];
         assert_eq!((&line["message"], &line["level"]), (&"abandoned".into(), &"INFO".into()));
-        assert_eq!((&line["error_type"], &line["status"]), (&"abandoned".into(), &Value::Null));
+        assert_eq!((&line["error_type"], &line["status"]), (&"abandoned".into(), &serde_json::Value::Null));
         assert_eq!((&line["span"]["method"], &line["span"]["route"]), (&"GET".into(), &"/{slug}".into()));
         assert!(line["span"]["request_id"].as_str().is_some_and(|id| id.len() == 16), "{line}");
         assert!(line["duration_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");

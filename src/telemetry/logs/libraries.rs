@@ -54,17 +54,14 @@ pub(super) fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    use tracing_subscriber::EnvFilter;
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::registry::Registry;
 
-    use super::super::lines_at;
+    use super::super::tests::Log;
     use super::*;
-    use crate::config::LogFormat;
 
     #[test]
     fn the_events_of_our_crates_are_ours() {
@@ -72,34 +69,19 @@ mod tests {
         assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 
-    #[derive(Clone, Default)]
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn a_warning_of_a_library_is_logged_once_a_minute_and_ours_each_time() {
-        let (counted, seconds) = (Counted::default(), Arc::new(AtomicU64::new(0)));
-        let (clock, writer) = (Arc::clone(&seconds), counted.clone());
-        let now = move || Duration::from_secs(clock.load(Ordering::Relaxed));
-        let lines = lines_at(now, LogFormat::Json, false, EnvFilter::new("trace"), move || writer.clone());
-        tracing::subscriber::with_default(Registry::default().with(lines), || {
+        let (log, seconds) = (Log::default(), Arc::new(AtomicU64::new(0)));
+        let clock = Arc::clone(&seconds);
+        let layer = log.layer("trace", move || Duration::from_secs(clock.load(Ordering::Relaxed)));
+        tracing::subscriber::with_default(Registry::default().with(layer), || {
             let first = || tracing::warn!(target: "scylla::cluster", "no node answers");
             let second = || tracing::error!(target: "scylla::cluster", "a connection broke");
             let ours = || tracing::warn!(target: "handbill_store_cql", "the database is away");
             let logged = |emit: &dyn Fn()| {
-                let before = counted.0.load(Ordering::Relaxed);
+                let before = log.lines().len();
                 (0..5).for_each(|_| emit());
-                counted.0.load(Ordering::Relaxed) - before
+                log.lines().len() - before
             };
             assert_eq!([logged(&first), logged(&second), logged(&ours)], [1, 1, 5]);
             seconds.store(59, Ordering::Relaxed);

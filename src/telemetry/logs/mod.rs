@@ -56,37 +56,26 @@ fn subscriber<W>(
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
+    let clock = SystemClock::new();
+    let now = move || clock.monotonic();
     // A layer of no tracer would do nothing, but `tracing` would make every span for it.
     if let Some(tracer) = tracer {
         let (control, filter) = LogFilter::new(directives);
-        (
-            control,
-            Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer)).into(),
-        )
+        let logging = Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer, now));
+        (control, logging.into())
     } else {
         let (control, filter) = LogFilter::new(directives);
-        (control, Registry::default().with(lines(format, is_terminal, filter, writer)).into())
+        (control, Registry::default().with(lines(format, is_terminal, filter, writer, now)).into())
     }
 }
 
-/// Writes the events that `filter` passes and that [`may_be_logged`].
-pub(super) fn lines<S, F, W>(format: LogFormat, is_terminal: bool, filter: F, writer: W) -> impl Layer<S>
-where
-    S: Subscriber + for<'span> LookupSpan<'span>,
-    F: Filter<S> + Send + Sync + 'static,
-    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
-{
-    let clock = SystemClock::new();
-    lines_at(move || clock.monotonic(), format, is_terminal, filter, writer)
-}
-
-/// Does the same by the monotonic time that `now` tells.
-fn lines_at<S, F, W>(
-    now: impl Fn() -> Duration + Send + Sync + 'static,
+/// Writes the events that `filter` passes and that [`may_be_logged`], by the monotonic time that `now` tells.
+fn lines<S, F, W>(
     format: LogFormat,
     is_terminal: bool,
     filter: F,
     writer: W,
+    now: impl Fn() -> Duration + Send + Sync + 'static,
 ) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -124,8 +113,48 @@ fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+
     use super::*;
+
+    /// Keeps the lines that are logged.
+    #[derive(Clone, Default)]
+    pub(in crate::telemetry) struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Log {
+        /// Logs to this as the process does, by the time that `now` tells.
+        pub(in crate::telemetry) fn layer<S>(
+            &self,
+            directives: &str,
+            now: impl Fn() -> Duration + Send + Sync + 'static,
+        ) -> impl Layer<S>
+        where
+            S: Subscriber + for<'span> LookupSpan<'span>,
+        {
+            let writer = self.clone();
+            lines(LogFormat::Json, false, EnvFilter::new(directives), move || writer.clone(), now)
+        }
+
+        pub(in crate::telemetry) fn lines(&self) -> Vec<Value> {
+            let bytes = self.0.lock().unwrap();
+            bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        }
+    }
 
     #[test]
     fn without_a_collector_no_span_is_made_for_one() {

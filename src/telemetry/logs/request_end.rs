@@ -108,43 +108,26 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::net::{IpAddr, Ipv4Addr};
-    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use serde_json::Value;
+    use tracing_subscriber::Registry;
     use tracing_subscriber::layer::SubscriberExt;
-    use tracing_subscriber::{EnvFilter, Registry};
 
+    use super::super::tests::Log;
     use super::*;
-    use crate::config::LogFormat;
     use crate::telemetry::clients::ClientNames;
-    use crate::telemetry::logs::lines;
     use crate::telemetry::spans::OTHER_METHOD;
     use handbill_core::ports::random::Random;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn a_client() -> ClientName {
         ClientNames::new(&Random::System).name(IpAddr::from(Ipv4Addr::LOCALHOST).into())
     }
 
     fn traced(end: &RequestEnd<'_>) -> Value {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let layer = lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
+        let log = Log::default();
+        let layer = log.layer("info", Duration::default);
         let RequestEnd { id, method, route, client, status, error, took } = *end;
         let client = client.map(tracing::field::display);
         let (code, refused_by) = (error.map(|error| error.code), error.and_then(|error| error.refused_by));
@@ -152,7 +135,7 @@ mod tests {
             let span = tracing::info_span!("request", request_id = id, method, route);
             span.in_scope(|| tracing::info!(target: TARGET, client, status, error = code, refused_by, duration_seconds = took, "answered"));
         });
-        serde_json::from_slice(&kept.0.lock().unwrap()).unwrap()
+        log.lines().remove(0)
     }
 
     #[test]
