@@ -141,7 +141,6 @@ impl Drop for Pass<'_> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use futures_util::future::join_all;
 
     use super::*;
 
@@ -219,42 +218,6 @@ mod tests {
         assert!(is_idle(&gate));
     }
 
-    /// Reads a slug again and again, without an answer.
-    async fn read_what_hangs(gate: &Gate, number: u32) {
-        loop {
-            if let Ok(pass) = gate.enter(&slug(number), number).await {
-                // As long as an operation may take.
-                tokio::time::sleep(Duration::from_millis(2500)).await;
-                drop(pass);
-            } else {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn readers_of_three_hung_slugs_take_nothing_from_readers_of_other_pages() {
-        let gate = gate(64, 16);
-        let others = async {
-            let mut failures = 0;
-            for number in 0..2000 {
-                match gate.enter(&slug(10 + number), 3 + number % 61).await {
-                    Ok(pass) => {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                        pass.answered();
-                    }
-                    Err(_) => failures += 1,
-                }
-            }
-            failures
-        };
-        let failures = tokio::select! {
-            failures = others => failures,
-            _ = join_all((0..300).map(|reader| read_what_hangs(&gate, reader % 3))) => unreachable!("they never end"),
-        };
-        assert_eq!(failures, 0);
-    }
-
     #[tokio::test(start_paused = true)]
     async fn readers_of_a_range_in_which_two_slugs_were_silent_are_refused_at_once() {
         let gate = gate(64, 16);
@@ -264,6 +227,7 @@ mod tests {
             drop(pass);
         }
         assert_eq!(gate.enter(&slug(3), 1).now_or_never().unwrap().err(), Some(Refusal::Silent));
+        assert!(gate.enter(&slug(4), 2).await.is_ok(), "another range is asked all the same");
         tokio::time::sleep(Duration::from_millis(250)).await;
         let trying = gate.enter(&slug(3), 1).await.unwrap();
         trying.answered();
