@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
-use handbill_core::domain::audit::{ActionJson, NumberedEntry};
+use handbill_core::domain::audit::{ActionJson, AuditAction, NumberedEntry};
 use handbill_core::ports::audit_log::MAX_ENTRIES;
 
 /// One line of `GET /audit`.
@@ -23,14 +23,13 @@ pub struct AuditLine {
     pub at: String,
     /// The operator's name.
     pub by: String,
-    #[serde(flatten)]
-    pub action: ActionJson,
+    #[serde(flatten, with = "ActionJson")]
+    pub action: AuditAction,
 }
 
 impl From<NumberedEntry> for AuditLine {
     fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
-        let action = ActionJson::from(&entry.action);
-        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action }
+        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action: entry.action }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The audit: a list of operators' actions, which is only ever appended to.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::slug::{NotASlug, Slug};
+use super::slug::Slug;
 use super::takedown::TakedownReason;
 use super::timestamp::UnixMillis;
 
@@ -59,48 +60,37 @@ pub struct NumberedEntry {
     pub entry: AuditEntry,
 }
 
-/// An action as JSON has it: in the operators' API and in a ledger.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "snake_case")]
+/// An action as JSON has it, in the operators' API and in a ledger: for `#[serde(with = "ActionJson")]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "AuditAction", tag = "action", rename_all = "snake_case")]
 pub enum ActionJson {
-    Takedown { slug: String, reason: TakedownReason },
-    Hide { slug: String, reason: TakedownReason },
-    Show { slug: String },
-    Creates { paused: bool, hourly_budget: Option<u32> },
+    Takedown {
+        #[serde(deserialize_with = "checked")]
+        slug: Slug,
+        reason: TakedownReason,
+    },
+    Hide {
+        #[serde(deserialize_with = "checked")]
+        slug: Slug,
+        reason: TakedownReason,
+    },
+    Show {
+        #[serde(deserialize_with = "checked")]
+        slug: Slug,
+    },
+    Creates {
+        paused: bool,
+        hourly_budget: Option<u32>,
+    },
     Export,
-    Inspect { slug: String },
+    Inspect {
+        #[serde(deserialize_with = "checked")]
+        slug: Slug,
+    },
     Scan,
     Log,
 }
 
-impl From<&AuditAction> for ActionJson {
-    fn from(action: &AuditAction) -> Self {
-        match action {
-            AuditAction::Takedown { slug, reason } => Self::Takedown { slug: slug.to_string(), reason: *reason },
-            AuditAction::Hide { slug, reason } => Self::Hide { slug: slug.to_string(), reason: *reason },
-            AuditAction::Show { slug } => Self::Show { slug: slug.to_string() },
-            &AuditAction::Creates { paused, hourly_budget } => Self::Creates { paused, hourly_budget },
-            AuditAction::Export => Self::Export,
-            AuditAction::Inspect { slug } => Self::Inspect { slug: slug.to_string() },
-            AuditAction::Scan => Self::Scan,
-            AuditAction::Log => Self::Log,
-        }
-    }
-}
-
-impl TryFrom<ActionJson> for AuditAction {
-    type Error = NotASlug;
-
-    fn try_from(json: ActionJson) -> Result<Self, NotASlug> {
-        Ok(match json {
-            ActionJson::Takedown { slug, reason } => Self::Takedown { slug: Slug::parse(&slug)?, reason },
-            ActionJson::Hide { slug, reason } => Self::Hide { slug: Slug::parse(&slug)?, reason },
-            ActionJson::Show { slug } => Self::Show { slug: Slug::parse(&slug)? },
-            ActionJson::Creates { paused, hourly_budget } => Self::Creates { paused, hourly_budget },
-            ActionJson::Export => Self::Export,
-            ActionJson::Inspect { slug } => Self::Inspect { slug: Slug::parse(&slug)? },
-            ActionJson::Scan => Self::Scan,
-            ActionJson::Log => Self::Log,
-        })
-    }
+fn checked<'de, D: Deserializer<'de>>(slug: D) -> Result<Slug, D::Error> {
+    Slug::parse(&String::deserialize(slug)?).map_err(D::Error::custom)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Entry, EntryError, Format, Header, LedgerCopy, VERSION};
-use crate::domain::audit::{ActionJson, AuditEntry, NumberedEntry};
+use crate::domain::audit::{ActionJson, AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
@@ -103,8 +103,8 @@ pub(super) struct AuditJson {
     number: u64,
     at_ms: i64,
     by: String,
-    #[serde(flatten)]
-    action: ActionJson,
+    #[serde(flatten, with = "ActionJson")]
+    action: AuditAction,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,11 +264,11 @@ impl<'a> TakedownJson<'a> {
 impl AuditJson {
     pub(super) fn of(NumberedEntry { number, entry, .. }: &NumberedEntry) -> Self {
         let AuditEntry { at, by, action } = entry;
-        Self { number: *number, at_ms: at.get(), by: by.clone(), action: action.into() }
+        Self { number: *number, at_ms: at.get(), by: by.clone(), action: action.clone() }
     }
 
     pub(super) fn into_entry(self) -> Result<NumberedEntry, EntryError> {
-        let entry = AuditEntry { at: time(self.at_ms)?, by: operator_name(&self.by)?, action: self.action.try_into()? };
+        let entry = AuditEntry { at: time(self.at_ms)?, by: operator_name(&self.by)?, action: self.action };
         Ok(NumberedEntry { number: self.number, datacenter: None, entry })
     }
 }
