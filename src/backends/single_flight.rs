@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -65,15 +66,10 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> SingleFli
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<K, Gathering<T>>> {
-        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a waiter to the next read of `key`. If no task reads the key yet, returns what wakes the task that the caller
     /// must start.
     fn join(&self, key: &K, waiter: oneshot::Sender<Answer<T>>) -> Option<Arc<Notify>> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if let Some(gathering) = waiting.get_mut(key) {
             // The task has seen those who wait already, and does not begin its next read earlier for one more.
             if gathering.waiters.is_empty() {
@@ -131,7 +127,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> SingleFli
 
     /// How many wait for the next read of `key`. Those that have disconnected are removed.
     fn gathered(&self, key: &K) -> usize {
-        self.waiting().get_mut(key).map_or(0, |gathering| {
+        self.waiting.lock().get_mut(key).map_or(0, |gathering| {
             gathering.waiters.retain(|waiter| !waiter.is_closed());
             gathering.waiters.len()
         })
@@ -139,12 +135,12 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> SingleFli
 
     /// Takes the waiters for `key`, for a read that begins now. Later waiters wait for the next read.
     fn take(&self, key: &K) -> Waiters<T> {
-        self.waiting().get_mut(key).map(|gathering| std::mem::take(&mut gathering.waiters)).unwrap_or_default()
+        self.waiting.lock().get_mut(key).map(|gathering| std::mem::take(&mut gathering.waiters)).unwrap_or_default()
     }
 
     /// Removes `key` unless somebody waits. Returns whether it was removed.
     fn leave(&self, key: &K) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.get(key).is_some_and(|gathering| !gathering.waiters.is_empty()) {
             return false;
         }
@@ -261,7 +257,7 @@ mod tests {
 
         /// Waits until no key is read.
         async fn idle(&self) {
-            while !self.flight.waiting().is_empty() {
+            while !self.flight.waiting.lock().is_empty() {
                 yield_now().await;
             }
         }
@@ -311,7 +307,7 @@ mod tests {
         let record = Growing::new(6);
         let (store, running) = (Arc::clone(&record), Mutex::new(None));
         let joins_running = move || {
-            let mut running = running.lock().unwrap();
+            let mut running = running.lock();
             let fresh = || Arc::clone(&store).read().map(Result::unwrap).boxed().shared();
             let read = running.take().filter(|read: &futures_util::future::Shared<_>| read.peek().is_none());
             running.insert(read.unwrap_or_else(fresh)).clone().map(Ok).boxed()

@@ -4,12 +4,13 @@
 //! no log. With Redis all replicas share it; otherwise each process has its own.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use handbill_limiter::Redis;
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use tokio::time::{MissedTickBehavior, interval};
@@ -62,7 +63,7 @@ impl ClientNames {
             Client::V4(address) => address.to_ipv6_mapped(),
             Client::V6Network(network) => network,
         };
-        let keyed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let keyed = self.0.read();
         let [name @ .., _, _] = keyed.hash(&address.octets()).to_be_bytes();
         ClientName(name)
     }
@@ -90,7 +91,7 @@ impl ClientNames {
         // Without an answer of Redis a key of yesterday ends too, and this replica's own takes its place until then.
         let is_final = known.is_some();
         if is_final || has.begun != Some(day) {
-            *self.0.write().unwrap_or_else(PoisonError::into_inner) = key_of(&known.unwrap_or(offered));
+            *self.0.write() = key_of(&known.unwrap_or(offered));
         }
         *has = Day { begun: Some(day), final_for: is_final.then_some(day) };
     }

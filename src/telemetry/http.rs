@@ -283,8 +283,8 @@ mod tests {
     use tokio::sync::Notify;
     use tower::ServiceExt;
     use tracing::subscriber::{DefaultGuard, set_default};
-    use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::Registry;
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
     use crate::telemetry::logs::tests::Log;

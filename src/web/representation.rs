@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::iter;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use parking_lot::Mutex;
 
 use super::coding::{Coding, VARY_CODING, accepted};
 use super::etag::is_named;
@@ -45,7 +46,7 @@ impl Bodies {
     /// Adds the body without a coding. Returns how many bytes it takes.
     pub(super) fn add(&self, bytes: Bytes) -> usize {
         let taken = BODY_BYTES + bytes.len();
-        let mut made = self.made();
+        let mut made = self.0.lock();
         // Another request may have made it.
         if made.iter().any(|(coding, _)| *coding == Coding::Identity) {
             return 0;
@@ -63,7 +64,7 @@ impl Bodies {
         request: &HeaderMap,
         described: &impl Described,
     ) -> (Option<Response>, Option<Coding>) {
-        let made = self.made();
+        let made = self.0.lock();
         let body = |coding| made.iter().find(|(other, _)| *other == coding).map(|(_, bytes)| bytes.as_ref());
         let is_compressible = made.iter().all(|(coding, bytes)| {
             *coding != Coding::Identity || bytes.as_ref().is_some_and(|bytes| bytes.len() >= MIN_COMPRESSED_BYTES)
@@ -102,24 +103,19 @@ impl Bodies {
     /// Makes the body in `coding`, if it was not made yet. It takes the place of the one without a coding if `in_place` says
     /// so. Returns how many bytes are taken more, and how many less.
     pub(super) fn compress(&self, coding: Coding, in_place: bool) -> (usize, usize) {
-        let identity = match &self.made()[..] {
+        let identity = match &self.0.lock()[..] {
             made if made.iter().any(|(other, _)| *other == coding) => return (0, 0),
             made => made.iter().find(|(other, _)| *other == Coding::Identity).and_then(|(_, bytes)| bytes.clone()),
         };
         let Some(identity) = identity else { return (0, 0) };
         let compressed = coding.compress(&identity);
-        let mut made = self.made();
+        let mut made = self.0.lock();
         let more = BODY_BYTES + compressed.as_ref().map_or(0, Bytes::len);
         let held = made.len();
         made.retain(|(other, _)| compressed.is_none() || !in_place || *other != Coding::Identity);
         let less = if made.len() < held { BODY_BYTES + identity.len() } else { 0 };
         made.push((coding, compressed));
         (more, less)
-    }
-
-    fn made(&self) -> MutexGuard<'_, Vec<(Coding, Option<Bytes>)>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -280,7 +276,7 @@ mod tests {
     fn each_form_is_the_same_text() {
         let text = "Some words. ".repeat(100);
         let body = body(&text);
-        let form = |coding| body.made().iter().find(|(other, _)| *other == coding).unwrap().1.clone().unwrap();
+        let form = |coding| body.0.lock().iter().find(|(other, _)| *other == coding).unwrap().1.clone().unwrap();
         for coding in [Coding::Gzip, Coding::Zstd] {
             assert_eq!(body.compress(coding, false), (BODY_BYTES + form(coding).len(), 0));
         }

@@ -1,8 +1,9 @@
 //! Limits how often a warning is logged.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Allows a warning at most once in each pause.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl LogThrottle {
 
     /// As [`Self::allow`]. The number says how many were left out since the last that was allowed.
     pub fn allow_counted(&self, now: Duration) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.last.is_none_or(|last| now.saturating_sub(last) >= self.pause) {
             state.last = Some(now);
             return Some(mem::take(&mut state.left_out));

@@ -4,9 +4,10 @@
 //! decides which connections end to make room. If no connection has to end, the caller gets [`Full`] before any work is
 //! done.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
@@ -70,7 +71,7 @@ impl Budget {
     /// A time limit that shrinks as the budget fills up: `limit` at first, then a part of it.
     pub(super) fn tightened(&self, limit: Duration) -> Duration {
         let held = {
-            let state = self.lock();
+            let state = self.state.lock();
             state.shares.held() + state.leaving
         };
         tightened(limit, held, self.limit)
@@ -84,7 +85,7 @@ impl Budget {
     ) -> Result<T, Full> {
         let mut evicted = Vec::new();
         let reserved = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             // Evicted bytes stay in memory for a moment. These bytes must not add up, and clients that cause many
             // evictions must not keep others out.
             let is_behind = state.leaving > 0 && {
@@ -111,7 +112,7 @@ impl Budget {
     }
 
     fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let result = update(&mut state);
         self.measure(&state);
         result
@@ -119,10 +120,6 @@ impl Budget {
 
     fn measure(&self, state: &State) {
         self.metrics.held.set(i64::try_from(state.shares.held() + state.leaving).unwrap_or(i64::MAX));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 

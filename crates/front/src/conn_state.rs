@@ -1,8 +1,9 @@
 //! The state of a connection, which the byte stream below it and the service above it share.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
@@ -112,7 +113,7 @@ impl ConnState {
 
     /// Records that bytes of a head have arrived. Only the first of them count.
     pub(super) fn head_began(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Stage::Idle { .. } = state.stage else { return };
         let now = Instant::now();
         state.stage = Stage::Head { until: now + self.shared.receiving.tightened(self.shared.limits.head) };
@@ -122,12 +123,12 @@ impl ConnState {
 
     /// Reserves `bytes` in total for a head.
     pub(super) fn charge_head(&self, bytes: usize) -> Result<(), Full> {
-        self.lock().charge(bytes as u64, self)
+        self.state.lock().charge(bytes as u64, self)
     }
 
     /// Records that a head of `bytes` is complete and goes to hyper.
     pub(super) fn head_is_whole(&self, bytes: usize) -> Result<(), Full> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let copied = if bytes > SMALL_HEAD_BYTES { 2 * bytes as u64 } else { 0 };
         // Nothing that is written reaches the client while hyper has a head, and without room it gets none.
         state.charge(REQUEST_BYTES + copied, self)?;
@@ -138,7 +139,7 @@ impl ConnState {
 
     /// Records that hyper has read a head which `body` follows. The request is charged to `client`.
     pub(super) fn request_began(&self, body: Body, client: Client) {
-        let (mut state, now) = (self.lock(), Instant::now());
+        let (mut state, now) = (self.state.lock(), Instant::now());
         state.stage = Stage::Request { since: now };
         state.is_handed_over = false;
         state.is_refused = false;
@@ -157,7 +158,7 @@ impl ConnState {
 
     /// Reserves `bytes` of the body, which have arrived.
     pub(super) fn charge_body(&self, bytes: usize) -> Result<(), Full> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let held = match &mut state.receiving {
             Some(permit) => {
                 permit.moved(bytes);
@@ -173,7 +174,7 @@ impl ConnState {
 
     /// Records that the request's body was read to its end.
     pub(super) fn request_was_read(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if std::mem::take(&mut state.has_unread) {
             state.wait_for_us(true, Instant::now());
         }
@@ -181,7 +182,7 @@ impl ConnState {
 
     /// When the time for the body is over, if its last bytes arrived at `last`.
     pub(super) fn body_deadline(&self, last: Option<Instant>) -> Option<Instant> {
-        let state = self.lock();
+        let state = self.state.lock();
         let Stage::Request { since } = state.stage else { return None };
         let whole = since + self.shared.receiving.tightened(self.shared.limits.body);
         let stalled = state.draining.map(|draining| self.stalled(draining, last.unwrap_or(since)));
@@ -191,7 +192,7 @@ impl ConnState {
     /// Reserves what any answer needs whose body has at most `most` bytes. It is called before any work is done. A request
     /// that was refused stays refused.
     pub(super) fn may_answer(&self, most: u64) -> Result<(), Full> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_refused {
             return Err(Full);
         }
@@ -207,7 +208,7 @@ impl ConnState {
 
     /// Reserves `bytes` for the body of the answer until it is sent.
     pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (client, needed) = (state.client, buffer_bytes(bytes) + bytes);
         let reserved = match &mut state.sending {
             Some(permit) if bytes <= SMALL_ANSWER_BYTES && needed > permit.bytes() => {
@@ -226,7 +227,7 @@ impl ConnState {
     /// Records that the answer was made, and frees the request. Returns whether the connection must end with this answer,
     /// because part of the request was not read.
     pub(super) fn answered(&self) -> bool {
-        let (mut state, now) = (self.lock(), Instant::now());
+        let (mut state, now) = (self.state.lock(), Instant::now());
         state.receiving = None;
         state.wait_for_us(false, now);
         state.stage = Stage::Answer { until: now + self.shared.sending.tightened(self.shared.limits.answer) };
@@ -235,24 +236,24 @@ impl ConnState {
 
     /// Records that hyper has all of the answer.
     pub(super) fn handed_over(&self) {
-        self.lock().is_handed_over = true;
+        self.state.lock().is_handed_over = true;
     }
 
     /// Whether hyper has all of the answer.
     pub(super) fn is_handed_over(&self) -> bool {
-        self.lock().is_handed_over
+        self.state.lock().is_handed_over
     }
 
     /// Records that the kernel accepted `bytes` of the answer.
     pub(super) fn sent(&self, bytes: usize) {
-        if let Some(permit) = &mut self.lock().sending {
+        if let Some(permit) = &mut self.state.lock().sending {
             permit.moved(bytes);
         }
     }
 
     /// Records that everything was sent. Returns true if that completes an answer; the connection is then idle.
     pub(super) fn all_sent(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Stage::Answer { .. } = state.stage else { return false };
         if !state.is_handed_over {
             return false;
@@ -270,7 +271,7 @@ impl ConnState {
     /// Starts draining. A connection that had no request yet waits `first` for its first request. Any other connection
     /// waits `next` for another request. From now on a client that makes no progress has less time.
     pub(super) fn finish(&self, first: Duration, next: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = Instant::now();
         state.draining = Some(Draining { since: now, idle: next });
         if let Stage::Idle { until, is_fresh } = &mut state.stage {
@@ -281,7 +282,7 @@ impl ConnState {
 
     /// When the client's time to send a head is over.
     pub(super) fn head_deadline(&self) -> Option<Instant> {
-        match self.lock().stage {
+        match self.state.lock().stage {
             Stage::Idle { until, .. } | Stage::Head { until } => Some(until),
             Stage::Given | Stage::Request { .. } | Stage::Answer { .. } => None,
         }
@@ -289,7 +290,7 @@ impl ConnState {
 
     /// When the client's time to read the answer is over, if it last made progress at `last`.
     pub(super) fn write_deadline(&self, last: Instant) -> Instant {
-        let state = self.lock();
+        let state = self.state.lock();
         let slow = last + self.shared.sending.tightened(self.shared.limits.write);
         let stalled = state.draining.map_or(slow, |draining| self.stalled(draining, last).min(slow));
         match state.stage {
@@ -300,38 +301,34 @@ impl ConnState {
 
     /// Gives `update` the part of the request's body that hyper does not have yet.
     pub(super) fn with_body<T>(&self, update: impl FnOnce(&mut Body) -> T) -> T {
-        update(&mut self.lock().body)
+        update(&mut self.state.lock().body)
     }
 
     /// Whether hyper has a head that the service has not seen.
     pub(super) fn is_given(&self) -> bool {
-        matches!(self.lock().stage, Stage::Given)
+        matches!(self.state.lock().stage, Stage::Given)
     }
 
     /// Whether bytes that arrive belong to a body.
     pub(super) fn is_in_request(&self) -> bool {
-        matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
+        matches!(self.state.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
     }
 
     /// Whether another request may begin: the last answer was sent, and no bytes of its request can still arrive. Bytes
     /// of a body that nobody read must never be taken for a request.
     pub(super) fn is_idle(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         matches!(state.stage, Stage::Idle { .. }) && !state.has_unread
     }
 
     /// Whether the client may still send bytes that nobody will read: the rest of a body or of an invalid head.
     pub(super) fn has_unread(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.has_unread || matches!(state.stage, Stage::Head { .. })
     }
 
     fn stalled(&self, draining: Draining, last: Instant) -> Instant {
         draining.since.max(last) + self.shared.limits.stalled_at_stop
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 

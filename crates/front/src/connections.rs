@@ -4,8 +4,9 @@
 //! the client with the most connections loses one, its slowest first.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
@@ -65,7 +66,7 @@ impl Connections {
         is_exempt: bool,
         cut: &Arc<Cut>,
     ) -> Result<ConnectionPermit, AdmissionError> {
-        let admitted = self.lock().admit(self, client, is_exempt, cut);
+        let admitted = self.state.lock().admit(self, client, is_exempt, cut);
         match admitted {
             Ok(id) => Ok(ConnectionPermit { connections: Arc::clone(self), client, id, resting_since: None }),
             Err(error) => {
@@ -77,10 +78,6 @@ impl Connections {
                 Err(error)
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 
@@ -144,17 +141,17 @@ impl ConnectionPermit {
     /// Records that a request was answered `now` and no other has begun.
     pub(super) fn rest(&mut self, now: Instant) {
         self.resting_since = Some(now);
-        self.connections.lock().rests(now, self.id, self.client);
+        self.connections.state.lock().rests(now, self.id, self.client);
     }
 
     /// Records that from `now` on the connection waits for this process (`is_ours`) or for its client.
     pub(super) fn wait_for_us(&self, is_ours: bool, now: Instant) {
-        self.connections.lock().shares.wait_for_us(self.id, is_ours, now);
+        self.connections.state.lock().shares.wait_for_us(self.id, is_ours, now);
     }
 
     pub(super) fn work(&mut self, now: Instant) {
         let Some(since) = self.resting_since.take() else { return };
-        let mut state = self.connections.lock();
+        let mut state = self.connections.state.lock();
         state.works(since, self.id, self.client);
         state.shares.progress(self.id, now);
     }
@@ -162,7 +159,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut state = self.connections.lock();
+        let mut state = self.connections.state.lock();
         if let Some(since) = self.resting_since {
             state.works(since, self.id, self.client);
         }

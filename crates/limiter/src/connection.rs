@@ -7,11 +7,12 @@
 //! open no call waits.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Manager as _, PoolError};
+use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -131,7 +132,7 @@ impl RedisConnection {
         F: Future<Output = RedisResult<T>> + Send,
     {
         let began = self.clock.monotonic();
-        if !self.breaker().is_closed() {
+        if !self.breaker.lock().is_closed() {
             mark_unavailable();
             return None;
         }
@@ -143,14 +144,14 @@ impl RedisConnection {
         };
         match answer {
             Ok(answer) => {
-                self.breaker().succeeded();
+                self.breaker.lock().succeeded();
                 Some(answer)
             }
             Err(error) => {
                 tracing::debug!(%error, "a call to Redis failed");
                 let is_refused = matches!(error, CallError::Unreachable(_));
                 let now = self.clock.monotonic();
-                if !is_refused && self.breaker().failed(began, now) {
+                if !is_refused && self.breaker.lock().failed(began, now) {
                     self.lost(&error);
                 }
                 mark_unavailable();
@@ -191,7 +192,7 @@ impl RedisConnection {
     async fn connect(self: Arc<Self>) -> Result<Connection, CallError> {
         let lent = self.pool.get().await.map_err(CallError::from);
         if let Err(error @ CallError::Unreachable(_)) = &lent
-            && self.breaker().refused()
+            && self.breaker.lock().refused()
         {
             self.lost(error);
         }
@@ -202,7 +203,7 @@ impl RedisConnection {
     /// each call would otherwise make a connection.
     fn may_look_for_the_master(&self) -> bool {
         let now = self.clock.monotonic();
-        let mut looked_at = self.looked_for_master_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked_at = self.looked_for_master_at.lock();
         let may = looked_at.is_none_or(|at| at + self.limits.probe_interval <= now);
         if may {
             *looked_at = Some(now);
@@ -286,13 +287,9 @@ impl RedisConnection {
     }
 
     fn found(&self) {
-        self.breaker().close();
+        self.breaker.lock().close();
         tracing::info!("Redis is back: limits are shared again");
         self.metrics.fallback.set(0);
         self.out_of_reach.send_replace(false);
-    }
-
-    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
 //! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer. Every key in
 //! Redis is named here; the part in braces decides the slot in a Redis Cluster.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError, RedisResult, Script};
 
 use super::connection::RedisConnection;
@@ -74,7 +75,7 @@ impl RedisLimiter {
     async fn count_replicas(&self) {
         let now = self.clock.monotonic();
         {
-            let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut replicas = self.replicas.lock();
             if replicas.counted_at.is_some_and(|at| now < at + COUNT_INTERVAL) {
                 return;
             }
@@ -87,7 +88,7 @@ impl RedisLimiter {
             call.invoke_async::<Vec<u64>>(&mut connection).await
         };
         if let Some([_, _, _, left, _]) = self.redis.call(ask).await.as_deref() {
-            let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut replicas = self.replicas.lock();
             replicas.seen = [replicas.seen[1], MOST_REPLICAS.saturating_sub(*left)];
         }
     }
@@ -95,7 +96,7 @@ impl RedisLimiter {
     /// `attempt` with this replica's share of the budget of all clients, which the others spend too.
     fn shared_out(&self, mut attempt: Attempt) -> Attempt {
         if attempt.kind == LimitKind::AllCreates {
-            let seen = self.replicas.lock().unwrap_or_else(PoisonError::into_inner).seen;
+            let seen = self.replicas.lock().seen;
             let replicas = u32::try_from(seen[0].max(seen[1])).unwrap_or(u32::MAX).max(1);
             attempt.own.quota.limit = (attempt.own.quota.limit / replicas).max(1);
         }

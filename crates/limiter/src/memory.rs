@@ -1,11 +1,11 @@
 //! Sliding windows in memory: exact, and bounded however many clients come.
 
 use std::collections::hash_map::RandomState;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::domain::network_limits::{Source, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
@@ -88,8 +88,7 @@ impl MemoryRateLimiter {
             LimitKind::AllCreates => &self.all_creates,
             LimitKind::Preview => &self.preview,
         };
-        // No code under this lock panics half-way. If it did, a window that is off by one is better than an outage.
-        windows.lock().unwrap_or_else(PoisonError::into_inner)
+        windows.lock()
     }
 }
 
@@ -216,7 +215,7 @@ mod tests {
         }
 
         fn advance(&self, duration: Duration) {
-            *self.0.lock().unwrap() += duration;
+            *self.0.lock() += duration;
         }
     }
 
@@ -226,7 +225,7 @@ mod tests {
         }
 
         fn monotonic(&self) -> Duration {
-            *self.0.lock().unwrap()
+            *self.0.lock()
         }
     }
 

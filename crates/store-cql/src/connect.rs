@@ -1,7 +1,8 @@
 //! Connecting to the cluster: tries until the cluster answers and its schema is up to date.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use thiserror::Error;
@@ -89,13 +90,13 @@ impl CqlStore {
         let waiting = Mutex::new("it did not answer".to_owned());
         let report = |progress: &Progress| {
             if let Progress::OutOfReach(reason) = progress {
-                reason.clone_into(&mut waiting.lock().unwrap_or_else(PoisonError::into_inner));
+                reason.clone_into(&mut waiting.lock());
             }
         };
         let connecting = Self::connect(settings, CqlTimeouts::OF_COMMANDS, Random::System, report);
         match timeout(settings.schema_wait, connecting).await {
             Ok(reached) => Ok(reached?),
-            Err(_) => Err(ReachError::OutOfReach(waiting.into_inner().unwrap_or_else(PoisonError::into_inner))),
+            Err(_) => Err(ReachError::OutOfReach(waiting.into_inner())),
         }
     }
 }

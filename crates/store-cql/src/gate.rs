@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
@@ -84,7 +84,7 @@ impl Gate {
     /// Waits for the permit to run an operation on `slug`, whose token is in `range`.
     pub(super) async fn enter(&self, slug: &Slug, range: u32) -> Result<Pass<'_>, Refusal> {
         let (pass, admitted) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             match state.bulkhead.enter(Instant::now(), slug, range) {
                 Entry::Runs(ticket) => {
                     self.metrics.show(&state);
@@ -108,11 +108,6 @@ impl Gate {
     fn pass(&self, ticket: Ticket) -> Pass<'_> {
         Pass { gate: self, ticket, is_answered: AtomicBool::new(false) }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held, so the state is consistent even if it is poisoned.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Pass<'_> {
@@ -123,7 +118,7 @@ impl Pass<'_> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.state();
+        let mut state = self.gate.state.lock();
         if state.waiting.remove(&self.ticket).is_some() {
             state.bulkhead.give_up(self.ticket);
             return;
@@ -155,7 +150,7 @@ mod tests {
     }
 
     fn is_idle(gate: &Gate) -> bool {
-        let state = gate.state();
+        let state = gate.state.lock();
         state.waiting.is_empty() && state.bulkhead.is_idle()
     }
 

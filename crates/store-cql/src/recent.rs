@@ -9,9 +9,9 @@
 //! digest the text is written again.
 
 use std::num::NonZero;
-use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::nonces::{Nonces, TextId};
@@ -49,27 +49,25 @@ impl RecentHeads {
 
     /// Keeps `base`, unless a newer head is kept.
     pub(super) fn keep(&self, mut base: Base) {
-        self.with(|heads| {
-            let kept = heads.peek(&base.head.slug);
-            if kept.is_some_and(|kept| kept.head.updated_at > base.head.updated_at) {
-                return;
-            }
-            let known = kept.filter(|kept| kept.text == base.text).and_then(|kept| kept.digest);
-            base.digest = base.digest.or(known);
-            heads.put(base.head.slug.clone(), base);
-        });
+        let mut heads = self.heads.lock();
+        let kept = heads.peek(&base.head.slug);
+        if kept.is_some_and(|kept| kept.head.updated_at > base.head.updated_at) {
+            return;
+        }
+        let known = kept.filter(|kept| kept.text == base.text).and_then(|kept| kept.digest);
+        base.digest = base.digest.or(known);
+        heads.put(base.head.slug.clone(), base);
     }
 
     /// Notes that the head of `page` points to `text`, and that the text is that of `page`.
     pub(super) fn learn_text(&self, page: &Page, text: TextId) {
         let is_unknown = |base: &Base| base.text == text && base.digest.is_none();
-        if self.with(|heads| heads.peek(&page.head.slug).is_some_and(is_unknown)) {
-            let digest = self.digest(page);
-            self.with(|heads| {
-                if let Some(base) = heads.peek_mut(&page.head.slug).filter(|base| base.text == text) {
-                    base.digest = Some(digest);
-                }
-            });
+        if !self.heads.lock().peek(&page.head.slug).is_some_and(is_unknown) {
+            return;
+        }
+        let digest = self.digest(page);
+        if let Some(base) = self.heads.lock().peek_mut(&page.head.slug).filter(|base| base.text == text) {
+            base.digest = Some(digest);
         }
     }
 
@@ -84,27 +82,22 @@ impl RecentHeads {
     }
 
     pub(super) fn forget(&self, slug: &Slug) {
-        self.with(|heads| heads.pop(slug));
+        self.heads.lock().pop(slug);
     }
 
     /// The head of `slug` that was seen last, if it is kept.
     pub(super) fn get(&self, slug: &Slug) -> Option<Base> {
-        self.with(|heads| heads.get(slug).cloned())
+        self.heads.lock().get(slug).cloned()
     }
 
     /// The head of `slug` at this version, if it is kept.
     pub(super) fn at(&self, slug: &Slug, version: PageVersion) -> Option<Base> {
-        self.with(|heads| heads.get(slug).filter(|base| base.head.version == version).cloned())
+        self.heads.lock().get(slug).filter(|base| base.head.version == version).cloned()
     }
 
     /// The name of the text of the page under `slug` in `state`, if its head is kept.
     pub(super) fn text_at(&self, slug: &Slug, state: PageState) -> Option<TextId> {
-        self.with(|heads| heads.get(slug).filter(|base| base.head.state() == state).map(|base| base.text))
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut LruCache<Slug, Base>) -> T) -> T {
-        // Nothing panics while the lock is held, so the list is consistent even if it is poisoned.
-        work(&mut self.heads.lock().unwrap_or_else(PoisonError::into_inner))
+        self.heads.lock().get(slug).filter(|base| base.head.state() == state).map(|base| base.text)
     }
 }
 

@@ -15,9 +15,9 @@
 
 use std::fmt;
 use std::num::NonZero;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
@@ -141,7 +141,7 @@ impl CqlStore {
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
         let all = Mutex::new(SweepReport { dry_run: plan.dry_run, ..SweepReport::default() });
         let add = |part| {
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = all.lock();
             all.add(part);
             *all
         };

@@ -5,9 +5,10 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
@@ -42,7 +43,7 @@ impl CreatesSwitch for CreatesFile {
         let (path, kept) = (self.path.clone(), Arc::clone(&self.kept));
         let loading = spawn_blocking(move || {
             let creates = load(&path)?;
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = kept.lock();
             // Next time is early enough if it cannot be written now.
             if *kept != Some(creates) && save(&last_path(&path), creates).is_ok() {
                 *kept = Some(creates);

@@ -28,9 +28,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZero;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::domain::page::PageState;
 use crate::domain::slug::Slug;
@@ -112,7 +112,7 @@ impl KnownStates {
     /// Forgets every state, because the database was replaced. Call this while nobody can read the database.
     pub(super) fn forget_all(&self) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             shard.generation += 1;
             shard.states.clear();
         }
@@ -120,13 +120,8 @@ impl KnownStates {
 
     fn shard(&self, slug: &Slug) -> MutexGuard<'_, Shard> {
         let hash = usize::try_from(self.hasher.hash_one(slug) >> 32).unwrap_or_default();
-        lock(&self.shards[hash % self.shards.len()])
+        self.shards[hash % self.shards.len()].lock()
     }
-}
-
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // Nothing panics while the lock is held, so the shard is consistent even if it is poisoned.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Changing<'_> {

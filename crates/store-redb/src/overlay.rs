@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use redb::StorageBackend;
 
 use super::no_wait::{may_wait, would_wait};
@@ -35,10 +35,6 @@ impl Overlay {
         Ok(Self { below, above: Mutex::new(Above { len, below_len: len, blocks: BTreeMap::new() }) })
     }
 
-    fn above(&self) -> MutexGuard<'_, Above> {
-        self.above.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn read_below(&self, below_len: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = below_len.saturating_sub(offset).min(out.len() as u64);
         let (there, beyond) = out.split_at_mut(index(there)?);
@@ -49,7 +45,7 @@ impl Overlay {
 
 impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.above().len)
+        Ok(self.above.lock().len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -57,7 +53,7 @@ impl StorageBackend for Overlay {
         if !may_wait() {
             would_wait();
         }
-        let above = self.above();
+        let above = self.above.lock();
         if offset.saturating_add(out.len() as u64) > above.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -72,7 +68,7 @@ impl StorageBackend for Overlay {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut above = self.above();
+        let mut above = self.above.lock();
         above.len = len;
         above.below_len = above.below_len.min(len);
         let _beyond = above.blocks.split_off(&len.div_ceil(BLOCK_BYTES as u64));
@@ -88,7 +84,7 @@ impl StorageBackend for Overlay {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut above = self.above();
+        let mut above = self.above.lock();
         if offset.saturating_add(data.len() as u64) > above.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -1,9 +1,10 @@
 //! The database, as the writer and the readers share it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use redb::Database;
 
 use super::error::OpenError;
@@ -50,7 +51,7 @@ impl Shared {
     }
 
     pub(super) fn state(&self) -> RwLockReadGuard<'_, DbState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// The same, unless the database is being replaced or its file's size changed.
@@ -58,11 +59,7 @@ impl Shared {
         if self.resizing.is_under_way() {
             return None;
         }
-        match self.state.try_read() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.state.try_read()
     }
 
     pub(super) fn epoch(&self) -> u64 {
@@ -70,7 +67,7 @@ impl Shared {
     }
 
     pub(super) fn replace(&self, open: impl FnOnce() -> DbState) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         // The old database holds the file's lock, so it must be dropped before the new one is opened.
         *state = DbState::Closed;
         *state = open();

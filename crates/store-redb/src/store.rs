@@ -1,11 +1,12 @@
 //! [`PageStore`] with a writer thread and read transactions.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase};
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
@@ -133,7 +134,7 @@ impl RedbStore {
     }
 
     fn end_writer(&self) -> Option<JoinHandle<()>> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let writer = self.writer.lock().take()?;
         // Sending fails only if the writer has already ended.
         let _ = self.jobs.send(Job::Close);
         Some(writer)

@@ -4,10 +4,11 @@
 //! old page for longer than operators allow caches to keep one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -79,17 +80,13 @@ impl Purges {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn count(&self, outcome: &'static str, purges: u64) {
         self.metrics.edge_purges.get_or_create(&PurgeLabels { outcome }).inc_by(purges);
     }
 
     fn put_off(&self, slug: &Slug, reason: &str) {
         self.count("put_off", 1);
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let expires = Instant::now() + self.repeat_for;
         // One purge of a page removes all of its changes, so a page waits only once.
         if let Some(waiting) = queue.waiting.iter_mut().find(|waiting| waiting.slug == *slug) {
@@ -125,7 +122,7 @@ impl Shared {
     async fn repeat(self: Arc<Self>) {
         loop {
             self.added.notified().await;
-            while !self.queue().waiting.is_empty() {
+            while !self.queue.lock().waiting.is_empty() {
                 sleep(REPEAT_PAUSE).await;
                 self.repeat_all().await;
             }
@@ -135,10 +132,10 @@ impl Shared {
     /// Repeats each waiting purge once, and stops at the first failure: its cache is probably down, and the other
     /// purges wait for the next round.
     async fn repeat_all(&self) {
-        let mut left = self.queue().waiting.len();
+        let mut left = self.queue.lock().waiting.len();
         while left > 0 {
             let some: Vec<Waiting> = {
-                let mut queue = self.queue();
+                let mut queue = self.queue.lock();
                 let size = left.min(AT_ONCE).min(queue.waiting.len());
                 queue.waiting.drain(..size).collect()
             };
@@ -156,7 +153,7 @@ impl Shared {
 
     /// Puts the purges that failed back behind the others. Returns whether there are any.
     fn settle(&self, purges: Vec<Waiting>, repeated: &[Result<(), PurgeError>]) -> bool {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let mut failure = None;
         for (waiting, result) in purges.into_iter().zip(repeated) {
             match result {

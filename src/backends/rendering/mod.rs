@@ -7,12 +7,13 @@
 mod queue;
 
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use handbill_core::niceness::give_way;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -195,8 +196,7 @@ impl TurnQueue {
 
     /// Changes the queue, then calls those whose turn has come.
     fn change<R>(&self, change: impl FnOnce(&mut Queue<oneshot::Sender<()>>) -> R) -> R {
-        // Nothing panics while the lock is held, so the queue is consistent even if it is poisoned.
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.0.lock();
         let changed = change(&mut queue);
         while let Some(call) = queue.next() {
             // Whoever has just gone away drops the permit.

@@ -3,9 +3,9 @@
 //! A library that cannot reach its server says so at each attempt: the driver of the database made four lines a second of 1.2 KB.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
@@ -47,7 +47,7 @@ pub(super) fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>
         if metadata.target().split("::").next().is_some_and(is_ours) {
             return true;
         }
-        let mut throttles = throttles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut throttles = throttles.lock();
         throttles.entry(metadata.callsite()).or_insert_with(|| LogThrottle::new(PAUSE)).allow(now())
     }
 }

@@ -61,7 +61,8 @@ where
     // A layer of no tracer would do nothing, but `tracing` would make every span for it.
     if let Some(tracer) = tracer {
         let (control, filter) = LogFilter::new(directives);
-        let logging = Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer, now));
+        let logging =
+            Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer, now));
         (control, logging.into())
     } else {
         let (control, filter) = LogFilter::new(directives);

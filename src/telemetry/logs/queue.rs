@@ -13,10 +13,11 @@ use std::io::{self, Write};
 use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
@@ -112,19 +113,15 @@ impl LogQueue {
     /// Waits until all lines are written, for at most `time`. Returns whether all lines are written.
     pub fn flush(&self, time: Duration) -> bool {
         let is_behind = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
-        let waited = self.0.changed.wait_timeout_while(self.0.lock(), time, is_behind);
-        let (_waiting, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        !timeout.timed_out()
+        let mut waiting = self.0.waiting.lock();
+        self.0.changed.wait_while_for(&mut waiting, is_behind, time);
+        !is_behind(&mut waiting)
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, priority: &str, line: &[u8]) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let is_full = priority.len() + line.len() > self.max_bytes.saturating_sub(waiting.lines.len());
         if is_full && self.writer.get() != Some(&thread::current().id()) {
             waiting.unreported += 1;
@@ -145,14 +142,12 @@ impl Shared {
     fn write_to(&self, mut sink: impl Write) {
         let mut taken = Vec::new();
         loop {
-            let mut waiting = self.lock();
+            let mut waiting = self.waiting.lock();
             waiting.is_writing = false;
             self.changed.notify_all();
-            let arrived = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty());
-            waiting = arrived.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_while(&mut waiting, |waiting| waiting.lines.is_empty());
             let is_small = |waiting: &mut Waiting| waiting.lines.len() < self.max_bytes / 2;
-            let gathered = self.changed.wait_timeout_while(waiting, GATHER_TIME, is_small);
-            waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_while_for(&mut waiting, is_small, GATHER_TIME);
             mem::swap(&mut waiting.lines, &mut taken);
             waiting.is_writing = true;
             drop(waiting);
@@ -160,7 +155,7 @@ impl Shared {
             taken.clear();
             taken.shrink_to(REUSED_BYTES);
             self.dropped.inc_by(lost);
-            let mut waiting = self.lock();
+            let mut waiting = self.waiting.lock();
             waiting.unreported += lost;
             let unreported = if lost == 0 { mem::take(&mut waiting.unreported) } else { 0 };
             drop(waiting);

@@ -113,15 +113,7 @@ struct HelpTemplate<'a> {
 
 impl<'a> EditorTemplate<'a> {
     pub(super) fn new(layout: Layout<'a>, create_quota: Option<Quota>) -> Self {
-        Self {
-            layout,
-            create_quota,
-            is_answer: false,
-            title: "",
-            content: "",
-            message: None,
-            preview: None,
-        }
+        Self { layout, create_quota, is_answer: false, title: "", content: "", message: None, preview: None }
     }
 }
 

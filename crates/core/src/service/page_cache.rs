@@ -11,8 +11,9 @@
 
 use std::any::Any;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -178,7 +179,7 @@ impl Kept {
     pub fn changed(self: &Arc<Self>, slug: &Slug, more: usize, less: usize) {
         let Some(cache) = self.cache.upgrade() else { return };
         let Some(entries) = &cache.entries else { return };
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = self.bytes.lock();
         let is_new = *bytes == 0;
         if is_new {
             *bytes = ENTRY_BYTES + slug.as_str().len() + self.page.as_deref().map_or(0, held_bytes);

@@ -1,8 +1,10 @@
 //! The operators' policy: which content and how many creates they allow at the moment.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use super::error::ServiceError;
 use crate::domain::blocklist::Blocklist;
@@ -46,12 +48,12 @@ impl PublishingPolicy {
 
     /// Refuses from now on what is on `blocklist`, or everything if it is not known.
     pub fn set_blocklist(&self, blocklist: impl Into<Option<Blocklist>>) {
-        self.allowed.write().unwrap_or_else(PoisonError::into_inner).blocklist = blocklist.into().map(Arc::new);
+        self.allowed.write().blocklist = blocklist.into().map(Arc::new);
     }
 
     /// Allows from now on what `creates` allows. Returns whether that is a change.
     pub fn set_creates(&self, creates: Creates) -> bool {
-        let mut allowed = self.allowed.write().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = self.allowed.write();
         allowed.creates.replace(creates).unwrap_or_default() != creates
     }
 
@@ -60,12 +62,12 @@ impl PublishingPolicy {
     }
 
     fn known_creates(&self) -> Option<Creates> {
-        self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
+        self.allowed.read().creates
     }
 
     /// The list that the renderer compares a text with before it is published; `None` if it is empty.
     pub fn blocklist(&self) -> Result<Option<Arc<Blocklist>>, ServiceError> {
-        let blocklist = self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist.clone();
+        let blocklist = self.allowed.read().blocklist.clone();
         match blocklist {
             Some(blocklist) => Ok(Some(blocklist).filter(|list| !list.is_empty())),
             None => Err(self.refuse("blocklist", ServiceError::BlocklistUnknown)),

@@ -9,12 +9,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use lru::LruCache;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
@@ -85,7 +86,7 @@ impl Rendering {
             return page;
         }
         let renewing = {
-            let mut state = self.0.state();
+            let mut state = self.0.state.lock();
             if let Some(renewed) = state.renewed(&page) {
                 return renewed;
             }
@@ -96,11 +97,6 @@ impl Rendering {
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held, so the state is consistent even if it is poisoned.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Renders `page` once a permit is free. From then on the rendering is finished even if every reader disconnects.
     async fn renew(self: Arc<Self>, page: Arc<Page>) -> Arc<Page> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
@@ -118,12 +114,12 @@ impl Inner {
         let rendering = self.renderer.render(&page.text.content, Purpose::Upkeep, Checks::default());
         let Ok(Made { rendered, .. }) = rendering.await else {
             // Work of the service itself is never refused, so this hangs. The next reader must not hang another thread.
-            self.state().keep(&page);
+            self.state.lock().keep(&page);
             let _ = sender.send(page);
             return;
         };
         let renewed = Arc::new(Page::new(page.head.clone(), page.text.content.clone(), rendered));
-        self.state().keep(&renewed);
+        self.state.lock().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         drop(permit);
         let _ = sender.send(Arc::clone(&renewed));
@@ -277,7 +273,7 @@ mod tests {
         }
         rendering.current(old(0)).await;
         assert_eq!(renderer.begun(), 1, "those who come later have it too");
-        assert!(rendering.0.state().running.values().all(|running| running.upgrade().is_none()));
+        assert!(rendering.0.state.lock().running.values().all(|running| running.upgrade().is_none()));
     }
 
     #[tokio::test]
@@ -320,7 +316,7 @@ mod tests {
         renderer.gate.add_permits(100);
         settle().await;
         assert_eq!(renderer.begun(), permits);
-        assert!(rendering.0.state().running.values().all(|running| running.upgrade().is_none()));
+        assert!(rendering.0.state.lock().running.values().all(|running| running.upgrade().is_none()));
         rendering.current(old(0)).await;
         assert_eq!(renderer.begun(), permits);
     }
@@ -332,7 +328,7 @@ mod tests {
         let rendering = Rendering::new(renderer.clone(), None, CACHE_BYTES);
         for number in 0..10 {
             rendering.current(old(number)).await;
-            let state = rendering.0.state();
+            let state = rendering.0.state.lock();
             let held: usize = state.renewed.iter().map(|(_, page)| held_bytes(page)).sum();
             assert!(held == state.renewed_bytes && held <= CACHE_BYTES, "{held}");
         }

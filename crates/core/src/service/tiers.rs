@@ -1,7 +1,9 @@
 //! Networks whose clients have other limits than everyone.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use crate::domain::limit_tier::{LimitTier, TierLimits, Tiers};
 use crate::domain::network_limits::{Source, Window};
@@ -23,7 +25,7 @@ impl LimitTiers {
     }
 
     pub fn set(&self, tiers: Tiers) {
-        *self.tiers.write().unwrap_or_else(PoisonError::into_inner) = tiers;
+        *self.tiers.write() = tiers;
     }
 
     /// The windows of an attempt of `requester`, the narrowest first; `None` if the usual limits count it.
@@ -48,7 +50,7 @@ impl LimitTiers {
     }
 
     fn of(&self, requester: Requester) -> Option<Arc<LimitTier>> {
-        self.tiers.read().unwrap_or_else(PoisonError::into_inner).of(requester.client).cloned()
+        self.tiers.read().of(requester.client).cloned()
     }
 }
 

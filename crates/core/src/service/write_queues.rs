@@ -9,9 +9,10 @@
 //! that, and an answer may rest on it. The store checks with each write whether the page still is in that state.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -98,15 +99,10 @@ impl WriteQueues {
             queue: Arc::new(Queue { turn: Arc::new(Semaphore::new(1)), written: Mutex::default() }),
             places: 0,
         };
-        let mut queues = self.queues();
+        let mut queues = self.queues.lock();
         let held = queues.entry(slug.clone()).or_insert_with(new);
         held.places += 1;
         Ticket { turns: self.clone(), slug: slug.clone(), queue: Arc::clone(&held.queue) }
-    }
-
-    fn queues(&self) -> MutexGuard<'_, HashMap<Slug, Entry>> {
-        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,7 +125,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut queues = self.turns.queues();
+        let mut queues = self.turns.queues.lock();
         if let Some(held) = queues.get_mut(&self.slug) {
             held.places -= 1;
             if held.places == 0 {
@@ -143,16 +139,12 @@ impl WritePermit {
     /// The page as the last writer has written it, if that is newer than `read`, the head that this writer has read since
     /// it took its place.
     pub(super) fn written_after(&self, read: &PageHead) -> Option<WriteBase> {
-        self.written().clone().filter(|base| base.head().updated_at > read.updated_at)
+        self.place.queue.written.lock().clone().filter(|base| base.head().updated_at > read.updated_at)
     }
 
     /// Ends the turn, and hands on `page`, which was just written.
     pub(super) fn hand_on(self, page: &Arc<Page>) {
-        *self.written() = Some(WriteBase::of(page));
-    }
-
-    fn written(&self) -> MutexGuard<'_, Option<WriteBase>> {
-        self.place.queue.written.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.place.queue.written.lock() = Some(WriteBase::of(page));
     }
 }
 
@@ -240,7 +232,7 @@ mod tests {
     async fn nothing_is_kept_of_a_page_when_nobody_writes_it() {
         let turns = WriteQueues::default();
         turns.place(&slug()).turn().await.hand_on(&page(2));
-        assert!(turns.queues().is_empty());
+        assert!(turns.queues.lock().is_empty());
         assert!(turns.place(&slug()).turn().await.written_after(&page(1).head).is_none());
     }
 
@@ -254,7 +246,7 @@ mod tests {
         drop(waiting);
         drop(holder);
         drop(next.await);
-        assert!(turns.queues().is_empty());
+        assert!(turns.queues.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -270,7 +262,7 @@ mod tests {
         late.hand_on(&page(2));
         drop(hanging);
         drop(waiting.await);
-        assert!(turns.queues().is_empty());
+        assert!(turns.queues.lock().is_empty());
         assert_eq!([metrics.at_once, metrics.waited, metrics.skipped].map(|counter| counter.get()), [1, 1, 1]);
     }
 }

@@ -6,9 +6,9 @@ mod deadline;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -30,16 +30,16 @@ impl Readiness {
 
     /// Records that `component` is not ready, and why.
     pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
-        self.reasons.lock().expect("no thread panics while it holds this lock").insert(component, reason.into());
+        self.reasons.lock().insert(component, reason.into());
     }
 
     pub fn set_present(&self, component: &'static str) {
-        self.reasons.lock().expect("no thread panics while it holds this lock").remove(component);
+        self.reasons.lock().remove(component);
     }
 
     /// Why the process is not ready, by component; empty if it is.
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
-        self.reasons.lock().expect("no thread panics while it holds this lock").clone()
+        self.reasons.lock().clone()
     }
 
     fn drain(&self) {

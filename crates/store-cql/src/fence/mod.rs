@@ -15,10 +15,11 @@
 mod lease;
 pub(super) mod placement;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
@@ -88,13 +89,13 @@ impl Fence {
 
     /// Whether a write may be sent now.
     pub(super) fn check(&self) -> Result<(), Fenced> {
-        self.shared.lease().check(Instant::now())
+        self.shared.lease.lock().check(Instant::now())
     }
 
     /// Whether a write is acknowledged only once a quorum of each datacentre has it: a planned move copies what was written
     /// before.
     pub(super) fn confirms(&self) -> bool {
-        self.shared.lease().confirms()
+        self.shared.lease.lock().confirms()
     }
 
     /// Why this replica may not write, whenever that changes; `None` while it may.
@@ -110,11 +111,6 @@ impl Drop for Fence {
 }
 
 impl Shared {
-    fn lease(&self) -> MutexGuard<'_, Lease> {
-        // Nothing panics while the lock is held, so the lease is consistent even if it is poisoned.
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn keep_reading(&self) {
         let mut ticks = interval(READ_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -129,11 +125,11 @@ impl Shared {
     async fn refresh(&self) {
         let began = Instant::now();
         match self.read().await {
-            Ok(Standing::Alone(datacenter)) => self.lease().found_alone(began, datacenter),
-            Ok(Standing::Fenced(row)) => self.lease().found(began, row),
+            Ok(Standing::Alone(datacenter)) => self.lease.lock().found_alone(began, datacenter),
+            Ok(Standing::Fenced(row)) => self.lease.lock().found(began, row),
             Err(error) => tracing::debug!(%error, "the fence could not be read"),
         }
-        let refused = self.lease().check(Instant::now()).err();
+        let refused = self.lease.lock().check(Instant::now()).err();
         self.state.send_if_modified(|state| {
             let has_changed = *state != refused;
             *state = refused;
