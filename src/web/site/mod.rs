@@ -219,38 +219,3 @@ pub(in crate::web) fn prefers_html_errors(headers: &HeaderMap) -> bool {
     let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     html > 0.0 && html >= json
 }
-
-#[cfg(test)]
-mod tests {
-    use http::header::ACCEPT;
-
-    use super::*;
-
-    fn prefers(accept: &'static str) -> bool {
-        prefers_markdown(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
-    }
-
-    #[test]
-    fn only_what_follows_a_pages_address_is_taken_off() {
-        for name in ["hello-2222bbbb/", "hello-2222bbbb.", "hello-2222bbbb)", "hello-2222bbbb).", "hello-2222bbbb//"] {
-            assert_eq!(before_punctuation(name), Some("hello-2222bbbb"), "{name}");
-        }
-        assert_eq!(before_punctuation("hello-2222bbbb.md)."), Some("hello-2222bbbb.md"));
-        for name in
-            ["hello-2222bbbb", "hello-2222bbbb.md", "hello/", "", "/", "hello-2222bbbb,", "a/hello-2222bbbb/", ".md."]
-        {
-            assert_eq!(before_punctuation(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn markdown_is_given_only_to_those_who_name_it_and_do_not_prefer_html() {
-        assert!(prefers("text/markdown"));
-        assert!(prefers("text/html, Text/Markdown, */*;q=0.1"));
-        assert!(prefers("text/html;q=0.5, text/markdown;q=0.5"));
-        assert!(!prefers("text/html, text/markdown;q=0.9"));
-        assert!(!prefers("text/markdown;q=0"));
-        assert!(!prefers("*/*"));
-        assert!(!prefers_markdown(&HeaderMap::new()));
-    }
-}

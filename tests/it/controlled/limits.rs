@@ -141,6 +141,7 @@ async fn behind_a_trusted_proxy_the_client_is_the_rightmost_address_that_is_not_
     counted_as(header, "198.51.100.7", "198.51.100.7").await;
     counted_as(header, "203.0.113.9, 198.51.100.7", "198.51.100.7").await;
     counted_as(header, "203.0.113.9, 198.51.100.7, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
+    counted_as(header, "10.0.0.9, 10.0.0.2", "10.0.0.9").await;
     counted_as(header, "198.51.100.7:4711", "198.51.100.7").await;
     counted_as(header, "::ffff:198.51.100.7", "198.51.100.7").await;
     counted_as(header, "2001:db8::7", "2001:db8::9").await;

@@ -209,9 +209,12 @@ async fn the_source_is_given_byte_for_byte_under_md() {
 async fn a_client_that_would_rather_have_markdown_gets_it() {
     let app = TestApp::new();
     let page = app.published().await;
-    for accept in
-        ["text/markdown", "Text/Markdown", "text/markdown, text/html;q=0.9", "text/html;q=0.5,text/markdown ; q=0.6"]
-    {
+    for accept in [
+        "text/markdown",
+        "text/html, Text/Markdown",
+        "text/markdown, text/html;q=0.9",
+        "text/html;q=0.5,text/markdown ; q=0.6",
+    ] {
         let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
         assert_eq!(answer.expect_status(200).header("content-type"), "text/markdown; charset=utf-8", "{accept}");
         assert_eq!(answer.text(), "A *first* page.");
@@ -278,9 +281,14 @@ async fn an_address_with_punctuation_behind_it_is_redirected_to_the_page() {
     assert_eq!(source.expect_status(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
     // The redirect does not depend on the page; only the page's own address shows whether it exists.
     app.get("/never-was-2222bbbb/").await.expect_status(308);
-    for path in
-        ["/no-slug/", "/no-slug.", "/no-slug)", &format!("/{},", page.slug), &format!("/api/pages/{}/", page.slug)]
-    {
+    for path in [
+        "/no-slug/",
+        "/.md.",
+        "/no-slug.",
+        "/no-slug)",
+        &format!("/{},", page.slug),
+        &format!("/api/pages/{}/", page.slug),
+    ] {
         app.get(path).await.expect_status(404);
     }
     app.send(Request::new("POST", format!("/{}/", page.slug))).await.expect_error(404, "not_found");

@@ -97,35 +97,6 @@ mod tests {
 
     use super::*;
 
-    fn slug_of(title: &str) -> String {
-        let title = Title::parse(title).unwrap();
-        Slug::derive(&title, SlugSuffix::random(|_| 0)).to_string()
-    }
-
-    #[test]
-    fn runs_of_anything_but_letters_and_digits_become_one_hyphen() {
-        assert_eq!(slug_of("  Hello,   World! (2nd) "), "hello-world-2nd-22222222");
-    }
-
-    #[test]
-    fn other_scripts_are_transliterated() {
-        assert_eq!(slug_of("Çà et là"), "ca-et-la-22222222");
-        assert_eq!(slug_of("Привет мир"), "privet-mir-22222222");
-        assert_eq!(slug_of("北京"), "bei-jing-22222222");
-    }
-
-    #[test]
-    fn a_title_that_leaves_no_words_gives_page() {
-        assert_eq!(slug_of("!?…"), "page-22222222");
-    }
-
-    #[test]
-    fn words_are_cut_at_a_boundary_and_one_long_word_is_cut_hard() {
-        let title = format!("{} {} tail", "a".repeat(30), "b".repeat(29));
-        assert_eq!(slug_of(&title), format!("{}-{}-22222222", "a".repeat(30), "b".repeat(29)));
-        assert_eq!(slug_of(&"x".repeat(100)), format!("{}-22222222", "x".repeat(60)));
-    }
-
     #[test]
     fn what_is_not_in_the_grammar_is_no_slug() {
         for text in ["", "-", "page", "page-2222222", "page-2222222a", "-22222222", "a--b-22222222", "A-22222222"] {
