@@ -41,7 +41,7 @@ pub(crate) enum Fault {
     NodeReplaced,
 }
 
-/// A tenth of a long history has each of these faults, this often.
+/// A round of a long history has each of these faults, this often.
 const ROUND: [(Fault, usize); 11] = [
     (Fault::NodeKilled, 1),
     (Fault::NodeHung, 2),
@@ -56,8 +56,8 @@ const ROUND: [(Fault, usize); 11] = [
     (Fault::ReplicaKilled, 1),
 ];
 
-/// How many faults that is.
-pub(crate) const FAULTS_OF_A_ROUND: usize = 20;
+/// How many kinds of fault there are, but for the last. A history begins with one of each.
+pub(crate) const KINDS: usize = ROUND.len();
 
 /// How long a fault lasts. The longest is longer than it takes everybody to notice it, and to go on without the node.
 const LASTING: [Duration; 4] =
@@ -96,11 +96,12 @@ pub(crate) struct Nemesis {
 }
 
 impl Nemesis {
-    /// All faults; in each round of them this many nodes are replaced, which takes long.
+    /// Each fault once, and then all in rounds; in each round this many nodes are replaced, which takes long.
     pub(crate) fn new(seed: u64, replaced: usize) -> Self {
         let faults = ROUND.into_iter().chain([(Fault::NodeReplaced, replaced)]);
-        let faults = faults.flat_map(|(fault, times)| vec![fault; times]);
-        Self { chance: Chance::new(seed), round: faults.collect(), coming: Vec::new(), falsified: 0 }
+        let round = faults.flat_map(|(fault, times)| vec![fault; times]).collect();
+        let coming = ROUND.map(|(fault, _)| fault).into();
+        Self { chance: Chance::new(seed), round, coming, falsified: 0 }
     }
 
     /// Lets the next fault strike, and ends it.

@@ -25,8 +25,8 @@ use crate::support::pages::edited;
 /// Writers at once, as in the promise.
 const WRITERS: usize = 48;
 
-/// Edits of each measurement.
-const EDITS: usize = 96;
+/// Edits of each measurement: one of each writer, all at once.
+const EDITS: usize = WRITERS;
 
 async fn found(store: &CqlStore, slug: &str) -> Arc<Page> {
     match store.lookup(&Slug::parse(slug).unwrap()).await.unwrap() {

@@ -53,6 +53,9 @@ const RARITY_OF_STALE_HEADS: usize = 5;
 /// [`Fault::SecondPage`] strikes on one call in this many: a replica reads the secret once.
 const RARITY_OF_OTHER_SECRETS: usize = 2;
 
+/// [`Fault::LostInsert`] strikes on one call in this many: there is hardly more than one for each page.
+const RARITY_OF_LOST_INSERTS: usize = 10;
+
 /// A store with a fault.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
@@ -72,6 +75,7 @@ impl FaultyStore {
         let rarity = match fault {
             Fault::StaleHead => RARITY_OF_STALE_HEADS,
             Fault::SecondPage => RARITY_OF_OTHER_SECRETS,
+            Fault::LostInsert => RARITY_OF_LOST_INSERTS,
             _ => RARITY,
         };
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % rarity == rarity - 1

@@ -3,8 +3,8 @@
 //!
 //! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested
 //! against the recorded histories of etcd by Jepsen, and here against a second one (`histories`). `LIN_OPS` is how many
-//! calls are answered (20000 unless it says so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the
-//! same clients loose on three replicas.
+//! calls are answered (10000 unless it says so, four times as many as show each planted fault), `LIN_SEED` decides what
+//! they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
 
 pub(crate) mod faulty;
 pub(crate) mod histories;
@@ -30,7 +30,7 @@ use crate::unlimited;
 fn plan() -> Plan {
     Plan {
         seed: setting("LIN_SEED", 4),
-        calls: setting("LIN_OPS", 20_000),
+        calls: setting("LIN_OPS", 10_000),
         groups: 8,
         clients: 4,
         burst: 10,
@@ -89,7 +89,7 @@ async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_o
 
 /// Runs the same clients over a store with `fault`. Fails unless the fault shows.
 async fn assert_caught(fault: Fault) {
-    let plan = Plan { calls: 5000, ..plan() };
+    let plan = Plan { calls: 2500, ..plan() };
     let outcome = run_over(Arc::new(FaultyStore::new(embedded(), fault)), plan).await;
     let violations = outcome.violations();
     assert!(!violations.is_empty(), "{fault:?} went unnoticed in {} histories", outcome.histories.len());
