@@ -13,6 +13,7 @@ use std::{fs, process};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
 
 use crate::environment::{self, in_time};
 use crate::replica::ending_with_us;
@@ -81,6 +82,12 @@ impl Nodes {
 pub(crate) fn command_line(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
     Some(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// The keyspace for all tests that need none of their own, made once in each run. Each test has its own slugs.
+pub(crate) async fn keyspace(nodes: &Nodes) -> String {
+    static MIGRATED: OnceCell<String> = OnceCell::const_new();
+    MIGRATED.get_or_init(|| migrated(nodes, "shared")).await.clone()
 }
 
 /// A keyspace with `name` in its own, made by `handbill migrate`.

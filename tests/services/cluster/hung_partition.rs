@@ -34,7 +34,7 @@ use tokio::task::JoinHandle;
 use super::nodes::Nodes;
 use crate::cql::faults::requests_with;
 use crate::cql::server::{proxied_session, store_in};
-use crate::deployment::migrated;
+use crate::deployment::keyspace;
 use crate::linearizability::histories::transport::{Connection, Network, Transport};
 use crate::support::pages::{edited, page, page_at, slug};
 use crate::unlimited;
@@ -72,9 +72,9 @@ struct Pages {
 }
 
 impl Pages {
-    async fn stored(name: &str) -> Self {
+    async fn stored() -> Self {
         let nodes = Nodes::all().await;
-        let keyspace = migrated(nodes.shared(), name).await;
+        let keyspace = keyspace(nodes.shared()).await;
         let addresses = nodes.shared().addresses();
         let line = ["handbill", "--scylla-nodes", &addresses, "--scylla-keyspace", &keyspace];
         let settings = Line::try_parse_from(line).unwrap().settings.store();
@@ -113,7 +113,7 @@ impl Pages {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_pages_nothing() {
-    let mut pages = Pages::stored("hung").await;
+    let mut pages = Pages::stored().await;
     let store = pages.store(LIMITS).await;
     pages.silence();
     let hot = &pages.hot;
@@ -217,7 +217,7 @@ async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_http_no_reader_of_another_page_is_refused_because_of_three_hot_pages_that_no_node_answers() {
-    let mut pages = Pages::stored("hung_http").await;
+    let mut pages = Pages::stored().await;
     let (replica, phase) = listening(pages.store(CqlTimeouts::default()).await).await;
     // The first reads connect, and read the pages' texts.
     read_others(replica, &pages.others, CLIENTS * pages.others.len(), "readers of other pages, at first").await;

@@ -11,19 +11,15 @@ use handbill_store_cql::{CqlSettings, builder};
 use scylla::client::session::Session;
 use tempfile::TempDir;
 use tokio::process::Child;
-use tokio::sync::OnceCell;
 
 use super::calls::{publish, read};
 use super::clocks::Clocks;
 use super::nodes::Nodes;
-use crate::deployment::{Addresses, balance, migrated, redis};
+use crate::deployment::{Addresses, balance, keyspace, migrated, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
 use crate::linearizability::histories::workload::OPERATORS_TOKEN;
 use crate::replica::Replica;
-
-/// The keyspace of this run, made once.
-static KEYSPACE: OnceCell<String> = OnceCell::const_new();
 
 /// How a service differs from one with the limits of the specification.
 pub(crate) struct Settings {
@@ -92,7 +88,7 @@ impl Service {
     /// Starts everything, and waits until the load balancer listens.
     pub(crate) async fn start(settings: Settings) -> Self {
         let nodes = Nodes::all().await;
-        let keyspace = KEYSPACE.get_or_init(|| migrated(nodes.shared(), "cluster")).await.clone();
+        let keyspace = keyspace(nodes.shared()).await;
         Self::start_over(nodes, keyspace, settings).await
     }
 

@@ -11,7 +11,7 @@ use tokio::process::Child;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::deployment::{Addresses, Nodes, balance, migrated, redis};
+use crate::deployment::{Addresses, Nodes, balance, keyspace, redis};
 use crate::replica::Replica;
 use crate::support::app::{BASE_URL, Limits};
 use crate::turns::ended_alone;
@@ -123,7 +123,7 @@ async fn start(limits: Limits) -> Service {
 async fn ground() -> Ground {
     let nodes = Nodes::of_this_run();
     nodes.heal().await;
-    let keyspace = migrated(&nodes, "replicas").await;
+    let keyspace = keyspace(&nodes).await;
     let address = Addresses::draw().redis();
     let process = redis(address).await;
     Ground { nodes, keyspace, redis: address, _redis: process }
