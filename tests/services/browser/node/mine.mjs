@@ -1,6 +1,6 @@
 // After publishing: the receipt, the list of pages, a heading that changes, a conflict, a new page from an old one.
 //
-//   node mine.mjs chromium|firefox <base URL>
+//   node mine.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
 import { change, expectNothing, keepScreenshot, publish, withBrowser } from './browsers.mjs';
