@@ -7,7 +7,7 @@
 //! started once, and they end with this process.
 //!
 //! `./tests/run` leaves out sections about bodies, formats and documents (`IN_ONE_PROCESS` there says why). Before a
-//! release, `./tests/run --test services replicas::` runs them all.
+//! release, `./tests/run --whole` runs them all.
 //!
 //! After the tests, `scrape` checks the metrics of the replicas.
 //!
