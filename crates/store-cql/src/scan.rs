@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::nonces::TextId;
 use super::request_error::unreadable;
 use super::ring::{Placed, Share, Tokens};
-use super::rows::HeadRow;
+use super::rows::{HeadRow, UnreadableRow};
 use super::store::CqlStore;
 use super::texts::TextRow;
 use crate::domain::slug::Slug;
@@ -82,12 +82,16 @@ impl CqlStore {
         let unreadable = |cause: Cause| Ok(Some(Err(UnreadableRecord { name: name.to_owned(), cause })));
         let Ok(slug) = Slug::parse(name) else { return unreadable(NotASlugError.into()) };
         let permit = self.background_permit().await?;
+        let mut gone = None;
         let found = loop {
             match self.record_under(&slug, &permit).await {
                 Ok(Lookup::Hidden(head)) => match self.page_of(&permit, &head).await {
                     Ok(Some(page)) => break Ok(Lookup::Active(page)),
-                    // An operator has shown it or taken it down since.
-                    Ok(None) => {}
+                    Ok(None) if gone == Some(head.state()) => {
+                        break Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+                    }
+                    // An operator may have shown it or taken it down since.
+                    Ok(None) => gone = Some(head.state()),
                     Err(error) => break Err(error),
                 },
                 found => break found,
