@@ -79,8 +79,8 @@ pub enum FailoverError {
     #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
     Copy(Cause),
     #[error(
-        "the pages were not copied ({cause}). {writing} goes on writing, and each write waits for both datacentres: run it \
-         again, or with --to {writing} to give the move up"
+        "the pages were not copied ({cause}), which takes all nodes. {writing} goes on writing, and each write waits for both \
+         datacentres: run it again once all nodes are up, or with --skip-copy, or with --to {writing} to give the move up"
     )]
     CopyBesideWrites { cause: Cause, writing: String },
 }
