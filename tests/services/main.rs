@@ -15,6 +15,7 @@ mod operating;
 mod process;
 mod redis;
 mod replicas;
+mod six_nodes;
 
 mod collector;
 mod connection;

@@ -4,7 +4,7 @@
 //! `./tests/run` starts the database nodes. A test here may harm them, so it has them alone (`turns`). Each test starts
 //! replicas, Redis and a load balancer of its own.
 
-mod calls;
+pub(crate) mod calls;
 mod clocks;
 mod consistency;
 mod faults;

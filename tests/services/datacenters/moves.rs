@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use handbill::app::Deps;
+use handbill::operators::archive::import::{ImportError, Importer};
+use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::{HeadChanges, Page};
+use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_store_cql::{CqlStore, Fenced, builder};
 use scylla::statement::{Consistency, Statement};
@@ -17,7 +21,7 @@ use crate::support::pages::{edited, page, with_head};
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Waits until `store` may write, or may not.
-pub(super) async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
+pub(crate) async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
     fence_is(store, |fenced| fenced.is_none() == may_write).await
 }
 
@@ -31,7 +35,7 @@ async fn fence_is(store: &CqlStore, as_awaited: impl Fn(&Option<Fenced>) -> bool
     in_time("the fence", fenced.wait_for(as_awaited)).await.unwrap().clone()
 }
 
-pub(super) async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
+pub(crate) async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
     store.insert_if_absent(Arc::clone(page), None).await
 }
 
@@ -163,9 +167,11 @@ async fn write_each_way(store: &CqlStore, page: &Page) -> [Result<bool, StoreErr
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_move_copies_nothing_is_acknowledged_that_one_side_alone_has_and_it_can_be_given_up() {
     let ring = Ring::migrated().await;
-    let west = ring.store(WEST).await;
-    let before = Arc::new(page("before the move"));
-    insert(&west, &before).await.unwrap();
+    let west = Arc::new(ring.store(WEST).await);
+    let [before, imported] = ["before the move", "imported before"].map(|content| Arc::new(page(content)));
+    for page in [&before, &imported] {
+        insert(&west, page).await.unwrap();
+    }
     let moved = ring.failover_and(EAST, "west goes on writing", ring.kill(EAST)).await;
     let says = ["west goes on writing", "--to west"].iter().all(|words| moved.errors.contains(words));
     assert!(moved.code == Some(2) && says, "{moved:?}");
@@ -175,6 +181,11 @@ async fn while_a_move_copies_nothing_is_acknowledged_that_one_side_alone_has_and
         let is_refused = matches!(outcome, Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_)));
         assert!(is_refused, "the east has nothing of it: {outcome:?}");
     }
+    let (store, renderer, clock) = (Arc::clone(&west), Deps::system().renderer, Arc::new(SystemClock::new()));
+    let importing = Importer { store, renderer, clock };
+    let again = importing.import(Entry::of(&imported)).await;
+    let is_refused = matches!(again, Err(ImportError::Store(StoreError::OutcomeUnknown(_))));
+    assert!(is_refused, "an earlier attempt may have stored it in the west alone: {again:?}");
     assert!(matches!(west.lookup(&before.head.slug).await, Ok(Lookup::Active(_))), "reads go on");
 
     let given_up = ring.failover(WEST, &["--force", "--yes"]).await;
@@ -277,7 +288,7 @@ async fn forget_the_west(ring: &Ring) {
     let session = builder(&ring.settings(EAST)).unwrap().build().await.unwrap();
     let cql = format!("DELETE paxos_variants['{WEST}'] FROM {}.fence WHERE component = 'handbill'", ring.keyspace);
     let mut statement = Statement::new(cql);
-    statement.set_consistency(Consistency::One);
+    statement.set_consistency(Consistency::LocalQuorum);
     session.query_unpaged(statement, ()).await.unwrap();
 }
 

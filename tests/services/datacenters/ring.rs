@@ -1,6 +1,9 @@
 //! The ring: its nodes, keyspaces on it, stores in each datacentre, and `handbill` as operators call it.
+//!
+//! A datacentre has one node, or as many as the ring was started with.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use handbill_core::ports::random::{Random, index_below};
 use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, Progress, builder};
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -21,17 +24,28 @@ use crate::relay;
 /// Tests kill nodes, so each has the ring alone.
 static TURN: Mutex<()> = Mutex::const_new(());
 
+/// The port of each node for clients.
+const CQL_PORT: u16 = 19044;
+
 /// The datacentres.
 pub(crate) const WEST: &str = "west";
 pub(crate) const EAST: &str = "east";
 
-/// The ring for one test, with a keyspace of its own that has a copy in each datacentre.
+/// The ring for one test, with a keyspace of its own that has a copy on each node.
 pub(crate) struct Ring {
     pub(crate) keyspace: String,
+    /// Nodes in each datacentre.
+    pub(crate) a_side: usize,
     folder: PathBuf,
-    /// The nodes' relays, as `--scylla-nodes` takes them: the first is of `west`, the second of `east`.
+    prefix: String,
+    /// The nodes' relays, as `--scylla-nodes` takes them.
     nodes: String,
     _turn: MutexGuard<'static, ()>,
+}
+
+/// The address at which everybody reaches `node`.
+fn host(prefix: &str, node: usize) -> String {
+    format!("{prefix}1{node}")
 }
 
 /// The output of a command, and its exit code.
@@ -43,23 +57,36 @@ pub(crate) struct Said {
 }
 
 impl Ring {
-    /// Waits for its turn, and until both nodes are up.
+    /// Waits for its turn, and until all nodes are up.
     pub(crate) async fn start() -> Self {
         let turn = TURN.lock().await;
         let folder = environment::folder("HANDBILL_TEST_DATACENTERS");
-        let prefix = fs::read_to_string(folder.join("prefix")).expect("tests/servers/datacenters writes it");
-        let nodes = format!("{prefix}11:19044,{prefix}12:19044");
+        let written = |name| {
+            fs::read_to_string(folder.join(name)).expect("tests/servers/datacenters writes it").trim().to_owned()
+        };
+        let (prefix, a_side): (_, usize) = (written("prefix"), written("nodes").parse().unwrap());
+        let nodes: Vec<_> = (1..=2 * a_side).map(|node| format!("{}:{CQL_PORT}", host(&prefix, node))).collect();
         let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
         let keyspace = format!("handbill_test_{}", letters.collect::<String>());
-        let ring = Self { keyspace, folder, nodes, _turn: turn };
+        let ring = Self { keyspace, a_side, nodes: nodes.join(","), folder, prefix, _turn: turn };
         ring.heal().await;
         ring.place("CREATE", &[WEST, EAST]).await;
         ring
     }
 
-    /// Makes the keyspace, or changes it, so that it has one copy in each of `datacenters`.
+    /// The numbers of the nodes of `datacenter`.
+    pub(crate) fn nodes_of(&self, datacenter: &str) -> Vec<usize> {
+        (1..=2 * self.a_side).filter(|node| (node % 2 == 1) == (datacenter == WEST)).collect()
+    }
+
+    /// The address of `node`, at which clients reach it.
+    pub(crate) fn address_of(&self, node: usize) -> SocketAddr {
+        format!("{}:{CQL_PORT}", host(&self.prefix, node)).parse().unwrap()
+    }
+
+    /// Makes the keyspace, or changes it, so that it has a copy on each node of `datacenters`.
     pub(crate) async fn place(&self, verb: &str, datacenters: &[&str]) {
-        let copies: Vec<_> = datacenters.iter().map(|name| format!("'{name}': 1")).collect();
+        let copies: Vec<_> = datacenters.iter().map(|name| format!("'{name}': {}", self.a_side)).collect();
         let keyspace = &self.keyspace;
         let cql = format!(
             "{verb} KEYSPACE {keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy', {}}}",
@@ -82,26 +109,42 @@ impl Ring {
         ring
     }
 
-    /// Starts the node of `datacenter` again with the old Paxos. It has that until it is killed.
+    /// Starts the nodes of `datacenter` again with the old Paxos. They have that until they are killed.
     pub(crate) async fn restart_with_v1(&self, datacenter: &str) {
         self.kill(datacenter).await;
         self.run("start", &[], &[("PAXOS_VARIANT", "v1")]).await;
     }
 
-    /// Brings both nodes back, and lets them reach each other.
+    /// Brings all nodes back, and lets them reach each other.
     pub(crate) async fn heal(&self) {
         self.script("start", &[]).await;
     }
 
-    /// Ends the node of `datacenter` as a crash of its machine would.
+    /// Ends the nodes of `datacenter` as a crash of their machines would.
     pub(crate) async fn kill(&self, datacenter: &str) {
-        self.script("kill", &[if datacenter == WEST { "1" } else { "2" }]).await;
+        self.kill_nodes(&self.nodes_of(datacenter)).await;
     }
 
-    /// Cuts the two nodes off from each other, until they are healed. Replicas reach both.
+    /// The same for these nodes.
+    pub(crate) async fn kill_nodes(&self, nodes: &[usize]) {
+        let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+        self.script("kill", &nodes.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    /// Cuts the two datacentres off from each other, until they are healed. Replicas reach both.
     pub(crate) fn cut(&self) {
-        for relay in ["relay1", "relay2"] {
-            relay::tell(&self.folder.join(relay), "hold storage to");
+        let (west, east) = (self.nodes_of(WEST), self.nodes_of(EAST));
+        self.hold(&west, &east);
+        self.hold(&east, &west);
+    }
+
+    /// Holds what `senders` send to `receivers`, which still reach them, until they are healed.
+    pub(crate) fn hold(&self, senders: &[usize], receivers: &[usize]) {
+        for receiver in receivers {
+            for &sender in senders {
+                let command = format!("hold storage to {}", host(&self.prefix, sender));
+                relay::tell(&self.folder.join(format!("relay{receiver}")), &command);
+            }
         }
     }
 
@@ -112,7 +155,7 @@ impl Ring {
         self.session().await.query_unpaged(cql, ()).await.unwrap();
     }
 
-    /// Makes both copies of every table equal, as a repair does: each row is read from both. A row that the writing side acknowledged
+    /// Makes all copies of every table equal, as a repair does: each row is read from all. A row that the writing side acknowledged
     /// may be missing at the other one for ever, if that was slow for a moment.
     pub(crate) async fn repair(&self) {
         let session = self.session().await;
@@ -125,7 +168,7 @@ impl Ring {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             };
-            in_time("a read of both copies", reading).await;
+            in_time("a read of all copies", reading).await;
         }
     }
 
@@ -163,19 +206,30 @@ impl Ring {
 
     /// The store of a replica in `datacenter` with `more` options.
     pub(crate) async fn store_with(&self, datacenter: &str, more: &[&str]) -> CqlStore {
+        self.connected(datacenter, more, CqlTimeouts::default()).await
+    }
+
+    /// The store of a replica in `datacenter` that waits as long as a command does, so that a busy machine decides nothing.
+    pub(crate) async fn patient_store(&self, datacenter: &str) -> CqlStore {
+        self.connected(datacenter, &[], CqlTimeouts::OF_COMMANDS).await
+    }
+
+    async fn connected(&self, datacenter: &str, more: &[&str], timeouts: CqlTimeouts) -> CqlStore {
         let settings = self.settings_with(datacenter, more);
         let report = |progress: &Progress| println!("{datacenter}: {progress:?}");
-        let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, report);
-        in_time("a store", connecting).await.unwrap()
+        in_time("a store", CqlStore::connect(&settings, timeouts, Random::System, report)).await.unwrap()
+    }
+
+    /// The options by which `handbill` uses this keyspace.
+    pub(crate) fn options(&self) -> [&str; 6] {
+        ["--store", "scylla", "--scylla-nodes", &self.nodes, "--scylla-keyspace", &self.keyspace]
     }
 
     /// A command that hangs is ended after five minutes, so that the test shows what it has said; it ends with the test too.
     fn handbill(&self, subcommand: &str, more: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.env_clear().args(["5m", "setpriv", "--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_handbill")]);
-        command.args([subcommand, "--store", "scylla"]);
-        command.args(["--scylla-nodes", &self.nodes]);
-        command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
+        command.arg(subcommand).args(self.options()).args(more).stdin(Stdio::null()).kill_on_drop(true);
         command
     }
 
@@ -188,16 +242,18 @@ impl Ring {
 
     /// Runs `handbill failover --to DATACENTER`, and `then` once it has said `words`.
     pub(crate) async fn failover_and(&self, to: &str, words: &str, then: impl Future<Output = ()>) -> Said {
-        let mut child = self.handbill("failover", &["--to", to]).stderr(Stdio::piped()).spawn().expect("it can be run");
+        let mut command = self.handbill("failover", &["--to", to]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be run");
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (mut errors, mut then) = (String::new(), Some(then));
+        let (mut errors, mut output, mut then) = (String::new(), String::new(), Some(then));
         while let Some(line) = lines.next_line().await.unwrap() {
             errors.push_str(&line);
             if let Some(then) = then.take_if(|_| line.contains(words)) {
                 then.await;
             }
         }
-        Said { code: child.wait().await.unwrap().code(), output: String::new(), errors }
+        child.stdout.take().unwrap().read_to_string(&mut output).await.unwrap();
+        Said { code: child.wait().await.unwrap().code(), output, errors }
     }
 
     /// Runs `handbill failover --to DATACENTER`.
