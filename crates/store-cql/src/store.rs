@@ -247,7 +247,14 @@ impl CqlStore {
                 _ => return Ok(None),
             },
         };
-        self.read_text(permit, head, text).await
+        if let Some(page) = self.read_text(permit, head, text).await? {
+            return Ok(Some(page));
+        }
+        match self.read_head(permit, &head.slug).await? {
+            Lookup::Active(base) if base.text == text => Err(UnreadableRow::TextMissing.into()),
+            // Another request has replaced the text since.
+            _ => Ok(None),
+        }
     }
 }
 

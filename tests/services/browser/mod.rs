@@ -7,8 +7,8 @@
 //! the README again.
 //!
 //! A rule runs in both browsers if an engine may break it: layout, fonts and glyphs, what a policy refuses, caches, the
-//! storage of private windows, forms without script, keys, history and the clipboard. What only the editor's own script
-//! decides, such as its list of pages, runs in Chromium, which takes less work.
+//! storage of private windows, forms without script, keys, history and the clipboard. A rule that the
+//! editor's own script alone decides, such as its list of pages, runs in Chromium, which takes less work.
 
 mod running;
 

@@ -211,7 +211,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     drop_keyspace(&session, &keyspace).await;
 }
 
-fn hiding() -> Hiding {
+pub(super) fn hiding() -> Hiding {
     Hiding {
         takedown: Takedown::new(TakedownReason::Spam, "desk").unwrap(),
         until: UnixMillis::new(CREATED + 1_000_000),
@@ -219,7 +219,7 @@ fn hiding() -> Hiding {
 }
 
 /// Hides `page` at a time, or shows it again.
-async fn turn(store: &CqlStore, page: &Page, hidden: Option<Hiding>, millis: i64) -> Arc<Page> {
+pub(super) async fn turn(store: &CqlStore, page: &Page, hidden: Option<Hiding>, millis: i64) -> Arc<Page> {
     let next = with_head(page, |head| head.turned(hidden, UnixMillis::new(CREATED + millis)));
     let swapped = store.compare_and_set(page.head.version, Record::Active(Arc::clone(&next)), None).await;
     assert_eq!(swapped.unwrap(), CasResult::Swapped);

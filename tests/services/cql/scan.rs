@@ -3,14 +3,21 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use handbill::app::Deps;
+use handbill::operators::archive::import::{ImportError, Importer};
+use handbill_core::domain::archive::Entry;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{PageStore, Record, StoreError};
 use handbill_store_cql::{CqlTimeouts, Scanned, Share, ShareScan};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, example_db_errors};
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::operators::{hiding, turn};
 use super::server::{Proxied, drop_keyspace, fresh_store, migrated_settings, proxied_session, session, store_in};
-use crate::support::pages::{page, slug};
+use crate::environment::in_time;
+use crate::support::pages::{CREATED, page, slug, with_head};
 use crate::support::scans::{all, all_at_once, of as limit_of};
 
 #[tokio::test]
@@ -41,6 +48,26 @@ async fn a_text_without_a_head_is_no_record_and_a_damaged_record_is_named_and_th
     assert_eq!(good, expected);
     let names: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
     assert_eq!(names, [pages[1].head.slug.to_string()]);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_hidden_page_whose_text_is_gone_is_named_by_a_scan_and_refuses_an_imported_act_at_once() {
+    let (store, session, keyspace) = fresh_store().await;
+    let page = Arc::new(page("hidden on one side of a cut, and edited on the other"));
+    store.insert_if_absent(page.clone(), None).await.unwrap();
+    let hidden = turn(&store, &page, Some(hiding()), 5).await;
+    let slug = hidden.head.slug.as_str();
+    session.query_unpaged(format!("DELETE FROM {keyspace}.texts WHERE slug = ?"), (slug,)).await.unwrap();
+
+    let batch = in_time("a scan", store.scan(None, ScanLimit::DEFAULT)).await.unwrap();
+    let names: Vec<_> = batch.records.into_iter().map(|record| record.unwrap_err().name).collect();
+    assert_eq!(names, [slug]);
+    let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 7))).head.visibility();
+    let (renderer, clock) = (Deps::system().renderer, Arc::new(SystemClock::new()));
+    let importer = Importer { store: store.clone(), renderer, clock };
+    let imported = in_time("an import", importer.import(Entry::Visibility(shown))).await;
+    assert!(matches!(imported, Err(ImportError::Store(StoreError::Unreadable(_)))), "{imported:?}");
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -30,7 +30,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// How often something is asked that is true soon.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// What operators do beside the move.
+/// The commands of operators beside the move.
 const COMMANDS: [&str; 3] = ["sweep", "import", "takedown"];
 
 /// Pages of one archive, those that one pattern takes down, and texts for one sweep.

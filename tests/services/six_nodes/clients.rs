@@ -172,7 +172,7 @@ struct Own {
     may_lack: bool,
 }
 
-/// What clients were told.
+/// The answers that clients got.
 pub(super) struct Told {
     own: Vec<Own>,
     /// Each change of a shared page that was done, or may have been, and whether it was acknowledged.

@@ -28,7 +28,7 @@ const WRITES: usize = 40;
 /// Pages that all clients of both sides change.
 const SHARED: usize = 4;
 
-/// What a side does with a page.
+/// The act of a side on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -121,7 +121,7 @@ impl Case {
         self.earlier.act == Act::Edit && matches!(self.later.act, Act::Rename | Act::Hide)
     }
 
-    /// What `handbill reconcile` says of this page at first.
+    /// The line of `handbill reconcile` about this page at first.
     fn line(&self) -> Option<String> {
         let slug = &self.page.head.slug;
         match (self.earlier.act, self.later.act) {

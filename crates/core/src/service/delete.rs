@@ -76,7 +76,7 @@ impl PageService {
         let found = store_budget.wait(self.store.head(slug)).await?;
         if let Lookup::Deleted(tombstone) = &found {
             let entered = store_budget.wait(self.store.ensure_in_ledger(&Record::Deleted(tombstone.clone()))).await;
-            // That nothing was changed would say that the page is there.
+            // An answer that nothing was changed would say that the page is there.
             entered.map_err(|error| match error {
                 ServiceError::Store(StoreError::Unavailable(cause)) => StoreError::OutcomeUnknown(cause).into(),
                 error => error,
