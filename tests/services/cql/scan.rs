@@ -66,8 +66,8 @@ async fn a_hidden_page_whose_text_is_gone_is_named_by_a_scan_and_refuses_an_impo
     let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 7))).head.visibility();
     let (renderer, clock) = (Deps::system().renderer, Arc::new(SystemClock::new()));
     let importer = Importer { store: store.clone(), renderer, clock };
-    let imported = in_time("an import", importer.import(Entry::Visibility(shown))).await;
-    assert!(matches!(imported, Err(ImportError::Store(StoreError::Unreadable(_)))), "{imported:?}");
+    let turned = in_time("an import", importer.import(Entry::Visibility(shown))).await;
+    assert!(matches!(turned, Err(ImportError::Store(StoreError::Unreadable(_)))), "{turned:?}");
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -167,7 +167,9 @@ impl Upkeep<'_> {
     async fn import(&mut self, round: usize, phase: &watch::Receiver<Phase>) {
         let pages: Vec<_> = (0..IMPORTED_AT_ONCE).map(|number| Arc::new(page(&format!("imported {number}")))).collect();
         let (mut encoder, mut lines) = Encoder::begin(SystemClock::new().now(), "a test".to_owned(), None);
-        pages.iter().for_each(|page| lines.push_str(&encoder.entry(&Entry::of(page))));
+        for page in &pages {
+            lines.push_str(&encoder.entry(&Entry::of(page)));
+        }
         lines.push_str(&encoder.end());
         let fresh = self.files.path().join(format!("{round}.ndjson"));
         fs::write(&fresh, lines).unwrap();
