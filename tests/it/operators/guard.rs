@@ -13,7 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 
-use super::{Operated, TOKEN, request};
+use super::{LISTENING, Operated, TOKEN, request};
 
 /// Every route of the operators' API.
 const ROUTES: [(&str, &str); 8] = [
@@ -69,6 +69,7 @@ impl Layer<Registry> for Warnings {
 
 #[tokio::test]
 async fn each_request_without_the_token_is_counted_and_one_a_minute_is_logged() {
+    let _turn = LISTENING.lock().await;
     let operated = Operated::start();
     let warnings = Warnings::default();
     // Another test may be the first to reach the warning, which then counts as unwanted: nobody listens there.

@@ -11,7 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 
-use super::Operated;
+use super::{LISTENING, Operated};
 
 /// Counts the events that reach it.
 #[derive(Clone, Default)]
@@ -25,6 +25,7 @@ impl Layer<Registry> for Seen {
 
 #[tokio::test]
 async fn a_new_filter_counts_from_the_next_event_on_and_a_wrong_one_changes_nothing() {
+    let _turn = LISTENING.lock().await;
     let mut operated = Operated::start();
     let (_, unused) = LogFilter::new("off".parse().unwrap());
     let filter = std::mem::replace(&mut operated.filter, unused);
@@ -55,6 +56,7 @@ async fn a_new_filter_counts_from_the_next_event_on_and_a_wrong_one_changes_noth
 
 #[tokio::test]
 async fn a_change_of_the_filter_is_in_the_audit_with_its_author_and_a_refused_one_is_not() {
+    let _turn = LISTENING.lock().await;
     let operated = Operated::start();
     operated.ask("PUT", "/log", json!({"filter": "info"})).await.expect(400);
     operated.ask("PUT", "/log", json!({"filter": "handbill=loud", "by": "desk"})).await.expect(400);
@@ -78,6 +80,7 @@ impl Layer<Registry> for Told {
 
 #[tokio::test]
 async fn the_log_has_each_change_of_its_filter_once_whether_the_old_or_the_new_one_shows_it() {
+    let _turn = LISTENING.lock().await;
     let mut operated = Operated::start();
     let (_, unused) = LogFilter::new("off".parse().unwrap());
     let filter = std::mem::replace(&mut operated.filter, unused);

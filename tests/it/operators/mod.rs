@@ -33,12 +33,16 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 use tower::ServiceExt;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
 use crate::in_process::app::{Setup, TestApp};
+
+/// Taken by tests that listen to the log or change its filter: one of them changes what the process makes of all events meanwhile.
+static LISTENING: Mutex<()> = Mutex::const_new(());
 
 /// The token of the operators under test.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
