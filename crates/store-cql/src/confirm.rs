@@ -1,5 +1,5 @@
-//! Writes while a planned move copies: each is acknowledged only once a quorum of each datacentre has it, so that nothing that was
-//! acknowledged meanwhile is left to copy.
+//! Writes from the beginning of a planned move to its end: each is acknowledged only once a quorum of each datacentre has it, so that
+//! nothing that was acknowledged meanwhile is left to copy.
 //!
 //! A plain write is sent at `EACH_QUORUM`. A conditional write cannot be: it is decided in one datacentre, and Cassandra counts the
 //! copies of all datacentres together when it commits one. So the head that it has made is sent once more, plainly, at

@@ -58,7 +58,7 @@ impl Clients {
         Self { shared, clients }
     }
 
-    /// Waits until they have been told of so many more writes.
+    /// Waits until the clients have had so many more answers to writes.
     pub(super) async fn until_acknowledged(&self, more: usize) {
         let acknowledged = || self.shared.acknowledged.load(Ordering::Relaxed);
         let enough = acknowledged() + more;

@@ -92,8 +92,8 @@ impl Fence {
         self.shared.lease.lock().check(Instant::now())
     }
 
-    /// Whether a write is acknowledged only once a quorum of each datacentre has it: a planned move copies what was written
-    /// before.
+    /// Whether a write is acknowledged only once a quorum of each datacentre has it: a planned move has begun, which copies what was
+    /// written before, and has not ended.
     pub(super) fn confirms(&self) -> bool {
         self.shared.lease.lock().confirms()
     }
