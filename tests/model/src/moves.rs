@@ -3,7 +3,7 @@
 //! It has no clock, which the model in [`super::fence`] has. A command that waits does so until nothing is left of before: each
 //! lease and each write that was sent carries the marks of the commands which have begun to wait since, and a wait ends once all
 //! that has its mark is over. Until then leases last as long as they like. A replica remembers no epoch, and any one row is
-//! enough for it, so it does more than a real one.
+//! enough for it, so it does more than a real one. Whether a write is confirmed, it decides when the answer has come.
 //!
 //! A row is what `SERIAL` sees, and what a quorum of each side shows. Planned commands change the first; the sides show it later.
 //! A forced one changes only what its own side shows. `SERIAL` sees that too if all copies of that side have it, or the other side
@@ -46,6 +46,8 @@ pub(crate) enum MovesWeakening {
     WaitOfAnother,
     /// A command that finds a move begun closes the fence at once, as if the one that has begun it had copied the pages.
     CopyOfAnother,
+    /// A write that was sent while pages were copied is not confirmed if the fence was closed before its answer came.
+    ClosedConfirmsNothing,
     /// A command believes what `SERIAL` has read, and does not read what each side shows.
     SidesNotAsked,
     /// Another command goes on while a side is forced, and `SERIAL` misses that.
@@ -116,8 +118,6 @@ struct Copies {
 /// A write that is under way, or the right to send one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Lease {
-    /// A write is acknowledged only once both sides have it.
-    confirms: bool,
     /// The commands that have begun to wait since.
     marks: u8,
 }
@@ -125,6 +125,8 @@ struct Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Replica {
     lease: Option<Lease>,
+    /// By the row that it has read last, a write is acknowledged only once both sides have it.
+    confirms: bool,
     sent: Option<Lease>,
     left: u8,
     is_stopped: bool,
@@ -214,8 +216,8 @@ impl MovesModel {
     /// The commands with one rule left out, and what then must be found.
     pub(crate) fn weakened() -> Vec<(Self, &'static str)> {
         use MovesWeakening::{
-            CopyOfAnother, EpochKept, FollowedWithoutCondition, ForcedBesideAnother, OppositeOrder, ShownNotAwaited,
-            SidesNotAsked, WaitOfAnother, WentOnAfterRefusal, WrittenWithoutCondition,
+            ClosedConfirmsNothing, CopyOfAnother, EpochKept, FollowedWithoutCondition, ForcedBesideAnother,
+            OppositeOrder, ShownNotAwaited, SidesNotAsked, WaitOfAnother, WentOnAfterRefusal, WrittenWithoutCondition,
         };
         let of = |commands, weakening| Self { weakening: Some(weakening), ..Self::with(commands) };
         vec![
@@ -225,6 +227,7 @@ impl MovesModel {
             (of(THERE_AND_BACK, EpochKept), NOTHING_LOST),
             (of(THERE_AND_BACK, FollowedWithoutCondition), ONE_SIDE),
             (of(THERE_AND_BACK, ShownNotAwaited), LEFT_THERE),
+            (of(THERE_AND_BACK, ClosedConfirmsNothing), NOTHING_LOST),
             (of(TO_EAST_TWICE, WaitOfAnother), ONE_SIDE),
             (of(TO_EAST_TWICE, CopyOfAnother), NOTHING_LOST),
             (Self { misses: true, ..of(FORCED_THERE, SidesNotAsked) }, ONE_SIDE),
@@ -263,7 +266,7 @@ impl Model for MovesModel {
 
     fn init_states(&self) -> Vec<State> {
         let row = Row { time: 1, epoch: 1, writes: Some(WEST), moving_to: None };
-        let replica = Replica { lease: None, sent: None, left: self.writes, is_stopped: false };
+        let replica = Replica { lease: None, confirms: false, sent: None, left: self.writes, is_stopped: false };
         let operator = Operator { step: Step::Start, own: row, has_copied: false };
         vec![State {
             rows: [Copies { serial: row, shown: [row; 2] }; ROWS],
@@ -317,8 +320,9 @@ impl Model for MovesModel {
                 if replica.is_stopped {
                     return None;
                 }
-                let lease = Lease { confirms: shown.moving_to.is_some(), marks: 0 };
-                replica.lease = (shown.writes == Some(side)).then_some(lease);
+                replica.lease = (shown.writes == Some(side)).then_some(Lease { marks: 0 });
+                let closed = shown.writes.is_none() && self.is_weakened(MovesWeakening::ClosedConfirmsNothing);
+                replica.confirms = shown.moving_to.is_some() && !closed;
                 if replica.lease.is_some() && (other.lease.is_some() || other.sent.is_some()) {
                     next.broken = Some(ONE_SIDE);
                 } else if replica.lease.is_some() && state.acknowledged & !state.data[side] & !state.excused != 0 {
@@ -335,10 +339,10 @@ impl Model for MovesModel {
             }
             Action::Done(side) => {
                 let replica = &mut next.replicas[side];
-                let sent = replica.sent.take()?;
+                replica.sent.take()?;
                 let bit = 1 << (u8::try_from(side).ok()? * 4 + replica.left);
                 next.data[side] |= bit;
-                next.data[1 - side] |= if sent.confirms { bit } else { 0 };
+                next.data[1 - side] |= if replica.confirms { bit } else { 0 };
                 next.acknowledged |= bit;
             }
             Action::Operate(index, sees_newest) => self.operate(&mut next, index, sees_newest)?,
