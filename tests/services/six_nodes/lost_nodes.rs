@@ -83,7 +83,7 @@ async fn shown_by(ring: &Ring, node: usize, consistency: Consistency) -> (Option
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planned_move_straight_after_a_forced_one_sees_it_although_serial_finds_only_copies_that_miss_it() {
+async fn a_planned_move_after_a_forced_one_that_serial_misses_takes_no_lost_side_for_the_one_that_writes() {
     let ring = ring().await;
     let west = ring.patient_store(WEST).await;
     let before = written(&west, "before").await;
