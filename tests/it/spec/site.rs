@@ -302,7 +302,12 @@ async fn a_dead_address_of_markdown_answers_by_accept() {
         [("/never-was-2222bbbb.md", 404, "not_found"), (&format!("/{}.md", deleted.slug), 410, "gone")]
     {
         let ask = |accept: &str| Request::get(path).header("accept", accept);
-        for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "text/markdown, text/html;q=0.5"] {
+        let preferred = [
+            "text/html,application/xhtml+xml,*/*;q=0.8",
+            "text/markdown, text/html;q=0.5",
+            "application/json, text/html",
+        ];
+        for accept in preferred {
             let answer = app.send(ask(accept)).await;
             assert!(is_html(answer.expect_status(status)), "{accept}: {answer:?}");
             assert!(answer.header("link").contains("service-desc"), "every error names the API's document");
