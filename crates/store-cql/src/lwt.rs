@@ -202,7 +202,7 @@ impl LwtRunner<'_> {
         if write.text_inserted_at.is_some_and(|at| write_times::is_old(at, self.clock.now())) {
             return Attempt::Failed(Outcome::NotDone, Box::new(OldTextError), true);
         }
-        // The model in `tests/model` shows that a check at the beginning of the whole write would not do.
+        // A check at the beginning of the whole write would not do.
         if let Err(fenced) = self.fence.check() {
             return Attempt::Fenced(fenced);
         }

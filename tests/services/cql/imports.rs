@@ -1,4 +1,4 @@
-//! Records of archives in a table that others write too. The model in `tests/model` has found each of these cases.
+//! Records of archives in a table that others write too.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@
 //!
 //! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
 //! copied, because there is nothing to copy from. It is refused while the side that writes answers. `SERIAL` may miss that row, so a
-//! planned move reads what each datacentre shows too. The model in `tests/model` has several moves at once.
+//! planned move reads what each datacentre shows too.
 
 mod copy;
 mod fence_table;

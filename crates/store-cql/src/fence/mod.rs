@@ -10,7 +10,7 @@
 //! datacentre alone, nobody could write elsewhere. Then the replica does not read the rows, which a quorum of their copies
 //! would have to show; it only asks any one node, as often, whether there is still one datacentre.
 //!
-//! `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks the rules.
+//! `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons.
 
 mod lease;
 pub(super) mod placement;

@@ -3,10 +3,8 @@
 //! [`workload::run`] lets many clients loose on many pages, over any [`transport::Transport`]; each page's history is
 //! then checked on its own, which is sound because a history is linearizable exactly if that of each object is.
 //!
-//! The checker is checked too: [`small`] compares its verdicts with every order of the calls, tried one by one, and
-//! [`for_second_checker`] writes histories for Porcupine (`tests/histories/compare`).
+//! The checker is checked too: [`small`] compares its verdicts with every order of the calls, tried one by one.
 
-pub(crate) mod for_second_checker;
 pub(crate) mod history;
 pub(crate) mod page;
 mod small;

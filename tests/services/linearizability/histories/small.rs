@@ -8,7 +8,6 @@ use std::time::Instant;
 use handbill::operators::api::types::TakedownCode;
 use todc_utils::specifications::Specification;
 
-use super::for_second_checker;
 use super::history::{History, Recorded};
 use super::page::{Answer, Call, Page, State, Text};
 use super::workload::Chance;
@@ -221,7 +220,6 @@ fn has_order(state: &State, rest: &[Recorded]) -> bool {
 fn the_verdict_on_a_small_history_is_that_of_every_order_tried_one_by_one() {
     let mut chance = Chance::new(setting("LIN_SEED", 4));
     let histories: Vec<_> = (0..setting("LIN_SMALL", 5000)).map(|_| small(&mut chance)).collect();
-    for_second_checker::keep(&histories);
     let mut impossible = 0;
     for history in &histories {
         let mut calls = history.recorded();

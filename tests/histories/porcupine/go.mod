@@ -1,5 +1,0 @@
-module handbill.invalid/porcupine
-
-go 1.21
-
-require github.com/anishathalye/porcupine v1.3.1
