@@ -1,127 +1,82 @@
-//! Checks the architecture: which module may name which, no circles of files, a `//!` on every file, and which tests
-//! run where.
+//! Checks the architecture: which module may name which, which time limit fits into which, and that links in documents lead somewhere.
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
-mod bare_driver;
-mod commands;
-mod prose;
-mod references;
-mod styles;
-mod time_limits;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use syn::visit::Visit;
-use syn::{Attribute, Item, UseTree, Visibility};
+use syn::{Item, UseTree};
 use walkdir::WalkDir;
 
 /// Each module of the crate and the others that it may name.
-const MAY_NAME: &[(&str, &[&str])] = &[
-    ("domain", &[]),
-    ("ports", &["domain"]),
-    ("service", &["domain", "ports"]),
+const MAY_NAME: &[(&str, &str)] = &[
+    ("domain", ""),
+    ("ports", "domain"),
+    ("service", "domain ports"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
-    ("api", &["domain", "service", "ports"]),
+    ("api", "domain service ports"),
     // The instruments of the service are declared beside all others.
-    ("telemetry", &["domain", "ports", "service", "config", "log_throttle", "outbound"]),
+    ("telemetry", "domain ports service config log_throttle outbound"),
     // Settings are plain values, and some are types of the domain.
-    ("config", &["domain", "ports"]),
-    ("web", &["api", "domain", "log_throttle", "service", "ports", "telemetry", "server", "mcp"]),
-    ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
-    (
-        "operators",
-        &[
-            "api",
-            "backends",
-            "config",
-            "domain",
-            "log_throttle",
-            "niceness",
-            "outbound",
-            "ports",
-            "server",
-            "service",
-            "stdout",
-            "telemetry",
-        ],
-    ),
-    ("server", &["api", "config", "domain", "telemetry"]),
-    ("log_throttle", &[]),
-    ("niceness", &[]),
-    ("backends", &["domain", "log_throttle", "niceness", "ports", "telemetry", "config", "outbound"]),
-    (
-        "app",
-        &["api", "domain", "ports", "service", "telemetry", "config", "web", "mcp", "operators", "server", "backends"],
-    ),
+    ("config", "domain ports"),
+    ("web", "api domain log_throttle service ports telemetry server mcp"),
+    ("mcp", "api domain service ports telemetry"),
+    ("operators", "api backends config domain log_throttle niceness outbound ports server service stdout telemetry"),
+    ("server", "api config domain telemetry"),
+    ("log_throttle", ""),
+    ("niceness", ""),
+    ("backends", "domain log_throttle niceness ports telemetry config outbound"),
+    ("app", "api domain ports service telemetry config web mcp operators server backends"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", &["domain", "ports", "outbound", "stdout"]),
-    ("cli", &["app", "client", "config", "domain", "operators", "stdout", "telemetry", "web"]),
-    ("outbound", &[]),
-    ("stdout", &[]),
+    ("client", "domain ports outbound stdout"),
+    ("cli", "app client config domain operators stdout telemetry web"),
+    ("outbound", ""),
+    ("stdout", ""),
 ];
 
-/// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.
-const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "redb", "tracing"];
-
-/// Modules of the standard library that `domain` may not use either.
+/// What `domain` may not use: it has no I/O, no clock, no randomness and no async.
+const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "tracing"];
 const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];
 
-/// Longest source file before its tests, in lines.
-const MAX_LINES: usize = 400;
-
-struct Source {
-    /// The folder of the crate; empty for the one at the root.
-    package: PathBuf,
-    /// The path below the `src` of the crate.
-    path: PathBuf,
-    text: String,
-    syntax: syn::File,
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folders of all crates; that of the one at the root is empty.
-fn packages() -> Vec<PathBuf> {
-    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")).unwrap();
-    let of_crates = folders.map(|entry| Path::new("crates").join(entry.unwrap().file_name()));
-    std::iter::once(PathBuf::new()).chain(of_crates).collect()
+fn text(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files below `folder` with this ending.
+fn files(folder: &str, depth: usize, ending: &str) -> Vec<PathBuf> {
+    let all = WalkDir::new(root().join(folder)).max_depth(depth).into_iter().map(|entry| entry.unwrap().into_path());
+    all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect()
+}
+
+struct Source {
+    path: PathBuf,
+    /// The top-level module of the crate.
+    module: String,
+    text: String,
+    names: BTreeSet<(String, String)>,
 }
 
 fn sources() -> Vec<Source> {
-    let mut sources = Vec::new();
-    for package in packages() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(&package).join("src");
-        let files = WalkDir::new(&root).into_iter().map(Result::unwrap);
-        for entry in files.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs")) {
-            let text = fs::read_to_string(entry.path()).unwrap();
-            let syntax = syn::parse_file(&text).unwrap();
-            let path = entry.path().strip_prefix(&root).unwrap().to_owned();
-            sources.push(Source { package: package.clone(), path, text, syntax });
-        }
-    }
-    assert!(sources.len() > 20, "the sources were found");
-    sources
-}
-
-impl Source {
-    /// The path from the root of the repository.
-    fn place(&self) -> PathBuf {
-        self.package.join("src").join(&self.path)
-    }
-
-    /// The module of the crate that this file belongs to.
-    fn module(&self) -> String {
-        let first = self.path.iter().next().unwrap().to_str().unwrap();
-        first.trim_end_matches(".rs").to_owned()
-    }
-
-    /// The paths that this file names outside of its tests, as their first two segments.
-    fn named(&self) -> BTreeSet<(String, String)> {
+    let of = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let path = path.strip_prefix(root()).unwrap().to_owned();
+        let module = path.iter().skip_while(|part| *part != "src").nth(1).unwrap().to_str().unwrap();
+        let module = module.trim_end_matches(".rs").to_owned();
+        // Tests within a source are left out.
         let mut names = Names::default();
-        names.visit_file(&self.syntax);
-        names.0
-    }
+        names.visit_file(&syn::parse_file(&text).unwrap());
+        Source { path, module, text, names: names.0 }
+    };
+    let all = files("src", usize::MAX, "rs").into_iter().chain(files("crates", usize::MAX, "rs"));
+    all.filter(|path| path.iter().any(|part| part == "src")).map(of).collect()
 }
 
 /// Collects the first two segments of every path and every import; tests are left out.
@@ -170,353 +125,176 @@ impl<'ast> Visit<'ast> for Names {
 #[test]
 fn a_module_names_only_those_that_it_may() {
     let mut faults = Vec::new();
-    for source in sources() {
-        let module = source.module();
-        // Every crate but these two is one module.
-        let has_modules = [Path::new(""), Path::new("crates/core")].contains(&source.package.as_path());
-        if module == "main" || module == "lib" || !has_modules {
+    for source in sources().iter().filter(|source| !["main", "lib"].contains(&&*source.module)) {
+        if !(source.path.starts_with("src") || source.path.starts_with("crates/core")) {
             continue;
         }
-        let (_, may) =
-            MAY_NAME.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("{module} is listed"));
-        for (first, second) in source.named() {
-            if ["crate", "handbill_core"].contains(&first.as_str())
-                && second != module
-                && !may.contains(&second.as_str())
-            {
-                faults.push(format!("{} names {second}", source.place().display()));
+        let row = MAY_NAME.iter().find(|(name, _)| *name == source.module);
+        let (_, may) = row.unwrap_or_else(|| panic!("{} is not in the table", source.module));
+        // `config` makes their settings, `telemetry` shows their state, and commands of operators work on stores themselves.
+        let may_name_backends = ["app", "config", "telemetry", "operators"].contains(&&*source.module);
+        for (first, second) in &source.names {
+            let is_ours = first == "crate" || first == "handbill_core";
+            let is_foreign = is_ours && *second != source.module && !may.split(' ').any(|name| name == second);
+            let is_backend = first.starts_with("handbill_store_") || first == "handbill_limiter";
+            if is_foreign || is_backend && !may_name_backends {
+                faults.push(format!("{} names {first}::{second}", source.path.display()));
             }
         }
     }
     assert_eq!(faults, Vec::<String>::new());
-}
-
-/// `config` makes their settings, `telemetry` shows their state, and the commands of `operators` work on stores themselves.
-#[test]
-fn only_app_and_commands_on_a_store_name_a_backend() {
-    let is_backend = |name: &str| name.starts_with("handbill_store_") || name == "handbill_limiter";
-    let place = |source: &Source| {
-        let is_command = source.path.starts_with("operators/commands");
-        if is_command { "operators/commands".to_owned() } else { source.module() }
-    };
-    let crates = sources()
-        .iter()
-        .filter(|source| source.package == Path::new("") && source.named().iter().any(|(first, _)| is_backend(first)))
-        .map(place)
-        .collect::<BTreeSet<_>>();
-    assert_eq!(crates, ["app", "config", "operators/commands", "telemetry"].map(str::to_owned).into());
-    let naming = sources()
-        .iter()
-        .filter(|source| source.named().contains(&("crate".to_owned(), "backends".to_owned())))
-        .map(place)
-        .filter(|module| module != "backends")
-        .collect::<BTreeSet<_>>();
-    assert_eq!(naming, ["app", "operators/commands"].map(str::to_owned).into());
-}
-
-#[test]
-fn one_file_outside_config_knows_which_stores_there_are() {
-    let is_choosing = |source: &Source| source.named().iter().any(|(first, _)| first == "StoreKind");
-    let choosing: Vec<PathBuf> = sources()
-        .into_iter()
-        .filter(|source| source.module() != "config" && is_choosing(source))
-        .map(|source| source.place())
-        .collect();
-    assert_eq!(choosing, [PathBuf::from("src/app/backends.rs")]);
 }
 
 #[test]
 fn domain_has_no_io_no_clock_no_randomness_and_no_async() {
-    let mut faults = Vec::new();
-    let is_domain = |source: &&Source| source.module() == "domain" || source.package == Path::new("crates/markdown");
+    let is_domain = |source: &&Source| source.module == "domain" || source.path.starts_with("crates/markdown");
     for source in sources().iter().filter(is_domain) {
-        for (first, second) in source.named() {
-            let is_std = first == "std" && STD_NOT_IN_DOMAIN.contains(&second.as_str());
-            let is_clock = ["Instant", "SystemTime", "OffsetDateTime"].contains(&first.as_str())
-                && ["now", "now_utc"].contains(&second.as_str());
-            if is_std || is_clock || NOT_IN_DOMAIN.contains(&first.as_str()) {
-                faults.push(format!("{} names {first}::{second}", source.place().display()));
-            }
-        }
-        if source.text.contains("async fn") {
-            faults.push(format!("{} is async", source.place().display()));
+        let path = source.path.display();
+        assert!(!source.text.contains("async fn"), "{path} is async");
+        for (first, second) in &source.names {
+            let is_std = first == "std" && STD_NOT_IN_DOMAIN.contains(&&**second);
+            let is_clock = first.ends_with("Time") && second.starts_with("now") || first == "Instant";
+            assert!(!is_std && !is_clock && !NOT_IN_DOMAIN.contains(&&**first), "{path} names {first}::{second}");
         }
     }
-    assert_eq!(faults, Vec::<String>::new());
+}
+
+/// Folders with documents; of the root only the files in it.
+const DOCUMENTS: [&str; 7] = ["", "docs", "helm/handbill", "loadtest", "migrations", "skill", "tests/k8s"];
+
+/// The targets of the links and images in `document` that lead to files of this repository.
+fn links(document: &str) -> impl Iterator<Item = &str> {
+    let prose = document.split('`').step_by(2);
+    let targets = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target).filter(|target| !target.contains(':') && !target.starts_with('/'))
+}
+
+/// The anchors of a document's headings, as GitHub makes them.
+fn anchors(document: &str) -> Vec<String> {
+    let headings =
+        document.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |letter: &char| letter.is_alphanumeric() || ['-', '_', ' '].contains(letter);
+    headings.map(|heading| heading.chars().filter(kept).collect::<String>().to_lowercase().replace(' ', "-")).collect()
 }
 
 #[test]
-fn every_file_opens_by_saying_what_it_is_for() {
-    let silent: Vec<PathBuf> =
-        sources().iter().filter(|source| !source.text.starts_with("//! ")).map(Source::place).collect();
-    assert_eq!(silent, Vec::<PathBuf>::new());
-}
-
-#[test]
-fn no_file_is_longer_than_a_reader_can_hold() {
-    let long: Vec<(PathBuf, usize)> = sources()
-        .into_iter()
-        .map(|source| {
-            let lines = source.text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
-            (source.place(), lines)
-        })
-        .filter(|(_, lines)| *lines > MAX_LINES)
-        .collect();
-    assert_eq!(long, Vec::<(PathBuf, usize)>::new());
-}
-
-#[test]
-fn the_table_lists_every_module_of_the_crate() {
-    let libs = ["src/lib.rs", "crates/core/src/lib.rs"]
-        .map(|lib| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(lib)).unwrap())
-        .concat();
-    let declared: BTreeSet<&str> =
-        libs.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert_eq!(declared, MAY_NAME.iter().map(|(name, _)| *name).collect());
-}
-
-/// A path as its segments, from the root of the crate.
-type Segments = Vec<String>;
-
-/// The names in one file, outside of its tests.
-#[derive(Default)]
-struct FileNames {
-    /// The path of the file's own module.
-    module: Segments,
-    /// Items that are declared in the file.
-    declared: BTreeSet<String>,
-    /// The path that each imported name is short for, as it was written, and whether the import is a re-export.
-    imported: BTreeMap<String, (Segments, bool)>,
-    /// Paths that are written in the file's code, apart from imports.
-    paths: BTreeSet<Segments>,
-}
-
-fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|argument| argument.is_ident("test"))
-    })
-}
-
-impl FileNames {
-    fn of(source: &Source) -> Self {
-        let mut module: Segments =
-            source.path.with_extension("").iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-        if module.last().is_some_and(|last| last == "mod" || last == "lib") {
-            module.pop();
-        }
-        let mut names = Self { module, ..Self::default() };
-        names.visit_file(&source.syntax);
-        names
-    }
-
-    fn import(&mut self, before: &[String], tree: &UseTree, is_reexport: bool) {
-        let with = |last: &syn::Ident| [before, &[last.to_string()]].concat();
-        match tree {
-            UseTree::Path(path) => self.import(&with(&path.ident), &path.tree, is_reexport),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(before, tree, is_reexport)),
-            UseTree::Name(name) if name.ident == "self" => {
-                self.imported.insert(before.last().unwrap().clone(), (before.to_vec(), is_reexport));
-            }
-            UseTree::Name(name) => {
-                self.imported.insert(name.ident.to_string(), (with(&name.ident), is_reexport));
-            }
-            UseTree::Rename(rename) => {
-                // Several traits may be imported as `_`, so the name is made unique.
-                let name =
-                    if rename.rename == "_" { with(&rename.ident).join("::") } else { rename.rename.to_string() };
-                self.imported.insert(name, (with(&rename.ident), is_reexport));
-            }
-            UseTree::Glob(_) => {
-                self.imported.insert(format!("{}::*", before.join("::")), (before.to_vec(), is_reexport));
-            }
-        }
-    }
-}
-
-impl<'ast> Visit<'ast> for FileNames {
-    fn visit_item(&mut self, item: &'ast Item) {
-        let (attributes, name) = match item {
-            Item::Const(item) => (&item.attrs, Some(&item.ident)),
-            Item::Enum(item) => (&item.attrs, Some(&item.ident)),
-            Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
-            Item::Impl(item) => (&item.attrs, None),
-            Item::Mod(item) => (&item.attrs, None),
-            Item::Static(item) => (&item.attrs, Some(&item.ident)),
-            Item::Struct(item) => (&item.attrs, Some(&item.ident)),
-            Item::Trait(item) => (&item.attrs, Some(&item.ident)),
-            Item::Type(item) => (&item.attrs, Some(&item.ident)),
-            Item::Use(item) => (&item.attrs, None),
-            _ => return syn::visit::visit_item(self, item),
-        };
-        if !is_test(attributes) {
-            self.declared.extend(name.map(ToString::to_string));
-            syn::visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        self.import(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.paths.insert(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
-        syn::visit::visit_path(self, path);
-    }
-}
-
-/// Every file of one crate by its module.
-struct Crate {
-    files: BTreeMap<Segments, FileNames>,
-    paths: BTreeMap<Segments, String>,
-}
-
-impl Crate {
-    fn read(package: &Path) -> Self {
-        let (mut files, mut paths) = (BTreeMap::new(), BTreeMap::new());
-        let is_its = |source: &&Source| source.package == package && source.module() != "main";
-        for source in sources().iter().filter(is_its) {
-            let names = FileNames::of(source);
-            paths.insert(names.module.clone(), source.place().display().to_string());
-            files.insert(names.module.clone(), names);
-        }
-        Self { files, paths }
-    }
-
-    /// The module of the file that declares what `path`, written in `file`, leads to. `None` where that is another
-    /// crate, or a module as a whole.
-    fn declaring(&self, file: &FileNames, path: &[String]) -> Option<Segments> {
-        let (first, rest) = path.split_first()?;
-        let parent = || file.module[..file.module.len().saturating_sub(1)].to_vec();
-        match first.as_str() {
-            "crate" => self.walk(Vec::new(), rest),
-            "self" => self.walk(file.module.clone(), rest),
-            "super" => {
-                let mut module = parent();
-                let mut rest = rest;
-                while let Some(("super", after)) = rest.split_first().map(|(first, after)| (first.as_str(), after)) {
-                    module.pop();
-                    rest = after;
+fn every_link_and_image_of_a_document_leads_to_a_file_and_to_a_heading_in_it() {
+    let (mut found, mut broken) = (0, Vec::new());
+    for folder in DOCUMENTS {
+        let depth = if folder.is_empty() { 1 } else { usize::MAX };
+        for document in files(folder, depth, "md") {
+            let text = fs::read_to_string(&document).unwrap();
+            for link in links(&text) {
+                found += 1;
+                let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let target = if path.is_empty() { document.clone() } else { document.with_file_name(path) };
+                let has_anchor =
+                    || fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(&anchor.to_owned()));
+                if !target.exists() || !(anchor.is_empty() || has_anchor()) {
+                    broken.push(format!("{}: {link}", document.display()));
                 }
-                self.walk(module, rest)
-            }
-            name => {
-                let is_child = self.files.contains_key(&[&file.module[..], &[name.to_owned()]].concat());
-                // `use serde;` and `use serde::{self}` import another crate under its own name.
-                let is_imported = file.imported.get(name).is_some_and(|(path, _)| path[0] != name);
-                let is_ours = is_child || file.declared.contains(name) || is_imported;
-                if is_ours { self.walk(file.module.clone(), path) } else { None }
             }
         }
     }
+    assert!(found > 150, "links were found: {found}");
+    assert_eq!(broken, Vec::<String>::new());
+}
 
-    /// Follows `path` from `module`, through re-exports, to the file that declares its item.
-    fn walk(&self, module: Segments, path: &[String]) -> Option<Segments> {
-        let (first, rest) = path.split_first()?;
-        let child = [&module[..], std::slice::from_ref(first)].concat();
-        let file = &self.files[&module];
-        if self.files.contains_key(&child) {
-            self.walk(child, rest)
-        } else if let (false, Some((target, _))) = (file.declared.contains(first), file.imported.get(first)) {
-            self.declaring(file, &[target, rest].concat())
-        } else {
-            // An item of this file, or one that a macro makes in it.
-            Some(module)
-        }
-    }
-
-    /// The files that `file` names. A re-export counts where the file uses the name itself.
-    fn named_by(&self, file: &FileNames) -> BTreeSet<Segments> {
-        let used = |name: &String| file.paths.iter().any(|path| path.first() == Some(name));
-        let imports = file.imported.iter().filter(|(name, (_, is_reexport))| !is_reexport || used(name));
-        let written = imports.map(|(_, (path, _))| path).chain(&file.paths);
-        let named = written.filter_map(|path| self.declaring(file, path));
-        named.filter(|module| *module != file.module).collect()
-    }
-
-    /// The groups of files in which every file leads to every other one.
-    fn circles(&self) -> BTreeSet<BTreeSet<String>> {
-        let names: BTreeMap<_, _> = self.files.iter().map(|(module, file)| (module, self.named_by(file))).collect();
-        let reached: BTreeMap<_, _> = names
-            .iter()
-            .map(|(module, named)| {
-                let mut reached = BTreeSet::new();
-                let mut next: Vec<_> = named.iter().collect();
-                while let Some(found) = next.pop() {
-                    if reached.insert(found) {
-                        next.extend(&names[found]);
-                    }
-                }
-                (*module, reached)
-            })
-            .collect();
-        let in_a_circle = reached.iter().filter(|(module, reached)| reached.contains(*module));
-        in_a_circle
-            .map(|(module, others)| {
-                let circle = others.iter().filter(|other| reached[**other].contains(*module));
-                circle.map(|other| self.paths[*other].clone()).collect()
-            })
-            .collect()
+/// The first duration behind `key` in a source: `Duration::from_…(number)`.
+fn limit(path: &str, name: &str) -> Duration {
+    let source = text(path);
+    let begins = [format!("const {name}: Duration = "), format!("{name}: Duration::")];
+    let at = begins.iter().find_map(|begin| source.find(begin)).unwrap_or_else(|| panic!("{path} has no {name}"));
+    let (_, call) = source[at..].split_once("Duration::from_").unwrap();
+    let (unit, rest) = call.split_once('(').unwrap();
+    let (number, _) = rest.split_once(')').unwrap();
+    let number = number.split('*').map(|factor| factor.trim().replace('_', "").parse::<u64>().unwrap()).product();
+    match unit {
+        "millis" => Duration::from_millis(number),
+        "secs" => Duration::from_secs(number),
+        "mins" => Duration::from_mins(number),
+        _ => panic!("{path}: {name} is not one call of `Duration::from_…`"),
     }
 }
 
-/// A file names another if a path in the first leads, directly or through re-exports, to an item that is declared in
-/// the second. A parent's `mod` lines and re-exports name nothing by themselves.
+/// The time behind `key` in a file that is not Rust, or the default of a setting: `timeout client 60s`, `delaySeconds: 0`.
+fn other(path: &str, key: &str) -> Duration {
+    let file = text(path);
+    let (_, rest) = file.split_once(key).unwrap_or_else(|| panic!("{path} has no {key}"));
+    let value = rest.trim_start().split([' ', '"', '\n']).next().unwrap();
+    value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
+}
+
+/// Fails unless the first time of each row is shorter than the second.
+fn shorter(rows: &[(&str, Duration, Duration)]) {
+    rows.iter().for_each(|(why, shorter, longer)| assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}"));
+}
+
+/// The default of a setting.
+fn setting(path: &str, name: &str) -> Duration {
+    let source = text(path);
+    let (_, rest) = source.split_once(&format!("\"{name}\"")).expect(name);
+    let (_, rest) = rest.split_once("default_value = \"").expect(name);
+    humantime::parse_duration(rest.split_once('"').unwrap().0).unwrap()
+}
+
+const SERVER: &str = "crates/front/src/limits.rs";
+const CQL: &str = "crates/store-cql/src/session.rs";
+const SERVICE: &str = "crates/core/src/service/mod.rs";
+
+/// Values are read from the sources, so that constants need not be public for this test.
 #[test]
-fn no_files_name_each_other_in_a_circle() {
-    for package in packages() {
-        assert_eq!(Crate::read(&package).circles(), BTreeSet::new());
-    }
-}
-
-#[test]
-fn the_map_of_the_crate_names_every_top_level_module() {
-    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let map: String = lib.lines().filter(|line| line.starts_with("//! |")).collect();
-    let missing: Vec<&str> = lib
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
-        .filter(|module| !map.contains(&format!("[`{module}`]")) && !map.contains(&format!("[`{module}::")))
-        .collect();
-    assert_eq!(missing, Vec::<&str>::new());
-}
-
-/// The modules that a file of `tests/` declares.
-fn modules_of(file: &str) -> BTreeSet<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file)).unwrap();
-    let modules = syn::parse_file(&text).unwrap().items.into_iter().filter_map(|item| match item {
-        Item::Mod(module) => Some(module.ident.to_string()),
-        _ => None,
-    });
-    modules.collect()
-}
-
-/// The source files of a folder of `tests/`, by the names that they would have as modules.
-fn files_of(folder: &str) -> BTreeSet<String> {
-    let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)).unwrap();
-    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect()
+fn every_time_limit_fits_into_the_next() {
+    let [head, body, idle] = ["head", "body", "idle"].map(|name| limit(SERVER, name));
+    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
+    let deadline = limit(SERVICE, "DEADLINE");
+    let store = limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET");
+    let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
+    let redis = setting("src/config/limits.rs", "HANDBILL_REDIS_TIMEOUT");
+    let before_store = |path, name| limit(path, name) + store;
+    shorter(&[
+        ("a head is smaller than a body", head, body),
+        ("common load balancers close after 60 s", Duration::from_mins(1), idle),
+        ("a command hears whether its page was stored", body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
+        ("a create waits for one call to Redis, and then for the store", redis + store, deadline),
+        ("an update that lost a race can start over", before_store(SERVICE, "LONGEST_JITTER"), deadline),
+        ("every request that has arrived can finish", deadline, drain),
+        (
+            "the store still has its time after a rendering has waited for its turn",
+            before_store("src/backends/rendering/mod.rs", "TURN_TIMEOUT"),
+            deadline,
+        ),
+        ("the store answers first: only it knows whether anything was changed", operation, store),
+        ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
+        ("a hung node is given up within the operation that met it", 2 * limit(CQL, "KEEPALIVE"), operation),
+    ]);
+    assert_eq!(limit("src/api/request/body.rs", "BODY_TIME"), body, "both are the same promise: 408 after 30 s");
 }
 
 #[test]
-fn every_section_of_the_specification_runs_against_one_process_and_against_replicas() {
-    for program in ["it/main.rs", "services/replicas/mod.rs"] {
-        assert!(modules_of(program).contains("spec"), "{program}");
-    }
-    let mut sections = files_of("it/spec");
-    assert!(sections.remove("mod"));
-    assert_eq!(modules_of("it/spec/mod.rs"), sections);
-}
-
-#[test]
-fn rules_that_need_a_controlled_service_run_against_one_process_alone() {
-    assert!(modules_of("it/main.rs").contains("controlled"));
-    assert!(!modules_of("services/replicas/mod.rs").contains("controlled"));
-    let mut controlled = files_of("it/controlled");
-    assert!(controlled.remove("mod"));
-    assert_eq!(modules_of("it/controlled/mod.rs"), controlled);
-    // Each file of `controlled` holds the rest of a section of `spec`. There are four exceptions: no client can see
-    // which path answered or whether a slug was reserved, and none can cause an outage or see what is rendered.
-    let sections = modules_of("it/spec/mod.rs");
-    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["front", "outages", "rendering", "reservations"]);
+fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
+    const BALANCER: &str = "deploy/haproxy.cfg";
+    const COMPOSE: &str = "deploy/compose.yaml";
+    const IMAGE: &str = "deploy/Dockerfile";
+    let client = other(BALANCER, "timeout client ");
+    let closing = limit("crates/front/src/drain/deadline.rs", "CLOSING_GRACE");
+    let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
+    let probe = other(IMAGE, "--timeout=");
+    shorter(&[
+        ("Handbill answers 408 before the balancer closes", limit(SERVER, "body"), client),
+        ("the balancer is the one that closes", client, limit(SERVER, "idle")),
+        ("only the replica knows what happened", limit(SERVICE, "DEADLINE"), other(BALANCER, "timeout server ")),
+        (
+            "`SIGKILL` cuts off nothing that would have finished",
+            other(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain + closing,
+            other(COMPOSE, "stop_grace_period: "),
+        ),
+        // The chart adds 5 s to its three drain settings.
+        ("`SIGKILL` cuts off nothing that would have finished", closing, Duration::from_secs(5)),
+        (
+            "the command reports the failure itself",
+            limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"),
+            probe,
+        ),
+    ]);
 }

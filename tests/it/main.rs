@@ -6,7 +6,6 @@
 //!   peer's address. They run against one process in this program only.
 //! - `mcp` tests the tools, `security` hostile input, `contract` the backends that run in the process.
 //! - `operators` tests the operators' API.
-//! - `threat_model` checks that every threat of `docs/internals/threat-model.md` names a test that exists.
 
 // `security::record` is a file of `src`, which expects these at the root of its crate.
 use handbill_core::{domain, ports};
@@ -22,4 +21,3 @@ mod security;
 mod spec;
 #[path = "../support/mod.rs"]
 mod support;
-mod threat_model;
