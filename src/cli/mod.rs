@@ -1,17 +1,15 @@
 //! Subcommands.
 
 mod command_line;
-mod manual;
 mod render;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
-use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
@@ -50,17 +48,6 @@ enum Subcommands {
         /// Each line is a JSON object with `input`, and is printed with `html` added
         #[arg(long)]
         jsonl: bool,
-    },
-    /// Print completions for a shell
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
-    /// Print the man page
-    Manpage {
-        /// Write the pages of all commands into this directory instead
-        #[arg(long, value_name = "DIRECTORY")]
-        all: Option<PathBuf>,
     },
     #[command(flatten)]
     Client(ClientCommand),
@@ -120,11 +107,6 @@ fn run_with(log: &LogQueue) -> ExitCode {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
         Subcommands::Render { jsonl } => render::run(jsonl).map_err(CommandError::from),
-        Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
-        Subcommands::Manpage { all: None } => print(&manual::man_page(command)),
-        Subcommands::Manpage { all: Some(directory) } => manual::man_pages(command, &directory)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| format!("could not write into {} ({error})", directory.display()).into()),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code, log))
@@ -231,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_document_of_settings_lists_every_one_as_help_does() {
-        let document = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
+        let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
         let (_, after) = document.split_once("made from `handbill serve --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
@@ -239,7 +221,7 @@ mod tests {
     }
 
     /// The subcommands that ask no service and have no settings.
-    const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
+    const LOCAL: [&str; 2] = ["render", "fingerprint"];
 
     /// The settings that only commands on the cluster have.
     const OF_CLUSTER: [&str; 2] = ["scylla-replication-factor", "scylla-tablets"];

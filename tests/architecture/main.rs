@@ -37,7 +37,6 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("stdout", ""),
 ];
 
-/// What `domain` may not use: it has no I/O, no clock, no randomness and no async.
 const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "tracing"];
 const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];
 
@@ -227,10 +226,11 @@ fn other(path: &str, key: &str) -> Duration {
 
 /// Fails unless the first time of each row is shorter than the second.
 fn shorter(rows: &[(&str, Duration, Duration)]) {
-    rows.iter().for_each(|(why, shorter, longer)| assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}"));
+    for (why, shorter, longer) in rows {
+        assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}");
+    }
 }
 
-/// The default of a setting.
 fn setting(path: &str, name: &str) -> Duration {
     let source = text(path);
     let (_, rest) = source.split_once(&format!("\"{name}\"")).expect(name);
@@ -242,7 +242,6 @@ const SERVER: &str = "crates/front/src/limits.rs";
 const CQL: &str = "crates/store-cql/src/session.rs";
 const SERVICE: &str = "crates/core/src/service/mod.rs";
 
-/// Values are read from the sources, so that constants need not be public for this test.
 #[test]
 fn every_time_limit_fits_into_the_next() {
     let [head, body, idle] = ["head", "body", "idle"].map(|name| limit(SERVER, name));

@@ -331,22 +331,6 @@ fn without_a_command_a_terminal_is_told_first_that_a_server_starts_and_how_to_pu
 }
 
 #[test]
-fn every_page_of_the_manual_that_a_page_names_is_made() {
-    let folder = tempdir().unwrap();
-    let output = run(handbill(["manpage", "--all", folder.path().to_str().unwrap()]), b"");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let exists = |name: &str| folder.path().join(format!("{name}.1")).exists();
-    assert!(exists("handbill") && exists("handbill-publish") && exists("handbill-keys-import"));
-    for entry in fs::read_dir(folder.path()).unwrap() {
-        let page = fs::read_to_string(entry.unwrap().path()).unwrap().replace('\\', "");
-        let named = page.split_whitespace().filter_map(|word| word.split_once("(1)")).map(|(name, _)| name);
-        for name in named.filter(|name| name.starts_with("handbill")) {
-            assert!(exists(name), "{name}");
-        }
-    }
-}
-
-#[test]
 fn a_port_in_use_is_refused_with_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -666,29 +650,4 @@ fn settings_that_cannot_work_are_refused_by_the_check_with_the_line_of_the_start
         assert!(checked.contains(told), "{checked}");
         assert_eq!(checked, refusal(handbill(own)), "{args:?}");
     }
-}
-
-#[test]
-fn completions_and_the_man_page_have_every_option() {
-    let help = run(handbill(["serve", "--help"]), b"");
-    let words = text(&help.stdout).split_whitespace();
-    let options: Vec<_> = words.filter_map(|word| word.strip_prefix("--")).filter(|name| !name.is_empty()).collect();
-    assert!(options.len() > 30 && options.contains(&"scylla-client-cert-file"), "{options:?}");
-    let printed = |args: &[&str]| {
-        let output = run(handbill(args), b"");
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
-        text(&output.stdout).replace('\\', "")
-    };
-    let outputs = [
-        printed(&["completions", "bash"]),
-        printed(&["completions", "zsh"]),
-        printed(&["completions", "fish"]),
-        printed(&["manpage"]),
-    ];
-    for output in outputs {
-        for option in &options {
-            assert!(output.contains(option.trim_end_matches([',', '.', ')', ']'])), "{option}: {output}");
-        }
-    }
-    refusal(handbill(["completions", "nonsense"]));
 }

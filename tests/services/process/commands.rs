@@ -106,29 +106,6 @@ impl User {
 }
 
 #[test]
-fn bash_completes_the_kept_pages_where_a_command_takes_a_page() {
-    let user = User::new();
-    let slug = user.published("Words.");
-    let offered = |command: &str, word: &str| {
-        let script = format!(
-            "handbill() {{ {} \"$@\"; }}; source <(handbill completions bash)
-            COMP_WORDS=(handbill {command} {word}); COMP_CWORD=2; _handbill_pages handbill {word} {command}
-            echo \"${{COMPREPLY[@]}}\"",
-            env!("CARGO_BIN_EXE_handbill")
-        );
-        let mut bash = Command::new("/bin/bash");
-        bash.args(["-c", &script]).env_clear().env("HOME", user.home.path()).env("PATH", "/usr/bin:/bin");
-        bash.stdout(Stdio::piped()).stderr(Stdio::piped());
-        text(&run(bash, b"").stdout).split_whitespace().any(|word| word == slug)
-    };
-    for command in ["get", "update", "edit", "delete", "key"] {
-        assert!(offered(command, &slug[..2]), "{command}");
-        assert!(!offered(command, "--se") && !offered(command, "other"), "{command}");
-    }
-    assert!(!offered("publish", &slug[..2]));
-}
-
-#[test]
 fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
     let user = User::new();
     let file = user.file("note.md", "# A note\n\nOne *two*.\r\n");
@@ -533,7 +510,7 @@ fn a_reader_that_ends_early_is_no_error() {
     let user = User::new();
     let long = "a line\n".repeat(10_000);
     let slug = user.published(&long);
-    for args in [&["get", &slug][..], &["list"], &["--help"], &["manpage"], &["fingerprint"], &["render"]] {
+    for args in [&["get", &slug][..], &["list"], &["--help"], &["fingerprint"], &["render"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = user.command(args);
