@@ -10,8 +10,7 @@ use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::backends::rendering::RenderInPlace;
 use handbill::mcp::HostCheck;
 use handbill::web::Front;
-use handbill_core::domain::client::{ForwardedHeader, Peer};
-use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::client::Peer;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
@@ -60,9 +59,9 @@ impl Service {
         // More than a benchmark sends, so that no request is refused and each is counted.
         let quota = Some(Quota { limit: u32::MAX, window: Duration::from_secs(1) });
         let settings = PublicSettings {
-            networks: NetworkLimits::NONE,
-            quotas: Quotas { create: quota, edit: quota, token: quota, preview: quota },
-            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            networks: Vec::new(),
+            quotas: Quotas { create: quota, edit: quota, token: quota },
+            proxies: TrustedProxies { networks: Vec::new() },
             hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
             base_url,
             publishing: Publishing::default(),

@@ -18,7 +18,6 @@ use crate::operators::archive::moving::backups_in;
 use crate::operators::archive::schedule::ScheduledBackups;
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
-use crate::telemetry::clients::{SharedOfDay, shared_in};
 use crate::telemetry::cluster::{follow_fence, waits_for};
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};
@@ -47,8 +46,6 @@ pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) renderer: Arc<dyn Renderer>,
-    /// A value of each day that all replicas share; `None` for a process alone.
-    pub(super) shared: Option<Box<SharedOfDay>>,
     /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
 }
@@ -89,7 +86,6 @@ impl Backends {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
             renderer: measure.renderer(Arc::clone(&deps.renderer)),
-            shared: None,
             renewed_pages_are_written_back: true,
         }
     }
@@ -135,20 +131,19 @@ impl Backends {
     /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, renderer, .. } = deps;
-        let redis = Arc::new(Redis::open(
+        let redis = Redis::open(
             &settings.redis.limiter(),
             TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
             metrics.without_redis.clone(),
-        )?);
+        )?;
         let limiter = redis.limiter(in_memory(deps.budgets.windows));
         let measure = measure(deps);
         Ok(Self {
             store,
             limiter: measure.limiter(Arc::new(limiter), System::Redis),
             renderer: measure.renderer(Arc::clone(renderer)),
-            shared: Some(shared_in(redis)),
             renewed_pages_are_written_back: false,
         })
     }

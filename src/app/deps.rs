@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::RenderThreads;
 use crate::config::Budgets;
-use crate::telemetry::clients::ClientNames;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::ports::clock::{SharedClock, SystemClock};
 use handbill_core::ports::random::Random;
@@ -20,7 +19,6 @@ pub struct Deps {
     pub random: Random,
     /// Counts what happens.
     pub metrics: Arc<Metrics>,
-    pub clients: Arc<ClientNames>,
     /// The memory that the parts of the process may hold.
     pub budgets: Budgets,
     pub renderer: Arc<dyn Renderer>,
@@ -40,7 +38,6 @@ impl Deps {
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            clients: Arc::new(ClientNames::new(&Random::System)),
             renderer: Arc::new(RenderThreads::new(&budgets, metrics.renders_hung.clone(), too_many_hung.clone())),
             budgets,
             metrics: Arc::new(metrics),

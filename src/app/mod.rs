@@ -20,14 +20,13 @@ pub use self::deps::Deps;
 use self::deps::in_memory;
 pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::api::request::subject::SubjectNames;
 use crate::backends::purging::{Caches, Purging};
 use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
 use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
-use crate::operators::moderation::{Moderation, ModerationError, OperatorsFiles, check_blocklist, check_tiers};
+use crate::operators::moderation::{Moderation, OperatorsFiles, check_blocklist};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::server::startup::{announce, listen};
@@ -36,11 +35,11 @@ use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
 use crate::telemetry::metrics::Metrics;
 use crate::web::{Front, Http, SiteSettings, front};
-use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::Quotas;
-use handbill_core::service::{LimitTiers, Operators, PageCache, PageService, PublishingPolicy, ServiceParts};
+use handbill_core::service::{Operators, PageCache, PageService, PublishingPolicy, ServiceParts};
 
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -57,10 +56,6 @@ const CUT_SHORT: u8 = 1;
 pub struct Publishing {
     /// The policy for content and creates.
     pub policy: PublishingPolicy,
-    /// Networks that have limits of their own.
-    pub tiers: LimitTiers,
-    /// The places in which requests name one of those who share an address.
-    pub subjects: SubjectNames,
     /// The operators' contacts and wishes, as pages show them.
     pub site: SiteSettings,
 }
@@ -78,17 +73,17 @@ impl Publishing {
             mcp_base_url: http.mcp_base_url.clone(),
             edge_caching: settings.edge.caching(),
         };
-        let subjects = SubjectNames { header: settings.rate_limits.limit_subject_header.clone() };
-        Self { policy: allowed.policy(), tiers: allowed.tiers(), subjects, site }
+        Self { policy: allowed.policy(), site }
     }
 }
 
 pub struct PublicSettings {
     pub quotas: Quotas,
-    pub networks: NetworkLimits,
+    /// The networks whose clients share one larger window.
+    pub networks: Vec<SharedNetwork>,
     /// The origin in every address that is given out.
     pub base_url: Origin,
-    /// The proxies whose forwarding headers are believed.
+    /// The proxies whose `X-Forwarded-For` is believed.
     pub proxies: TrustedProxies,
     /// The hosts and origins that may call the tools.
     pub hosts: HostCheck,
@@ -103,7 +98,7 @@ pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) 
 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
-    let Publishing { policy, tiers, subjects, site } = publishing;
+    let Publishing { policy, site } = publishing;
     let Deps { clock, random, metrics, budgets, .. } = deps;
     let service = PageService::new(ServiceParts {
         store: backends.store,
@@ -113,7 +108,6 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         random: random.clone(),
         quotas,
         networks,
-        tiers,
         policy,
         large_bytes: in_memory(budgets.large_pages),
         renewed_bytes: in_memory(budgets.renewed_pages),
@@ -126,16 +120,14 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         clock: Arc::clone(clock),
         random: random.clone(),
         trusted_proxies: proxies.networks.clone(),
-        clients: Arc::clone(&deps.clients),
     };
     let tools = Mcp {
         service: service.clone(),
         base_url: base_url.clone(),
         proxies: proxies.clone(),
-        subjects: subjects.clone(),
         metrics: Arc::clone(metrics),
     };
-    let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
+    let http = Http::new(service, base_url, proxies, site);
     front(http, Tools::new(tools, hosts), telemetry)
 }
 
@@ -160,16 +152,10 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-/// A mistake in the settings that does not stop the start.
-pub fn warning(settings: &Settings) -> Option<ModerationError> {
-    check_tiers(settings.rate_limits.limit_tiers_file.as_deref()?).err()
-}
-
 fn operators_files(settings: &Settings) -> OperatorsFiles {
     OperatorsFiles {
         blocklist: settings.moderation.blocklist.blocklist_file.clone(),
         last_blocklist: backends::last_blocklist(settings),
-        limit_tiers: settings.rate_limits.limit_tiers_file.clone(),
     }
 }
 
@@ -220,24 +206,22 @@ async fn serve_async(
     }
     check_start(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    let mut moderation = Moderation::open(operators_files(&settings), settings.rate_limits.rate_window, metrics);
+    let mut moderation = Moderation::open(operators_files(&settings), metrics);
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let base_url = settings.http.address.origin(address);
-    let proxies =
-        TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
+    let proxies = TrustedProxies { networks: settings.http.trusted_proxies.clone() };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let hosts = HostCheck::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
     let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
-    let mut backends = Backends { store: Arc::clone(&store), ..backends };
+    let backends = Backends { store: Arc::clone(&store), ..backends };
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, &moderation);
-    tokio::spawn(Arc::clone(&deps.clients).follow(Arc::clone(clock), random.clone(), backends.shared.take()));
-    let networks = settings.rate_limits.network_limits.clone();
+    let networks = settings.rate_limits.limit_networks.clone();
     let base = base_url.clone();
     let public = PublicSettings { quotas, networks, base_url: base, proxies: proxies.clone(), hosts, publishing };
     let public = public_over(backends, public, &deps);

@@ -92,9 +92,6 @@ fn run_with(log: &LogQueue) -> ExitCode {
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
         Subcommands::Serve(serve) if serve.check_config => {
-            if let Some(warning) = app::warning(&serve.settings) {
-                log.line(&format!("handbill: warning: {warning}"));
-            }
             let checked = app::check(&serve.settings).map_err(|error| error.to_string().into());
             checked.and_then(|()| print("The settings are valid.\n"))
         }

@@ -8,7 +8,6 @@ use clap::Args;
 use ipnet::IpNet;
 
 use handbill_core::domain::authority::Authority;
-use handbill_core::domain::client::ForwardedHeader;
 use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::purge_url::PurgeUrl;
@@ -47,12 +46,9 @@ pub enum AllowedHost {
 pub struct HttpSettings {
     #[command(flatten)]
     pub address: AddressSettings,
-    /// Networks of the proxies whose --forwarded-header is believed, in CIDR notation, comma-separated; an entry without a prefix length is one address [default: none]
+    /// Networks of the proxies whose X-Forwarded-For is believed, in CIDR notation, comma-separated; an entry without a prefix length is one address [default: none]
     #[arg(long, env = "HANDBILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
-    /// Header in which trusted proxies name the client: x-forwarded-for or forwarded
-    #[arg(long, env = "HANDBILL_FORWARDED_HEADER", value_name = "HEADER", default_value = "x-forwarded-for", value_parser = forwarded_header)]
-    pub forwarded_header: ForwardedHeader,
     /// Further names of this service, by which agents may call /mcp, and scrapers and operators the operators' listener, comma-separated; a name without a port admits every port. An entry with a scheme is an origin whose pages may call /mcp from a browser [default: none]
     #[arg(long, env = "HANDBILL_ALLOWED_HOSTS", value_name = "HOST[:PORT]|ORIGIN,…", value_delimiter = ',', value_parser = allowed_host)]
     pub allowed_hosts: Vec<AllowedHost>,
@@ -125,13 +121,6 @@ fn allowed_host(text: &str) -> Result<AllowedHost, String> {
     } else {
         Authority::parse(text).map(AllowedHost::Name).map_err(|error| error.to_string())
     }
-}
-
-fn forwarded_header(text: &str) -> Result<ForwardedHeader, &'static str> {
-    [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded]
-        .into_iter()
-        .find(|header| text.eq_ignore_ascii_case(header.name()))
-        .ok_or("choose x-forwarded-for or forwarded")
 }
 
 /// Longest age. A page that was deleted must not be shown for longer than a month.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use handbill_limiter::{RedisMode, RedisUrl};
-use http::HeaderName;
 
-use handbill_core::domain::limit_tier;
-use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
 
-const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;
+/// Highest limit. A window remembers each of its attempts in 8 bytes, and one that fills the table of its limit would push
+/// all others out.
+const MAX_LIMIT: i64 = 100_000;
 
 const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
 
@@ -30,19 +30,10 @@ pub struct RateLimitSettings {
     /// Tokens that a client may ask for within the window; 0 switches the limit off
     #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub token_limit: u32,
-    /// Windows of whole networks, as multiples of a client's limits: NETWORK/PREFIX=FACTOR, comma-separated, with ipv4 or ipv6 as NETWORK; none switches them off
-    #[arg(long, env = "HANDBILL_NETWORK_LIMITS", value_name = "LIMITS", default_value = "ipv6/56=8,ipv6/48=64,ipv6/32=1024", value_parser = NetworkLimits::from_str)]
-    pub network_limits: NetworkLimits,
-    /// File with networks that have limits of their own, such as those of hosted agents; it is read again when it changes [default: none]
-    #[arg(long, env = "HANDBILL_LIMIT_TIERS_FILE", value_name = "FILE")]
-    pub limit_tiers_file: Option<PathBuf>,
-    /// The header in which networks of --limit-tiers-file name a subject: one of those who share them. Their calls of tools may name it as openai/subject in _meta [default: none]
-    #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_HEADER", value_name = "NAME")]
-    pub limit_subject_header: Option<HeaderName>,
-    /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off
-    #[arg(long, env = "HANDBILL_PREVIEW_LIMIT", value_name = "REQUESTS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
-    pub preview_limit: u32,
-    /// The window of every limit, in whole seconds
+    /// Networks whose clients share one window that is FACTOR times as large, such as the networks of hosted agents or of an office; the smallest network counts; comma-separated [default: none]
+    #[arg(long, env = "HANDBILL_LIMIT_NETWORKS", value_name = "CIDR=FACTOR,…", value_delimiter = ',', value_parser = SharedNetwork::from_str)]
+    pub limit_networks: Vec<SharedNetwork>,
+    /// The window of these limits, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
 }
@@ -50,12 +41,7 @@ pub struct RateLimitSettings {
 impl RateLimitSettings {
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
-        Quotas {
-            create: quota(self.create_limit),
-            edit: quota(self.edit_limit),
-            token: quota(self.token_limit),
-            preview: quota(self.preview_limit),
-        }
+        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
     }
 }
 

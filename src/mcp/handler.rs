@@ -33,11 +33,9 @@ use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::request::credential::query_holds_key;
-use crate::api::request::subject::SUBJECT_IN_META;
 use crate::telemetry::labels::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan, Span};
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::subject::Requester;
 use handbill_core::service::{BodyReadError, ServiceError};
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
@@ -50,9 +48,9 @@ const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The members of a message's `_meta` that are read.
-const READ_OF_META: [&str; 5] = {
+const READ_OF_META: [&str; 4] = {
     let [version, capabilities] = RequestMetaObject::DRAFT_REQUIRED_KEYS;
-    [version, capabilities, "traceparent", "tracestate", SUBJECT_IN_META]
+    [version, capabilities, "traceparent", "tracestate"]
 };
 
 /// Everything that answers need. Results that never change are serialised once, at the start.
@@ -191,13 +189,11 @@ impl Server {
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
         let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
-        let Mcp { subjects, proxies, .. } = &*self.mcp;
-        let subject = subjects.in_meta(&meta.0.0).or_else(|| subjects.in_headers(&head.headers));
-        let requester = Requester { client: proxies.client(head), subject };
+        let client = self.mcp.proxies.client(head);
         // A call may wait for long, and many do at once. Until then nothing is kept of the message but the arguments.
         drop((name, meta));
         let (server, arguments) = (Arc::clone(self), arguments);
-        let calling = match catch_unwind(AssertUnwindSafe(|| self.mcp.call(tool, requester, arguments))) {
+        let calling = match catch_unwind(AssertUnwindSafe(|| self.mcp.call(tool, client, arguments))) {
             Ok(Either::Left(result)) => {
                 return Ok(now(self.called(&id, revision, tool, span, result.into_inner())));
             }

@@ -14,12 +14,11 @@ use crate::api::answer::{Answer, later, now, then};
 use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
-use crate::api::request::subject::SubjectNames;
 use crate::api::types::{FieldsBody, Included};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::client::Client;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::subject::Requester;
 use handbill_core::service::{Body, Kept, PageService, Precondition, Reading, ServiceError};
 
 pub struct Mcp {
@@ -29,8 +28,6 @@ pub struct Mcp {
     pub base_url: Origin,
     /// The proxies that are believed about a client's address.
     pub proxies: TrustedProxies,
-    /// The places in which calls name one of those who share an address.
-    pub subjects: SubjectNames,
     pub metrics: Arc<Metrics>,
 }
 
@@ -38,15 +35,15 @@ impl Mcp {
     pub(super) fn call(
         self: &Arc<Self>,
         tool: ToolName,
-        requester: Requester,
+        client: Client,
         arguments: JsonObject,
     ) -> Answer<Result<ToolResult, ApiError>> {
         let (mcp, arguments) = (Arc::clone(self), without_null(arguments));
         let result = match tool {
-            ToolName::Create => later(async move { mcp.create(requester, arguments).await }),
-            ToolName::Delete => later(async move { mcp.delete(requester, arguments).await }),
+            ToolName::Create => later(async move { mcp.create(client, arguments).await }),
+            ToolName::Delete => later(async move { mcp.delete(client, arguments).await }),
             ToolName::Get => self.get(arguments),
-            ToolName::Update => later(async move { mcp.update(requester, arguments).await }),
+            ToolName::Update => later(async move { mcp.update(client, arguments).await }),
         };
         then(result, |result| {
             now(result.map_err(|error| {
@@ -56,9 +53,9 @@ impl Mcp {
         })
     }
 
-    async fn create(&self, requester: Requester, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let body: Body<FieldsBody> = parse_object(arguments, Fields::of::<FieldsBody>);
-        let created = self.service.create(requester, body.map(Into::into)).await.outcome?;
+        let created = self.service.create(client, body.map(Into::into)).await.outcome?;
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
@@ -87,21 +84,21 @@ impl Mcp {
         })
     }
 
-    async fn update(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let parsed: Body<(FieldsBody, UpdateOptions)> = parse_both(arguments, UpdateOptions::fields);
         let included = parsed.as_ref().map_or(Included::ALL, |(_, options)| options.included());
         let body = std::future::ready(parsed.map(|(fields, options)| options.with(fields.into())));
-        let page = self.service.update(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
+        let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::updated(page, &self.base_url, included))
     }
 
-    async fn delete(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, || keyed(&[])).map(|NoFields {}| ());
-        self.service.delete(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
+        self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::deleted(slug))
     }
 }

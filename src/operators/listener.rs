@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::server::drain::Phase;
 use crate::server::{self, Routes, ServerLimits, ServerMetrics};
-use handbill_core::domain::client::ForwardedHeader;
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
 pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
@@ -22,7 +21,7 @@ pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase
             match TcpListener::from_std(listener) {
                 // Connections to this listener are not those of clients, so no metric counts them.
                 Ok(listener) => {
-                    let no_proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+                    let no_proxies = TrustedProxies { networks: Vec::new() };
                     let uncounted = ServerMetrics::default();
                     server::serve(listener, Routes(routes), ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
                 }

@@ -8,7 +8,7 @@
 //! | [`archive`] | records as a file |
 //! | [`criteria`] | what operators look for in pages |
 //! | [`hiding`] | the end of hidden pages whose time is over |
-//! | [`moderation`] | the blocklist, the tiers of limits and the switch of creates, kept up to date |
+//! | [`moderation`] | the blocklist and the switch of creates, kept up to date |
 //! | [`listener`] | the listener's own thread |
 //!
 //! The operations on pages are in [`handbill_core::service::Operators`], since they share the service's time limits and its way

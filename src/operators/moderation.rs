@@ -1,4 +1,4 @@
-//! Keeps what operators allow up to date: the blocklist and the tiers of limits in their files, and the switch of creates.
+//! Keeps what operators allow up to date: the blocklist in its file, and the switch of creates.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -18,10 +18,9 @@ use super::watched_file::WatchedFile;
 use crate::telemetry::labels::{RefusalLabels, ReloadLabels, SourceLabels};
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::blocklist::Blocklist;
-use handbill_core::domain::limit_tier::Tiers;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_store::{NotReachedError, StoreError};
-use handbill_core::service::{LimitTiers, PublishingPolicy};
+use handbill_core::service::PublishingPolicy;
 
 /// How often the files and the switch are looked at. Operators see a change take effect at once, and a look costs next
 /// to nothing.
@@ -39,13 +38,11 @@ pub struct OperatorsFiles {
     pub blocklist: Option<PathBuf>,
     /// The file that keeps the last blocklist that made sense, so that a restart with a bad one finds it.
     pub last_blocklist: Option<PathBuf>,
-    pub limit_tiers: Option<PathBuf>,
 }
 
 /// The operators' policy, and its sources.
 pub struct Moderation {
     policy: PublishingPolicy,
-    tiers: LimitTiers,
     files: Vec<FollowedFile>,
     metrics: Arc<Metrics>,
     switch: Source,
@@ -88,8 +85,8 @@ struct Source {
 
 impl Moderation {
     /// Reads the files that there are. One that cannot be used is reported like any that becomes bad later. In place of a bad
-    /// blocklist the last good one is in force, and without one nothing is published; without tiers fewer pages are created.
-    pub fn open(files: OperatorsFiles, window: Duration, metrics: &Arc<Metrics>) -> Self {
+    /// blocklist the last good one is in force, and without one nothing is published.
+    pub fn open(files: OperatorsFiles, metrics: &Arc<Metrics>) -> Self {
         let refusals = metrics.publishing_refusals.clone();
         // The objective of writes subtracts pauses and budgets, so they are there from the beginning.
         for reason in ["content", "blocklist", "paused", "budget"] {
@@ -98,7 +95,6 @@ impl Moderation {
         let policy = PublishingPolicy::observed(move |reason| {
             refusals.get_or_create(&RefusalLabels { reason }).inc();
         });
-        let tiers = LimitTiers::new(window);
         let mut followed = Vec::new();
         if let Some(path) = files.blocklist {
             let (force, entries) = (policy.clone(), metrics.blocklist_entries.clone());
@@ -118,33 +114,12 @@ impl Moderation {
             }
             followed.push(file);
         }
-        if let Some(path) = files.limit_tiers {
-            let tiers = tiers.clone();
-            let take = move |text: &str| {
-                let read = Tiers::parse(text).map_err(|error| error.to_string())?;
-                let networks = read.networks();
-                tiers.set(read);
-                Ok(networks)
-            };
-            let mut file = FollowedFile::new(
-                path,
-                Source::new("tiers", "file of tiers", "no network has limits of its own", metrics),
-                take,
-            );
-            file.reload(metrics);
-            followed.push(file);
-        }
         let switch = Source::new("creates", "switch of creates", "no page is created", metrics);
-        Self { policy, tiers, files: followed, metrics: Arc::clone(metrics), switch }
+        Self { policy, files: followed, metrics: Arc::clone(metrics), switch }
     }
 
     pub fn policy(&self) -> PublishingPolicy {
         self.policy.clone()
-    }
-
-    /// The tiers of limits that the service asks.
-    pub fn tiers(&self) -> LimitTiers {
-        self.tiers.clone()
     }
 
     /// Reads `switch`. One that makes no sense does not stop the start: what it said last is in force, and without that, or as long
@@ -326,13 +301,6 @@ pub fn check_blocklist(path: &Path) -> Result<Blocklist, ModerationError> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string());
     let read = text.and_then(|text| Blocklist::parse(&text).map_err(|error| error.to_string()));
     read.map_err(|reason| unusable("blocklist", "--blocklist-file", path, reason))
-}
-
-/// Fails if the tiers of limits at `path` cannot be used.
-pub fn check_tiers(path: &Path) -> Result<(), ModerationError> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string());
-    let read = text.and_then(|text| Tiers::parse(&text).map_err(|error| error.to_string()));
-    read.map(drop).map_err(|reason| unusable("file of tiers", "--limit-tiers-file", path, reason))
 }
 
 fn unusable(what: &'static str, option: &'static str, path: &Path, reason: String) -> ModerationError {

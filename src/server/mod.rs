@@ -142,11 +142,10 @@ impl App for Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use handbill_core::domain::client::ForwardedHeader;
 
     #[test]
     fn an_ipv6_network_of_48_bits_is_charged_as_one_client_and_so_is_an_ipv4_address() {
-        let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+        let proxies = TrustedProxies { networks: Vec::new() };
         let client = |address: &str| proxies.of_peer(address.parse().unwrap());
         assert_eq!(client("2001:db8::1"), client("2001:db8:0:ffff::1"));
         assert_ne!(client("2001:db8::1"), client("2001:db8:1::1"));
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn this_machine_and_trusted_proxies_may_have_any_number_of_connections_and_nobody_else() {
         let networks = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
-        let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
+        let proxies = TrustedProxies { networks };
         let is_exempt = |address: &str| proxies.is_exempt(address.parse().unwrap());
         assert!(["127.0.0.1", "127.1.2.3", "::1", "10.1.2.3", "fd00::1"].into_iter().all(is_exempt));
         assert!(!["192.0.2.1", "11.0.0.1", "2001:db8::1", "fe80::1"].into_iter().any(is_exempt));

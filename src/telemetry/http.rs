@@ -15,7 +15,6 @@ use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
-use super::clients::{ClientName, ClientNames};
 use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, ErrorName, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
@@ -33,7 +32,6 @@ pub struct RequestTelemetry {
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
-    pub clients: Arc<ClientNames>,
 }
 
 /// A route and its name. It keeps the histograms of its usual answers, because looking one up by its labels takes longer than
@@ -88,7 +86,6 @@ pub struct Observed {
     part: Option<RoutePart>,
     /// The error that the request is answered with.
     error: Option<ErrorName>,
-    client: Option<ClientName>,
 }
 
 /// The label of the part of a route that an answer belongs to, in place of the route's template. It travels in the response's
@@ -119,7 +116,6 @@ impl RequestTelemetry {
             status: None,
             part: None,
             error: None,
-            client: head.extensions.get().map(|client| self.clients.name(*client)),
         };
         if observed.trace.is_some() || !may_be_at_once {
             observed.log();
@@ -187,8 +183,8 @@ impl Observed {
             && error.is_none()
             && self.status.is_some_and(|status| {
                 let (id, route) = (&*self.id, self.template());
-                let (error, client) = (self.error, self.client);
-                logs::write_end(&RequestEnd { id, method: self.method, route, client, status, error, took })
+                let error = self.error;
+                logs::write_end(&RequestEnd { id, method: self.method, route, status, error, took })
             });
         if !is_written {
             let (status, error_type) = (self.status, error.as_deref());
@@ -196,11 +192,9 @@ impl Observed {
             let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
             let (code, refused_by) =
                 (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
-            let client = self.client.map(display);
             let end = if status.is_some() { "answered" } else { "abandoned" };
             self.log().in_scope(|| {
                 tracing::info!(
-                    client,
                     status,
                     error_type,
                     error = code,
@@ -313,7 +307,6 @@ mod tests {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
             trusted_proxies: Vec::new(),
-            clients: Arc::new(ClientNames::new(&Random::System)),
         })
     }
 

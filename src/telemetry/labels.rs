@@ -86,7 +86,7 @@ pub struct RefusalLabels {
 /// Labels of what operators keep in files, or in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReloadLabels {
-    /// `blocklist`, `tiers` or `creates`.
+    /// `blocklist` or `creates`.
     pub source: &'static str,
     /// `done` or `failed`.
     pub outcome: &'static str,
@@ -94,7 +94,7 @@ pub struct ReloadLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SourceLabels {
-    /// `blocklist`, `tiers` or `creates`.
+    /// `blocklist` or `creates`.
     pub source: &'static str,
 }
 

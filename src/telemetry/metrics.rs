@@ -252,11 +252,11 @@ impl Metrics {
             ),
             moderation_reloads: declare.plain(
                 "handbill_moderation_reloads",
-                "How often the blocklist or the tiers of limits were read, or the switch of creates had changed",
+                "How often the blocklist was read, or the switch of creates had changed",
             ),
             moderation_stale: declare.plain(
                 "handbill_moderation_stale",
-                "1 while the last read of the blocklist, the tiers of limits or the switch of creates has failed",
+                "1 while the last read of the blocklist or the switch of creates has failed",
             ),
             blocklist_entries: declare.plain("handbill_blocklist_entries", "Hosts and fingerprints on the blocklist"),
             creates_paused: declare.plain("handbill_creates_paused", "1 while operators have paused creates"),

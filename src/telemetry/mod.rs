@@ -1,6 +1,5 @@
 //! Metrics, traces and logs: everything that operators see of the process.
 
-pub mod clients;
 pub mod cluster;
 pub mod export;
 pub mod http;

@@ -13,18 +13,17 @@ use super::state::Http;
 use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::api::types::FieldsBody;
-use handbill_core::domain::subject::Requester;
+use handbill_core::domain::client::Client;
 use handbill_core::service::{Body, BodyReadError, Credential, PageFields, Precondition};
 
 /// The sender of the request, as rate limits count it.
-pub(super) struct ClientAddr(pub(super) Requester);
+pub(super) struct ClientAddr(pub(super) Client);
 
 impl FromRequestParts<Arc<Http>> for ClientAddr {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Infallible> {
-        let (client, subject) = (http.proxies.client(parts), http.subjects.in_headers(&parts.headers));
-        Ok(Self(Requester { client, subject }))
+        Ok(Self(http.proxies.client(parts)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::telemetry::http::RequestTelemetry;
 use handbill_core::domain::client::{Peer, private_network};
 use handbill_core::log_throttle::LogThrottle;
 
-/// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.
+/// Shortest time between two warnings. Anyone can send that header, so the warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
 pub(super) struct ForwardedWarning {
@@ -25,7 +25,7 @@ impl ForwardedWarning {
         Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) }
     }
 
-    /// Counts a request with a forwarding header from a peer that is not trusted, and sometimes logs which option to set. The
+    /// Counts a request with an `X-Forwarded-For` header from a peer that is not trusted, and sometimes logs which option to set. The
     /// response is not affected.
     pub(super) fn check(&self, head: &Parts) {
         let Some(Peer(peer)) = head.extensions.get() else { return };
@@ -38,7 +38,7 @@ impl ForwardedWarning {
             let peer_network = private_network(peer.ip()).map(display);
             tracing::warn!(
                 peer_network,
-                "X-Forwarded-For or Forwarded was ignored, because its sender is not a trusted proxy: if it is a proxy of \
+                "X-Forwarded-For was ignored, because its sender is not a trusted proxy: if it is a proxy of \
                  yours, add its network to --trusted-proxies, or all its clients share one rate limit"
             );
         }

@@ -66,7 +66,7 @@ struct SlugParameter {
 )]
 pub(super) async fn create(
     State(http): State<Arc<Http>>,
-    ClientAddr(requester): ClientAddr,
+    ClientAddr(client): ClientAddr,
     uri: Uri,
     body: JsonBody,
 ) -> Response {
@@ -74,7 +74,7 @@ pub(super) async fn create(
         return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
     }
     let body = body.read().await.map(|(fields, options): (_, CreateOptions)| options.with(fields));
-    let attempt = http.service.create(requester, body).await;
+    let attempt = http.service.create(client, body).await;
     respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -142,14 +142,14 @@ pub(super) async fn read(State(http): State<Arc<Http>>) -> Response {
 )]
 pub(super) async fn update(
     State(http): State<Arc<Http>>,
-    ClientAddr(requester): ClientAddr,
+    ClientAddr(client): ClientAddr,
     SlugParam(slug): SlugParam,
     BearerKey(credential): BearerKey,
     IfMatch(precondition): IfMatch,
     body: JsonBody,
 ) -> Response {
     let body = async { body.read().await.map(|(fields, NoFields {})| fields) };
-    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
+    let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
     respond(attempt, &http, |page| {
         let tag = [(ETAG, json_tag(&page.head, &http))];
         let fields = page_fields(&http.about(&page.head));
@@ -177,12 +177,12 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(http): State<Arc<Http>>,
-    ClientAddr(requester): ClientAddr,
+    ClientAddr(client): ClientAddr,
     SlugParam(slug): SlugParam,
     BearerKey(credential): BearerKey,
     IfMatch(precondition): IfMatch,
 ) -> Response {
-    let attempt = http.service.delete(requester, &slug, &credential, Ok(()), &precondition).await;
+    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
     respond(attempt, &http, |()| (StatusCode::NO_CONTENT, cache_groups::invalidation(&slug)).into_response())
 }
 

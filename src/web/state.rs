@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use http::{HeaderMap, HeaderValue};
 
 use crate::api::request::client_addr::TrustedProxies;
-use crate::api::request::subject::SubjectNames;
 use crate::web::coding::Compressor;
 use crate::web::site::assets::short_hash;
 use handbill_core::domain::contact::Contact;
@@ -39,8 +38,6 @@ pub struct Http {
     pub(super) service: PageService,
     pub(super) base_url: Origin,
     pub(super) proxies: TrustedProxies,
-    /// The places in which requests name one of those who share an address.
-    pub(super) subjects: SubjectNames,
     pub(super) site: SiteSettings,
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
@@ -76,24 +73,16 @@ impl Http {
         let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
         let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
-        let subjects = SubjectNames::default();
         Self {
             service,
             base_url,
             proxies,
-            subjects,
             site,
             origin_tag,
             edge,
             compressor: Compressor::new(),
             page_fields: FieldTemplates::default(),
         }
-    }
-
-    /// Reads subjects where `subjects` says.
-    #[must_use]
-    pub fn naming_subjects(self, subjects: SubjectNames) -> Self {
-        Self { subjects, ..self }
     }
 
     pub(super) fn about<'a>(&self, page: &'a PageHead) -> About<'a> {

@@ -45,8 +45,8 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(requester): ClientAddr, form: Form) -> Response {
-    let attempt = http.service.token(requester.client, form.read()).await;
+pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
+    let attempt = http.service.token(client, form.read()).await;
     respond(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 

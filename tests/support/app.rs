@@ -20,15 +20,14 @@ pub(crate) struct Limits {
     pub(crate) create: u32,
     pub(crate) edit: u32,
     pub(crate) token: u32,
-    pub(crate) preview: u32,
 }
 
 impl Limits {
-    /// The limits of the specification (§8), and the default for previews.
-    pub(crate) const SPECIFIED: Self = Self { create: 10, edit: 60, token: 60, preview: 600 };
+    /// The limits of the specification (§8).
+    pub(crate) const SPECIFIED: Self = Self { create: 10, edit: 60, token: 60 };
 
     /// Limits that are switched off, for tests of something else.
-    pub(crate) const OFF: Self = Self { create: 0, edit: 0, token: 0, preview: 0 };
+    pub(crate) const OFF: Self = Self { create: 0, edit: 0, token: 0 };
 }
 
 /// A service that can be asked.
@@ -68,12 +67,6 @@ impl<S: Default> SetupOf<S> {
     #[must_use]
     pub(crate) fn token_limit(mut self, token: u32) -> Self {
         self.limits.token = token;
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn preview_limit(mut self, preview: u32) -> Self {
-        self.limits.preview = preview;
         self
     }
 }

@@ -6,8 +6,6 @@ use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::mcp::HostCheck;
 use handbill::web::Front;
-use handbill_core::domain::client::ForwardedHeader;
-use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::Quotas;
@@ -16,9 +14,9 @@ use handbill_core::ports::rate_limiter::Quotas;
 pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {
     let base_url = Origin::parse("https://pages.example").unwrap();
     let settings = PublicSettings {
-        networks: NetworkLimits::NONE,
-        quotas: Quotas { create: None, edit: None, token: None, preview: None },
-        proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+        networks: Vec::new(),
+        quotas: Quotas { create: None, edit: None, token: None },
+        proxies: TrustedProxies { networks: Vec::new() },
         hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
         base_url,
         publishing: Publishing::default(),

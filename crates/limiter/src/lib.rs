@@ -8,8 +8,7 @@
 //!
 //! No caller waits longer than [`TimeLimits::call`] for Redis. If Redis does not answer, a window in this process makes
 //! the decision. This window also counts the attempts that Redis admitted through this replica, so that a client gets
-//! no fresh quota. A replica then spends its part of the budget that all clients share: the budget divided by the number of
-//! replicas that were last seen to spend it. If Redis refuses a command, for example because its memory is full, the connection is kept. If it
+//! no fresh quota. If Redis refuses a command, for example because its memory is full, the connection is kept. If it
 //! takes no writes, the master is looked for again, at most once a second.
 //!
 //! After a refused connection, or three failures in a row, Redis is not asked at all: the metric
@@ -44,7 +43,6 @@ mod pool;
 mod settings;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use handbill_core::{domain, ports};
 use tokio::sync::watch;
@@ -54,7 +52,7 @@ pub use self::metrics::LimiterMetrics;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 
 use self::connection::RedisConnection;
-use self::pool::{Connection, Manager};
+use self::pool::Manager;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 
@@ -90,18 +88,6 @@ impl Redis {
     pub fn limiter(&self, local_bytes: usize) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
         RedisLimiter::new(Arc::clone(&self.connection), clock, random, self.metrics.clone(), local_bytes)
-    }
-
-    /// The value called `name` that all replicas share: the `offered` one, unless another was set within `kept`. `None` if Redis does
-    /// not answer.
-    pub async fn share(&self, name: &str, offered: String, kept: Duration) -> Option<String> {
-        let kept = u64::try_from(kept.as_millis()).unwrap_or(u64::MAX);
-        let ask = async |mut connection: Connection| {
-            let mut set = redis::cmd("SET");
-            set.arg(format!("handbill:shared:{{{name}}}")).arg(&offered).arg("NX").arg("GET").arg("PX").arg(kept);
-            set.query_async::<Option<String>>(&mut connection).await
-        };
-        Some(self.connection.call(ask).await?.unwrap_or(offered))
     }
 
     /// Shows whether Redis is unreachable, and notifies of each change.

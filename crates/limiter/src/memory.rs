@@ -4,10 +4,11 @@ use std::collections::hash_map::RandomState;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ipnet::IpNet;
 use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::domain::network_limits::{Source, Window};
+use crate::domain::network_limits::Window;
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::domain::reservation::{Reservation, Reserved};
 use crate::ports::clock::SharedClock;
@@ -23,19 +24,12 @@ const WINDOW_BYTES: usize = 200;
 /// pile up. The number is small, so that no call waits while a full table is cleared.
 const ENDED_PER_DECISION: usize = 8;
 
-/// The windows of one limit. Those of subjects are apart: whoever names subjects of a tier can name any number, and pushes out
-/// no client.
-struct Windows {
-    others: Table,
-    subjects: Table,
-    most_bytes: usize,
-}
-
 /// Windows ordered by their last admitted attempt. The last attempt is also the last to leave its window, so the first
 /// window in this order is the first to end.
-struct Table {
-    counted: LruCache<Source, Counted, RandomState>,
+struct Windows {
+    counted: LruCache<IpNet, Counted, RandomState>,
     bytes: usize,
+    most_bytes: usize,
 }
 
 /// Memory for the windows of all limits, in bytes, where none is said: those of 60 000 clients for each limit.
@@ -59,8 +53,8 @@ impl MemoryRateLimiter {
     }
 
     /// A limiter whose windows take at most `bytes`, a fifth for each limit; only a window that is larger by itself takes
-    /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early: that of a
-    /// subject, as long as subjects have more than half. Only somebody with thousands of addresses can fill the rest.
+    /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
+    /// somebody with thousands of addresses can fill it.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         let windows = || Mutex::new(Windows::new(bytes / TABLES));
         Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows(), all_creates: windows() }
@@ -72,8 +66,8 @@ impl MemoryRateLimiter {
         let mut windows = self.windows(attempt.kind);
         let now = self.clock.monotonic();
         windows.drop_ended(attempt.own.quota, now);
-        for Window { source, quota } in attempt.windows() {
-            windows.change(source, |counted| {
+        for &Window { network, quota } in attempt.windows() {
+            windows.change(network, |counted| {
                 counted.push(now);
                 counted.keep_newest(quota.limit);
             });
@@ -94,47 +88,19 @@ impl MemoryRateLimiter {
 
 impl Windows {
     fn new(most_bytes: usize) -> Self {
-        Self { others: Table::default(), subjects: Table::default(), most_bytes }
+        Self { counted: LruCache::unbounded_with_hasher(RandomState::new()), bytes: 0, most_bytes }
     }
 
-    fn table(&mut self, source: &Source) -> &mut Table {
-        match source {
-            Source::Subject { .. } => &mut self.subjects,
-            Source::Network { .. } | Source::Tier(_) => &mut self.others,
-        }
-    }
-
-    /// Changes the window of `source`. Then it is the last to end, and others are dropped until all fit.
-    fn change<T>(&mut self, source: &Source, change: impl FnOnce(&mut Counted) -> T) -> T {
-        let result = self.table(source).change(source, change);
-        while self.others.bytes + self.subjects.bytes > self.most_bytes
-            && self.others.counted.len() + self.subjects.counted.len() > 1
-        {
-            let are_many = self.subjects.bytes > self.most_bytes / 2 || self.others.counted.len() <= 1;
-            if are_many { self.subjects.drop_first() } else { self.others.drop_first() }
-        }
-        result
-    }
-
-    fn drop_ended(&mut self, quota: Quota, now: Duration) {
-        self.others.drop_ended(quota, now);
-        self.subjects.drop_ended(quota, now);
-    }
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Self { counted: LruCache::unbounded_with_hasher(RandomState::new()), bytes: 0 }
-    }
-}
-
-impl Table {
-    fn change<T>(&mut self, source: &Source, change: impl FnOnce(&mut Counted) -> T) -> T {
-        self.bytes += if self.counted.contains(source) { 0 } else { bytes(&Counted::default()) };
-        let counted = self.counted.get_or_insert_mut_ref(source, Counted::default);
+    /// Changes the window of `network`. Then it is the last to end, and others are dropped until all fit.
+    fn change<T>(&mut self, network: IpNet, change: impl FnOnce(&mut Counted) -> T) -> T {
+        self.bytes += if self.counted.contains(&network) { 0 } else { bytes(&Counted::default()) };
+        let counted = self.counted.get_or_insert_mut(network, Counted::default);
         let before = bytes(counted);
         let result = change(counted);
         self.bytes = self.bytes + bytes(counted) - before;
+        while self.bytes > self.most_bytes && self.counted.len() > 1 {
+            self.drop_first();
+        }
         result
     }
 
@@ -164,18 +130,18 @@ impl RateLimiter for MemoryRateLimiter {
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
         windows.drop_ended(attempt.own.quota, now);
-        let mut has_room = |Window { source, quota }: &Window| {
-            windows.table(source).counted.peek_mut(source).is_none_or(|counted| quota.has_room(counted, now))
+        let mut has_room = |Window { network, quota }: &Window| {
+            windows.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };
         // Every window is looked at, because that drops the attempts that have left it.
         let rooms: Vec<bool> = attempt.windows().map(&mut has_room).collect();
         let admitted = !rooms.contains(&false);
-        let mut decide = |Window { source, quota }: &Window| {
+        let mut decide = |Window { network, quota }: &Window| {
             if admitted {
-                return windows.change(source, |counted| quota.decide(counted, now));
+                return windows.change(*network, |counted| quota.decide(counted, now));
             }
             let none = Counted::default();
-            quota.decision(admitted, windows.table(source).counted.peek(source).unwrap_or(&none), now)
+            quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
         };
         let own = decide(&attempt.own);
         // In one process nobody reserves a slug, and a Redis that has just not answered is not asked again.
@@ -194,13 +160,12 @@ mod tests {
 
     use super::*;
     use crate::domain::client::Client;
-    use crate::domain::limit_tier::{MAX_LIMIT, TierName};
-    use crate::domain::network_limits::NetworkLimits;
-    use crate::domain::subject::Subject;
+    use crate::domain::network_limits::{SharedNetwork, windows};
     use crate::domain::timestamp::UnixMillis;
     use crate::ports::clock::Clock;
 
     const HOUR: Duration = Duration::from_hours(1);
+    const MAX_LIMIT: u32 = 100_000;
     const TEN: Quota = Quota { limit: 10, window: HOUR };
 
     /// The memory of a window of at most four attempts.
@@ -235,7 +200,7 @@ mod tests {
 
     /// The number of clients that have a window, including windows that have ended but were not dropped yet.
     fn clients(limiter: &MemoryRateLimiter, kind: LimitKind) -> usize {
-        limiter.windows(kind).others.counted.len()
+        limiter.windows(kind).counted.len()
     }
 
     #[tokio::test]
@@ -298,11 +263,11 @@ mod tests {
     #[tokio::test]
     async fn windows_of_any_size_take_no_more_than_the_table_and_its_bytes_are_those_of_its_windows() {
         let clock = Arc::new(TestClock::new());
-        let limits: NetworkLimits = "ipv4/24=32".parse().unwrap();
+        let shared: [SharedNetwork; 1] = ["10.0.0.0/26=32".parse().unwrap()];
         let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone());
         let quota = Quota { limit: 600, window: HOUR };
         for number in 0..20_000 {
-            let windows = limits.windows(quota, client(number % 97 * (number / 5000 + 1)));
+            let windows = windows(&shared, quota, client(number % 97 * (number / 5000 + 1)));
             let attempt = Attempt::within(LimitKind::Preview, windows).unwrap();
             if number % 7 == 0 {
                 limiter.count(&attempt);
@@ -311,10 +276,10 @@ mod tests {
             }
             clock.advance(Duration::from_millis(300));
             let windows = limiter.windows(LimitKind::Preview);
-            let held: usize = windows.others.counted.iter().map(|(_, counted)| bytes(counted)).sum();
-            assert_eq!(windows.others.bytes, held);
+            let held: usize = windows.counted.iter().map(|(_, counted)| bytes(counted)).sum();
+            assert_eq!(windows.bytes, held);
             // One window may be larger than the table.
-            assert!(held <= 50_000 || windows.others.counted.len() == 1, "{held} bytes");
+            assert!(held <= 50_000 || windows.counted.len() == 1, "{held} bytes");
         }
     }
 
@@ -330,26 +295,5 @@ mod tests {
             limiter.count(&highest);
         }
         assert_eq!(clients(&limiter, LimitKind::Edit), 1001);
-    }
-
-    #[tokio::test]
-    async fn a_flood_of_subjects_takes_half_of_the_table_and_pushes_out_no_client() {
-        let limiter = MemoryRateLimiter::within(TABLES * 100 * SMALL_BYTES, Arc::new(TestClock::new()));
-        let of = |source| Attempt::within(LimitKind::Edit, vec![Window { source, quota: TEN }]).unwrap();
-        for number in 0..40 {
-            limiter.check(of(client(number).into())).await;
-        }
-        for number in 0..10_000 {
-            let subject = Subject::named(&number.to_string()).unwrap();
-            limiter.check(of(Source::Subject { tier: TierName::parse("agents").unwrap(), subject })).await;
-            let windows = limiter.windows(LimitKind::Edit);
-            assert!(windows.others.bytes + windows.subjects.bytes <= 100 * SMALL_BYTES);
-        }
-        assert_eq!(clients(&limiter, LimitKind::Edit), 40);
-        for number in 0..1000 {
-            limiter.check(of(client(number).into())).await;
-        }
-        let windows = limiter.windows(LimitKind::Edit);
-        assert!(windows.others.counted.len() >= 40 && windows.subjects.counted.len() >= 40);
     }
 }

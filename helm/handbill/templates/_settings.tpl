@@ -54,31 +54,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- concat $variables (.root.Values.extraEnv | default list) | toYaml -}}
 {{- end -}}
 
-{{- define "handbill.ownTiers" -}}
-{{ include "handbill.fullname" . }}-tiers
-{{- end -}}
-
-{{/* The data of that ConfigMap. */}}
-{{- define "handbill.tiersData" -}}
-{{- $hosted := list -}}
-{{- if .Values.limits.hostedAgents }}{{ $hosted = .Files.Get "files/hosted-agents.json" | fromJsonArray }}{{ end -}}
-{{- $names := list -}}
-{{- range .Values.limits.tiers }}{{ $names = append $names .name }}{{ end -}}
-{{- $tiers := list -}}
-{{- range $hosted }}{{ if not (has .name $names) }}{{ $tiers = append $tiers . }}{{ end }}{{ end -}}
-tiers.json: |
-  {{- concat $tiers .Values.limits.tiers | toPrettyJson | nindent 2 }}
-{{- end -}}
-
-{{/* The ConfigMap with the file of tiers: the operator's, or the chart's if there are tiers. */}}
-{{- define "handbill.tiersConfigMap" -}}
-{{- if .Values.limits.tiersConfigMap -}}
-{{- .Values.limits.tiersConfigMap -}}
-{{- else if or .Values.limits.hostedAgents .Values.limits.tiers -}}
-{{- include "handbill.ownTiers" . -}}
-{{- end -}}
-{{- end -}}
-
 {{/* The address that the listeners bind to. Linux takes IPv4 on `[::]` too. */}}
 {{- define "handbill.listenHost" -}}
 {{- if .Values.listenHost -}}
@@ -98,19 +73,13 @@ tiers.json: |
   value: "{{ include "handbill.listenHost" . }}:9090"
 {{- include "handbill.variable" (list "HANDBILL_BASE_URL" .Values.baseUrl) }}
 {{- include "handbill.variable" (list "HANDBILL_TRUSTED_PROXIES" (include "handbill.trustedProxies" .)) }}
-{{- include "handbill.variable" (list "HANDBILL_FORWARDED_HEADER" .Values.forwardedHeader) }}
 {{- include "handbill.variable" (list "HANDBILL_DRAIN_DELAY" (printf "%ds" (int .Values.drain.delaySeconds))) }}
 {{- include "handbill.variable" (list "HANDBILL_DRAIN_TIMEOUT" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
 {{- include "handbill.variable" (list "HANDBILL_CREATE_LIMIT" (int .Values.limits.create)) }}
 {{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
-{{- include "handbill.variable" (list "HANDBILL_PREVIEW_LIMIT" (int .Values.limits.preview)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
-{{- include "handbill.variable" (list "HANDBILL_NETWORK_LIMITS" .Values.limits.networks) }}
-{{- if include "handbill.tiersConfigMap" . }}
-{{- include "handbill.variable" (list "HANDBILL_LIMIT_TIERS_FILE" "/etc/handbill/tiers/tiers.json") }}
-{{- end }}
-{{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_HEADER" .Values.limits.subjectHeader) }}
+{{- include "handbill.variable" (list "HANDBILL_LIMIT_NETWORKS" (join "," .Values.limits.networks)) }}
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
 {{- include "handbill.variable" (list "HANDBILL_PURGE_URL" (join "," .purgeUrls)) }}
@@ -251,8 +220,7 @@ tiers.json: |
 {{- toJson $files -}}
 {{- end -}}
 
-{{/* Volumes of the Secrets, and the operator's own. Takes a dict of `root`, `prefix` and optionally `tiers`, another ConfigMap for the
-     file of tiers; gives the Secrets whose names begin with `prefix`. */}}
+{{/* Volumes of the Secrets, and the operator's own. Takes a dict of `root` and `prefix`; gives the Secrets whose names begin with `prefix`. */}}
 {{- define "handbill.volumes" -}}
 {{- $prefix := .prefix -}}
 {{- range include "handbill.secretFiles" .root | fromJsonArray }}
@@ -276,15 +244,6 @@ tiers.json: |
       - key: {{ .root.Values.moderation.blocklistKey | quote }}
         path: blocklist
 {{- end }}
-{{- $tiers := .tiers }}
-{{- if not $prefix }}{{ with include "handbill.tiersConfigMap" .root }}
-- name: tiers
-  configMap:
-    name: {{ $tiers | default . | quote }}
-    items:
-      - key: {{ $.root.Values.limits.tiersKey | quote }}
-        path: tiers.json
-{{- end }}{{ end }}
 {{- with .root.Values.extraVolumes }}
 {{ tpl (toYaml .) $.root }}
 {{- end }}
@@ -302,11 +261,6 @@ tiers.json: |
 {{- if and (not $prefix) .root.Values.moderation.blocklistConfigMap }}
 - name: blocklist
   mountPath: /etc/handbill/blocklist
-  readOnly: true
-{{- end }}
-{{- if and (not $prefix) (include "handbill.tiersConfigMap" .root) }}
-- name: tiers
-  mountPath: /etc/handbill/tiers
   readOnly: true
 {{- end }}
 {{- with .root.Values.extraVolumeMounts }}

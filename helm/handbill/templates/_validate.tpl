@@ -25,12 +25,6 @@
 {{- end -}}
 {{- end -}}
 
-{{- with $v.limits -}}
-{{- if and .tiersConfigMap (or .hostedAgents .tiers) -}}
-{{- $faults = append $faults "limits.tiersConfigMap has the tiers, so limits.hostedAgents and limits.tiers would do nothing: add them to that ConfigMap, or remove limits.tiersConfigMap" -}}
-{{- end -}}
-{{- end -}}
-
 {{- if eq $v.mode "embedded" -}}
 {{- if and (not (kindIs "invalid" $v.replicaCount)) (ne (int $v.replicaCount) 1) -}}
 {{- $faults = append $faults (printf "replicaCount is %d, but with mode=embedded one process owns the volume: set replicaCount=1, or mode=cluster for several replicas" (int $v.replicaCount)) -}}
@@ -228,7 +222,7 @@
 {{- $faults = append $faults "updateStrategy.rollingUpdate has maxUnavailable and maxSurge of 0, so no replica could be replaced: raise one" -}}
 {{- end -}}
 {{- end -}}
-{{- $taken := list "data" "blocklist" "tiers" -}}
+{{- $taken := list "data" "blocklist" -}}
 {{- range include "handbill.secretFiles" . | fromJsonArray }}{{ $taken = append $taken (index . 0) }}{{ end -}}
 {{- range $v.extraVolumes -}}
 {{- if has .name $taken -}}

@@ -5,10 +5,8 @@ pub mod accept;
 pub mod body;
 pub mod client_addr;
 pub mod credential;
-mod forwarded;
 pub mod json;
 pub mod raw_post;
-pub mod subject;
 
 use http::request::Parts;
 

@@ -264,11 +264,11 @@ mod tests {
     }
 
     fn preview(client: u8) -> Purpose {
-        Purpose::Preview(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))).into())
+        Purpose::Preview(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))))
     }
 
     fn write(client: u8) -> Purpose {
-        Purpose::Write(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))).into())
+        Purpose::Write(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))))
     }
 
     /// Works that wait until the first value is dropped.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use handbill_core::domain::subject::Requester;
+use handbill_core::domain::client::Client;
 use handbill_core::ports::renderer::Purpose;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Queue<T> {
     free_turns: usize,
     free_bytes: usize,
     /// In the order of their turns.
-    waiting: BTreeMap<Ticket, (Option<Requester>, T)>,
+    waiting: BTreeMap<Ticket, (Option<Client>, T)>,
     /// The round of the last turn for each reason.
     rounds: [u64; 3],
     last_number: u64,
@@ -55,9 +55,9 @@ impl<T> Queue<T> {
     /// Adds somebody whose turn takes `bytes` of memory; `None` if too many wait already.
     pub(super) fn join(&mut self, purpose: Purpose, bytes: usize, call: T) -> Option<Ticket> {
         let (reason, client) = match purpose {
-            Purpose::Write(requester) => (0, Some(requester)),
+            Purpose::Write(client) => (0, Some(client)),
             Purpose::Upkeep => (1, None),
-            Purpose::Preview(requester) => (2, Some(requester)),
+            Purpose::Preview(client) => (2, Some(client)),
         };
         let (mut all, mut own, mut last_round) = (0, 0, self.rounds[reason]);
         for (place, (other, _)) in self.waiting.iter().filter(|(place, _)| place.reason == reason) {
@@ -113,13 +113,11 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use handbill_core::domain::client::Client;
-    use handbill_core::domain::subject::Subject;
 
     const LIMITS: Limits = Limits { at_once: 1, budget_bytes: 100, waiting: 8 };
 
-    fn client(number: u8) -> Requester {
-        Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, number))).into()
+    fn client(number: u8) -> Client {
+        Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, number)))
     }
 
     fn write(number: u8) -> Purpose {
@@ -212,18 +210,6 @@ mod tests {
             crowd.leave(name);
         }
         assert_eq!(rest, ["b1", "c1", "a2", "c2", "d1"]);
-    }
-
-    #[test]
-    fn those_who_share_an_address_are_clients_of_their_own_if_they_are_believed() {
-        let mut crowd = Crowd::behind_one();
-        let subject = |name| Purpose::Write(Requester { subject: Subject::named(name), ..client(1) });
-        for (purpose, name) in
-            [(subject("ada"), "a1"), (subject("ada"), "a2"), (subject("bob"), "b1"), (write(1), "c1")]
-        {
-            assert!(crowd.join(purpose, 1, name));
-        }
-        assert_eq!(crowd.order(), ["a1", "b1", "c1", "a2"]);
     }
 
     #[test]

@@ -13,7 +13,6 @@ use tracing::Level;
 use tracing_subscriber::EnvFilter;
 
 use super::queue::LogQueue;
-use crate::telemetry::clients::ClientName;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SystemClock;
 
@@ -40,7 +39,6 @@ pub(in crate::telemetry) struct RequestEnd<'a> {
     pub(in crate::telemetry) id: &'a str,
     pub(in crate::telemetry) method: &'static str,
     pub(in crate::telemetry) route: &'a str,
-    pub(in crate::telemetry) client: Option<ClientName>,
     pub(in crate::telemetry) status: u16,
     pub(in crate::telemetry) error: Option<ErrorName>,
     /// Seconds.
@@ -87,12 +85,9 @@ impl Line {
             self.date.truncate("2026-11-21T04:30:00".len());
             self.second = second;
         }
-        let RequestEnd { id, method, route, client, status, error, took } = end;
+        let RequestEnd { id, method, route, status, error, took } = end;
         self.text.clear();
         write!(self.text, r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"#, self.date)?;
-        if let Some(client) = client {
-            write!(self.text, r#""client":"{client}","#)?;
-        }
         if let Some(ErrorName { code, refused_by }) = error {
             write!(self.text, r#""error":"{code}","#)?;
             if let Some(what) = refused_by {
@@ -108,7 +103,6 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
 
     use serde_json::Value;
@@ -117,23 +111,16 @@ mod tests {
 
     use super::super::tests::Log;
     use super::*;
-    use crate::telemetry::clients::ClientNames;
     use crate::telemetry::spans::OTHER_METHOD;
-    use handbill_core::ports::random::Random;
-
-    fn a_client() -> ClientName {
-        ClientNames::new(&Random::System).name(IpAddr::from(Ipv4Addr::LOCALHOST).into())
-    }
 
     fn traced(end: &RequestEnd<'_>) -> Value {
         let log = Log::default();
         let layer = log.layer("info", Duration::default);
-        let RequestEnd { id, method, route, client, status, error, took } = *end;
-        let client = client.map(tracing::field::display);
+        let RequestEnd { id, method, route, status, error, took } = *end;
         let (code, refused_by) = (error.map(|error| error.code), error.and_then(|error| error.refused_by));
         tracing::subscriber::with_default(Registry::default().with(layer), || {
             let span = tracing::info_span!("request", request_id = id, method, route);
-            span.in_scope(|| tracing::info!(target: TARGET, client, status, error = code, refused_by, duration_seconds = took, "answered"));
+            span.in_scope(|| tracing::info!(target: TARGET, status, error = code, refused_by, duration_seconds = took, "answered"));
         });
         log.lines().remove(0)
     }
@@ -147,8 +134,7 @@ mod tests {
             ("PATCH", "/api/pages/{slug}", 412, error("precondition_failed", None), 1.5),
             (OTHER_METHOD, "", 400, error("content_refused", Some("blocklist")), 0.0),
         ] {
-            let client = error.map(|_| a_client());
-            let end = RequestEnd { id: "0123456789abcdef", method, route, client, status, error, took };
+            let end = RequestEnd { id: "0123456789abcdef", method, route, status, error, took };
             let traced = traced(&end);
             for millis in [1_795_235_400_003, 1_795_235_400_999, 1_795_235_401_000] {
                 line.write(UnixMillis::new(millis), &end).unwrap();
@@ -162,19 +148,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_at_most_490_bytes_whatever_a_client_sends() {
+    fn a_line_takes_at_most_464_bytes_whatever_a_client_sends() {
         let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
         let (method, route) = ("OPTIONS", "/.well-known/oauth-authorization-server/{resource}");
         let end = RequestEnd {
             id: "0123456789abcdef",
             method,
             route,
-            client: Some(a_client()),
             status: 503,
             error: Some(ErrorName { code: "unsupported_grant_type", refused_by: Some("blocklist") }),
             took: f64::from_bits(0x3f50_6249_86a2_1e7f),
         };
         line.write(UnixMillis::new(1_795_235_400_003), &end).unwrap();
-        assert!(line.text.len() <= 490, "{}", line.text);
+        assert!(line.text.len() <= 464, "{}", line.text);
     }
 }

@@ -10,7 +10,7 @@ use crate::api::request::MAX_BODY_BYTES;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::{content, oauth, title};
-use handbill_core::ports::rate_limiter::Quotas;
+use handbill_core::ports::rate_limiter::{LimitKind, Quotas};
 
 #[derive(Template)]
 #[template(path = "llms.txt")]
@@ -31,7 +31,7 @@ pub(super) fn text(base_url: &Origin, mcp_url: &str, quotas: Quotas, site: &Site
         ("Creates", quotas.create),
         ("Edits and deletes", quotas.edit),
         ("Tokens", quotas.token),
-        ("Previews", quotas.preview),
+        ("Previews", quotas.of(LimitKind::Preview)),
     ];
     LlmsTemplate { base_url, mcp_url, quotas, site }.render().expect("writing to a string does not fail")
 }

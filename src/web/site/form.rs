@@ -45,7 +45,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// `POST /`.
 pub(in crate::web) async fn post(
     State(http): State<Arc<Http>>,
-    ClientAddr(requester): ClientAddr,
+    ClientAddr(client): ClientAddr,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
@@ -60,12 +60,12 @@ pub(in crate::web) async fn post(
         // The text goes back to a browser with an error, so that nothing is lost.
         let sent = fields.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
         if is_preview {
-            let attempt = http.service.preview(requester, fields).await;
+            let attempt = http.service.preview(client, fields).await;
             let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
             response.extensions_mut().insert(PREVIEWS);
             response
         } else {
-            let attempt = http.service.create(requester, fields).await;
+            let attempt = http.service.create(client, fields).await;
             form.answer(attempt, &sent, |created| form.published(&created))
         }
     };

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use handbill::backends::rendering::RenderInPlace;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::domain::quota::{Counted, Decision, Quota};
 use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::title::Title;
@@ -17,8 +16,8 @@ use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_core::service::{
-    Created, LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError,
-    ServiceParts, TurnMetrics,
+    Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError, ServiceParts,
+    TurnMetrics,
 };
 use handbill_store_redb::RedbStore;
 
@@ -76,9 +75,8 @@ impl Fixture {
             renderer: Arc::new(RenderInPlace),
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            quotas: Quotas { create: quota, edit: quota, token: quota, preview: quota },
-            networks: NetworkLimits::NONE,
-            tiers: LimitTiers::default(),
+            quotas: Quotas { create: quota, edit: quota, token: quota },
+            networks: Vec::new(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,
             renewed_bytes: 2 << 20,

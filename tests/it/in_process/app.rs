@@ -11,16 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::Bytes;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::api::request::subject::SubjectNames;
 use handbill::app::{self, Deps, PublicSettings, Publishing};
 use handbill::backends::rendering::RenderInPlace;
 use handbill::mcp::HostCheck;
 use handbill::telemetry::metrics::Metrics;
 use handbill::web::{Front, SiteSettings};
 use handbill_core::domain::authority::Authority;
-use handbill_core::domain::client::ForwardedHeader;
-use handbill_core::domain::limit_tier::Tiers;
-use handbill_core::domain::network_limits::NetworkLimits;
+use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::slug::Slug;
@@ -29,7 +26,7 @@ use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::ports::renderer::Renderer;
-use handbill_core::service::{LimitTiers, PublishingPolicy};
+use handbill_core::service::PublishingPolicy;
 use handbill_store_redb::RedbStore;
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
@@ -57,6 +54,7 @@ pub(crate) struct Settings {
     store: Option<Arc<dyn PageStore>>,
     renderer: Arc<dyn Renderer>,
     publishing: Publishing,
+    networks: Vec<SharedNetwork>,
 }
 
 impl Default for Settings {
@@ -65,12 +63,13 @@ impl Default for Settings {
         Self {
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
-            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            proxies: TrustedProxies { networks: Vec::new() },
             mcp_hosts: Vec::new(),
             mcp_origins: Vec::new(),
             store: None,
             renderer: Arc::new(RenderInPlace),
             publishing: Publishing::default(),
+            networks: Vec::new(),
         }
     }
 }
@@ -89,9 +88,9 @@ impl Setup {
     }
 
     #[must_use]
-    pub(crate) fn trusted_proxies(mut self, networks: &[&str], header: ForwardedHeader) -> Self {
+    pub(crate) fn trusted_proxies(mut self, networks: &[&str]) -> Self {
         let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
-        self.settings.proxies = TrustedProxies { networks, header };
+        self.settings.proxies = TrustedProxies { networks };
         self
     }
 
@@ -110,25 +109,10 @@ impl Setup {
         self
     }
 
-    /// Networks have limits of their own, as in a file with this text.
+    /// The clients of each of these networks share one window.
     #[must_use]
-    pub(crate) fn tiers(self, text: &str) -> Self {
-        let tiers = LimitTiers::new(self.settings.window);
-        tiers.set(Tiers::parse(text).unwrap());
-        self.changing_tiers(tiers)
-    }
-
-    /// Networks have the limits that `tiers` has at the moment.
-    #[must_use]
-    pub(crate) fn changing_tiers(mut self, tiers: LimitTiers) -> Self {
-        self.settings.publishing.tiers = tiers;
-        self
-    }
-
-    /// Requests name subjects there.
-    #[must_use]
-    pub(crate) fn subjects(mut self, subjects: SubjectNames) -> Self {
-        self.settings.publishing.subjects = subjects;
+    pub(crate) fn limit_networks(mut self, networks: &[&str]) -> Self {
+        self.settings.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         self
     }
 
@@ -177,13 +161,8 @@ impl Setup {
         let base_url = Origin::parse(&settings.base_url).unwrap();
         let metrics = Arc::clone(&deps.metrics);
         let public = PublicSettings {
-            quotas: Quotas {
-                create: quota(limits.create),
-                edit: quota(limits.edit),
-                token: quota(limits.token),
-                preview: quota(limits.preview),
-            },
-            networks: NetworkLimits::NONE,
+            quotas: Quotas { create: quota(limits.create), edit: quota(limits.edit), token: quota(limits.token) },
+            networks: settings.networks,
             hosts: HostCheck::new(
                 [&base_url].into_iter().chain(&settings.publishing.site.mcp_base_url),
                 settings.mcp_hosts,

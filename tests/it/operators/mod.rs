@@ -10,9 +10,7 @@ mod hosts;
 mod log;
 mod reads;
 mod scan;
-mod subjects;
 mod takedown;
-mod tiers;
 
 use std::fs;
 use std::path::{Path, PathBuf};

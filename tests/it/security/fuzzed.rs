@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{authorization, forwarding, records, rendering, request_json, slug};
+use super::{authorization, records, rendering, request_json, slug};
 
 /// Calls `check` with each input of `target`.
 fn on_each_seed(target: &str, check: fn(&[u8])) {
@@ -30,11 +30,6 @@ fn a_slug_is_taken_in_its_grammar_alone_and_every_title_gives_one() {
 #[test]
 fn a_body_is_taken_if_it_fits_alone_and_a_refusal_repeats_no_key() {
     on_each_seed("request_json", request_json::check);
-}
-
-#[test]
-fn whatever_a_client_forwards_the_address_that_the_proxy_appends_is_read() {
-    on_each_seed("forwarding", forwarding::check);
 }
 
 #[test]

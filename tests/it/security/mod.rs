@@ -12,8 +12,6 @@ mod pieces;
 
 #[path = "../../../fuzz/checks/authorization.rs"]
 mod authorization;
-#[path = "../../../fuzz/checks/forwarding.rs"]
-mod forwarding;
 #[path = "../../../fuzz/checks/records.rs"]
 mod records;
 #[path = "../../../fuzz/checks/rendering.rs"]

@@ -36,7 +36,7 @@ async fn run_against(service: Service, script: &str, browser: &'static str) {
 /// Runs `script` against a service that logs all that it can, and looks for keys in its log.
 async fn run_with_log(script: &str, browser: &'static str) {
     let data = tempdir().expect("a folder");
-    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--preview-limit", "0", "--log", "trace"];
+    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "trace"];
     let server = Server::start_as(handbill(unlimited), data.path(), &[]);
     visit(&format!("http://{}", server.address), script, browser).await;
     let (status, _, log) = server.stop();
@@ -206,8 +206,7 @@ async fn in_firefox_no_view_scrolls_sideways_on_the_narrowest_phone() {
 
 #[tokio::test]
 async fn in_chromium_a_client_over_its_limit_is_told_when_to_come_back() {
-    run_against(Service::start_with(&["--create-limit", "1", "--preview-limit", "1"]).await, "limited.mjs", "chromium")
-        .await;
+    run_against(Service::start_with(&["--create-limit", "1"]).await, "limited.mjs", "chromium").await;
 }
 
 #[tokio::test]

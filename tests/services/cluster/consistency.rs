@@ -9,13 +9,12 @@ use futures_util::future::join_all;
 use handbill::app::Deps;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::edit_key::SECRET_CHARS;
-use handbill_core::domain::network_limits::NetworkLimits;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::service::{
-    LimitTiers, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+    PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
 };
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_store_cql::{CqlStore, CqlTimeouts};
@@ -106,8 +105,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             clock: clock.clone(),
             random: racing(),
             quotas: unlimited,
-            networks: NetworkLimits::NONE,
-            tiers: LimitTiers::default(),
+            networks: Vec::new(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,
             renewed_bytes: 2 << 20,

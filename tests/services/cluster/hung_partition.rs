@@ -19,7 +19,6 @@ use handbill::config;
 use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
 use handbill::telemetry::metrics::Metrics;
-use handbill_core::domain::client::ForwardedHeader;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
@@ -177,7 +176,7 @@ async fn listening(store: Arc<CqlStore>) -> (SocketAddr, watch::Sender<Phase>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (phase, phases) = watch::channel(Phase::Serving);
-    let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+    let proxies = TrustedProxies { networks: Vec::new() };
     tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, proxies, ServerMetrics::default(), phases));
     (address, phase)
 }

@@ -14,7 +14,6 @@ use handbill::app::Deps;
 use handbill::config::Budgets;
 use handbill::server::drain::Phase;
 use handbill::server::{App, Routes, ServerLimits, ServerMetrics, serve};
-use handbill_core::domain::client::ForwardedHeader;
 use handbill_store_redb::RedbStore;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
@@ -41,7 +40,7 @@ const PATIENT: ServerLimits = ServerLimits {
 };
 
 fn no_proxies() -> TrustedProxies {
-    TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor }
+    TrustedProxies { networks: Vec::new() }
 }
 
 /// A listener on a runtime of its own.

@@ -38,11 +38,9 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
     assert_eq!(started["listen"], address.to_string());
     assert!(started["pages"].as_str().is_some_and(|pages| pages.ends_with("(0 pages, 0 deletions)")), "{started}");
     assert!(started["connections"].as_u64().is_some_and(|most| most > 0), "{started}");
-    let clients: HashSet<_> = answered.iter().map(|line| line["client"].as_str().expect("it has a name")).collect();
-    assert_eq!(clients.len(), 1, "all came from one client: {clients:?}");
     let errors: Vec<_> = answered.iter().map(|line| line["error"].clone()).collect();
     assert_eq!(errors.iter().filter(|error| *error == "not_found").count(), 2, "{errors:?}");
-    for part in ["nowhere", "nothing-22222222", "secret", "sesame"] {
+    for part in ["nowhere", "nothing-22222222", "secret", "sesame", "\"client\""] {
         assert!(!log.contains(part), "{part:?} is in {log}");
     }
 }

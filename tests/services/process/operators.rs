@@ -369,31 +369,6 @@ fn pages_that_the_list_refuses_since_they_were_published_are_found_for_hide_to_r
 }
 
 #[test]
-fn a_bad_file_of_tiers_does_not_stop_the_start_and_is_in_force_without_a_restart_once_it_is_corrected() {
-    let operated = Operated::start(|directory| {
-        let tiers = directory.join("tiers.json");
-        fs::write(&tiers, "nonsense").unwrap();
-        vec!["--limit-tiers-file".to_owned(), tiers.display().to_string()]
-    });
-    let (address, tiers) = (operated.server.address, operated.directory.path().join("tiers.json"));
-    operated.server.wait_for_log("the file of tiers cannot be read");
-    for _ in 0..2 {
-        assert_eq!(create(address, "The usual limits hold.").status, 201);
-    }
-    let check = || run(handbill(["serve", "--check-config", "--limit-tiers-file", tiers.to_str().unwrap()]), b"");
-    let warned = check();
-    assert_eq!((warned.status.code(), text(&warned.stdout)), (Some(0), "The settings are valid.\n"));
-    let warning = text(&warned.stderr);
-    assert!(warning.contains("--limit-tiers-file") && warning.lines().count() == 1, "{warning}");
-
-    replace(&tiers, r#"[{"name": "own", "networks": ["127.0.0.1"], "shared": {"create": 1, "edit": 1}}]"#);
-    operated.server.wait_for_log("the file of tiers can be read again");
-    assert_eq!(create(address, "First").status, 201);
-    assert_eq!(create(address, "Second").status, 429);
-    assert_eq!(text(&check().stderr), "");
-}
-
-#[test]
 fn a_text_that_is_taken_down_with_block_is_refused_once_the_list_is_read_again() {
     let operated = Operated::start(|directory| {
         fs::write(directory.join("blocklist"), "other.example").unwrap();

@@ -1,19 +1,14 @@
 //! A master is lost, and another server takes over.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use handbill_core::domain::quota::Quota;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::Clock;
-use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill_limiter::{LimiterMetrics, Redis, RedisLimiter, RedisMode};
+use handbill_limiter::RedisMode;
 use rustix::process::Signal;
 
 use super::faults::come_back;
-use super::servers::{OwnServer, OwnServers, PATIENT, Replica, client, connect, to, usual};
+use super::servers::{OwnServers, Replica, client, connect, usual};
 use crate::environment::FAR_TOO_LONG;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
@@ -38,51 +33,6 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         }
         come_back(&mut replica).await;
     }
-}
-
-/// A clock that stands still until it is moved.
-#[derive(Debug, Default)]
-struct Hand(AtomicU64);
-
-impl Clock for Hand {
-    fn now(&self) -> UnixMillis {
-        UnixMillis::new(0)
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
-
-#[tokio::test]
-async fn without_redis_replicas_divide_the_budget_of_all_clients_and_do_not_multiply_it() {
-    let mut server = OwnServer::start();
-    let clock = Arc::new(Hand::default());
-    let open = |_| {
-        let clock = Arc::clone(&clock) as Arc<dyn Clock>;
-        let redis = Redis::open(&to(&server.address()), PATIENT, clock, Random::System, LimiterMetrics::default());
-        redis.unwrap().limiter(1 << 20)
-    };
-    let replicas: Vec<RedisLimiter> = (0..3).map(open).collect();
-    let budget = Quota { limit: 12, window: Duration::from_hours(1) };
-    let everyone = client();
-    let create = || Attempt::new(LimitKind::AllCreates, budget, everyone);
-    for _ in 0..2 {
-        for replica in &replicas {
-            assert!(replica.check(create()).await.admitted);
-        }
-        // They have counted each other, and look again.
-        clock.0.fetch_add(11, Ordering::Relaxed);
-    }
-    server.kill();
-    let mut admitted = 0;
-    for replica in &replicas {
-        for _ in 0..12 {
-            admitted += u32::from(replica.check(create()).await.admitted);
-        }
-    }
-    // Six were admitted before. Each replica may admit four in all, and remembers two.
-    assert_eq!(admitted, 6);
 }
 
 /// Waits until the replica of the master at `url` has everything that was written until now. Redis acknowledges a write

@@ -98,7 +98,6 @@ async fn start(limits: Limits) -> Service {
         ("--create-limit", limits.create.to_string()),
         ("--edit-limit", limits.edit.to_string()),
         ("--token-limit", limits.token.to_string()),
-        ("--preview-limit", limits.preview.to_string()),
         ("--log", "off".to_owned()),
     ];
     let settings: Vec<String> = settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();

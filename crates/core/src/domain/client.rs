@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 /// Length of the IPv6 prefix that one subscriber usually gets, in bits. Limits count a whole prefix as one client,
 /// because a subscriber can use any address in the prefix.
-const IPV6_PREFIX_BITS: u32 = 64;
+const IPV6_PREFIX_BITS: u8 = 64;
 
 /// One client of the service, as limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +62,14 @@ impl Client {
             Self::V6Network(network) => network.into(),
         }
     }
+
+    /// The client as a network: one IPv4 address, or a /64.
+    pub fn network(self) -> IpNet {
+        match self {
+            Self::V4(address) => IpAddr::from(address).into(),
+            Self::V6Network(network) => IpNet::new_assert(network.into(), IPV6_PREFIX_BITS),
+        }
+    }
 }
 
 impl fmt::Display for Client {
@@ -82,24 +90,6 @@ impl Peer {
     pub fn is_in(self, networks: &[IpNet]) -> bool {
         let address = self.0.ip().to_canonical();
         networks.iter().any(|network| network.contains(&address))
-    }
-}
-
-/// The header in which trusted proxies name the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForwardedHeader {
-    /// `X-Forwarded-For: client, proxy, …`.
-    XForwardedFor,
-    /// `Forwarded: for=client, for=proxy, …` (RFC 7239).
-    Forwarded,
-}
-
-impl ForwardedHeader {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::XForwardedFor => "x-forwarded-for",
-            Self::Forwarded => "forwarded",
-        }
     }
 }
 

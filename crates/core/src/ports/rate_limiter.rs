@@ -1,5 +1,7 @@
 //! Limits how often each client may create, edit and ask for tokens.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::domain::client::Client;
@@ -42,7 +44,7 @@ pub struct Attempt {
     pub kind: LimitKind,
     /// The narrowest window. The client is told its quota.
     pub own: Window,
-    /// Further windows, the widest last. It is that of a tier or of a network around the client.
+    /// Further windows, the widest last.
     pub wider: Vec<Window>,
     /// The slug that a create would take.
     pub slug: Option<Reservation>,
@@ -51,7 +53,7 @@ pub struct Attempt {
 impl Attempt {
     /// An attempt of `client`, which only its own window counts.
     pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
-        Self { kind, own: Window { source: client.into(), quota }, wider: Vec::new(), slug: None }
+        Self { kind, own: Window { network: client.network(), quota }, wider: Vec::new(), slug: None }
     }
 
     /// An attempt that must fit into `windows`, the narrowest first; `None` if there are none.
@@ -80,6 +82,10 @@ pub trait RateLimiter: Send + Sync {
     async fn reserve(&self, reservation: &Reservation) -> Reserved;
 }
 
+/// The quota of previews, which every process counts for itself. A preview publishes nothing, and an editor asks for one
+/// with each pause in typing.
+pub const PREVIEWS: Quota = Quota { limit: 600, window: Duration::from_hours(1) };
+
 /// The quota of each limit; `None` if the limit is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
@@ -89,8 +95,6 @@ pub struct Quotas {
     pub edit: Option<Quota>,
     /// The quota for asking for tokens.
     pub token: Option<Quota>,
-    /// The quota for previews.
-    pub preview: Option<Quota>,
 }
 
 impl Quotas {
@@ -102,7 +106,7 @@ impl Quotas {
             LimitKind::Token => self.token,
             // Operators change this quota while the process runs, and no client has it alone.
             LimitKind::AllCreates => None,
-            LimitKind::Preview => self.preview,
+            LimitKind::Preview => Some(PREVIEWS),
         }
     }
 }

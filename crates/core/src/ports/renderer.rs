@@ -7,21 +7,21 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use crate::domain::blocklist::Blocklist;
+use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::markdown::Rendered;
-use crate::domain::subject::Requester;
 
 /// The reason why a text is rendered. It decides whose turn comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// This requester publishes the text. Writes come first.
-    Write(Requester),
+    /// This client publishes the text. Writes come first.
+    Write(Client),
     /// The service's own work: pages with HTML of an older renderer, and imports. It comes after writes and is never
     /// refused, so whoever asks for it must bound how much of it waits.
     Upkeep,
-    /// This requester wants to see the text. Previews come last.
-    Preview(Requester),
+    /// This client wants to see the text. Previews come last.
+    Preview(Client),
 }
 
 /// Why a text was not rendered.

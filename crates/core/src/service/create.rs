@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, New, NewTitle, PageFields, check_text};
 use super::{Limited, PageService, StoreBudget, deadline, until};
+use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::reservation::{Reservation, Reserved};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::slug_secret::SlugSecret;
-use crate::domain::subject::Requester;
 use crate::domain::title::{Title, TitleError};
 use crate::ports::page_store::{InsertResult, Record};
 use crate::ports::random::index_below;
@@ -45,15 +45,14 @@ struct Draft {
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
-    pub async fn create(&self, requester: impl Into<Requester>, body: Body<PageFields>) -> Limited<Created> {
-        let requester = requester.into();
-        let purpose = Purpose::Write(self.tiers.believed(requester));
+    pub async fn create(&self, client: Client, body: Body<PageFields>) -> Limited<Created> {
+        let purpose = Purpose::Write(client);
         match body.and_then(PageFields::check_new) {
             Ok(new) => {
                 let (deadline, draft) = (deadline(), self.draft(new));
                 let slug = draft.slug.clone().map(|slug| Reservation::new(slug, &draft.edit_key.hash()));
                 let publishing = |reserved| until(deadline, self.publish(draft, reserved, purpose, deadline));
-                self.admit_with_slug(LimitKind::Create, requester, slug, publishing).await
+                self.admit_with_slug(LimitKind::Create, client, slug, publishing).await
             }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }

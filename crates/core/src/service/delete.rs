@@ -5,9 +5,9 @@ use tokio::time::Instant;
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
 use super::{Limited, PageService, StoreBudget, active, back_off, deadline, until};
+use crate::domain::client::Client;
 use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
-use crate::domain::subject::Requester;
 use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
 use crate::ports::rate_limiter::LimitKind;
 
@@ -19,7 +19,7 @@ impl PageService {
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
     pub async fn delete(
         &self,
-        requester: impl Into<Requester>,
+        client: Client,
         slug: &str,
         credential: &Credential,
         body: Body<()>,
@@ -29,7 +29,7 @@ impl PageService {
             Ok(slug) => {
                 let deadline = deadline();
                 let deletion = self.delete_page(&slug, credential, body, precondition, deadline);
-                self.admit(LimitKind::Edit, requester, until(deadline, deletion)).await
+                self.admit(LimitKind::Edit, client, until(deadline, deletion)).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }

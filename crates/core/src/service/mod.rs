@@ -39,7 +39,6 @@ mod read_budget;
 mod render;
 mod request;
 mod store_budget;
-mod tiers;
 mod token;
 mod update;
 mod write_queues;
@@ -52,13 +51,13 @@ use rand::RngExt;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::domain::network_limits::NetworkLimits;
+use crate::domain::client::Client;
+use crate::domain::network_limits::{SharedNetwork, windows};
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::reservation::{Reservation, Reserved};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
-use crate::domain::subject::Requester;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Lookup, PageStore};
 use crate::ports::random::Random;
@@ -77,7 +76,6 @@ use render::Rendering;
 pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
-pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
 pub use write_queues::TurnMetrics;
 use write_queues::WriteQueues;
@@ -95,9 +93,8 @@ pub struct ServiceParts {
     pub clock: SharedClock,
     pub random: Random,
     pub quotas: Quotas,
-    pub networks: NetworkLimits,
-    /// The clients that have other limits for creates and edits.
-    pub tiers: LimitTiers,
+    /// The networks whose clients share one larger window.
+    pub networks: Vec<SharedNetwork>,
     pub policy: PublishingPolicy,
     /// Memory for large pages that are read or changed.
     pub large_bytes: usize,
@@ -120,12 +117,11 @@ pub struct PageService {
     clock: SharedClock,
     random: Random,
     quotas: Quotas,
-    networks: NetworkLimits,
+    networks: Arc<[SharedNetwork]>,
     rendering: Rendering,
     large_reads: ReadBudget,
     pages: PageCache,
     policy: PublishingPolicy,
-    tiers: LimitTiers,
     turns: WriteQueues,
     /// The secret for slugs, once it was needed. It never changes.
     slug_secret: Arc<OnceCell<SlugSecret>>,
@@ -149,7 +145,7 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, tiers, .. } = parts;
+        let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, .. } = parts;
         let written_back = parts.writes_renewed_pages_back.then(|| Arc::clone(&store));
         let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
         let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(parts.turns));
@@ -161,12 +157,11 @@ impl PageService {
             clock,
             random,
             quotas,
-            networks,
+            networks: networks.into(),
             rendering,
             large_reads,
             pages,
             policy,
-            tiers,
             turns,
             slug_secret,
         }
@@ -176,27 +171,25 @@ impl PageService {
         self.quotas
     }
 
-    /// Does `work` if `requester` is within its limits.
+    /// Does `work` if `client` is within its limits.
     async fn admit<T>(
         &self,
         kind: LimitKind,
-        requester: impl Into<Requester>,
+        client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
-        self.admit_with_slug(kind, requester, None, |_| work).await
+        self.admit_with_slug(kind, client, None, |_| work).await
     }
 
     /// As [`PageService::admit`], for a create that would take `slug`. `work` is told what became of the reservation.
     async fn admit_with_slug<T, W: Future<Output = Result<T, ServiceError>>>(
         &self,
         kind: LimitKind,
-        requester: impl Into<Requester>,
+        client: Client,
         slug: Option<Reservation>,
         work: impl FnOnce(Reserved) -> W,
     ) -> Limited<T> {
-        let requester = requester.into();
-        let usual = || self.quotas.of(kind).map(|quota| self.networks.windows(quota, requester.client));
-        let windows = self.tiers.windows(kind, requester).or_else(usual).unwrap_or_default();
+        let windows = self.quotas.of(kind).map(|quota| windows(&self.networks, quota, client)).unwrap_or_default();
         let (mut quota, mut reserved) = (None, Reserved::NotAsked);
         if let Some(attempt) = Attempt::within(kind, windows) {
             let decision = self.limiter.check(Attempt { slug, ..attempt }).await;

@@ -2,8 +2,8 @@
 
 use super::request::{Body, New, PageFields};
 use super::{Limited, PageService, deadline, until};
+use crate::domain::client::Client;
 use crate::domain::markdown::Rendered;
-use crate::domain::subject::Requester;
 use crate::domain::title::Title;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{Checks, Purpose};
@@ -18,9 +18,8 @@ pub struct Preview {
 impl PageService {
     /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
     /// and a heading that could be no title is none. The limit is that of previews.
-    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<PageFields>) -> Limited<Preview> {
-        let requester = requester.into();
-        let purpose = Purpose::Preview(self.tiers.believed(requester));
+    pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
+        let purpose = Purpose::Preview(client);
         let show = async |new: New| {
             let title = self.title_of(new.title, &new.content, purpose).await?.ok();
             Ok(Preview {
@@ -29,7 +28,7 @@ impl PageService {
             })
         };
         match body.and_then(PageFields::check_new) {
-            Ok(new) => self.admit(LimitKind::Preview, requester, until(deadline(), show(new))).await,
+            Ok(new) => self.admit(LimitKind::Preview, client, until(deadline(), show(new))).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }

@@ -11,11 +11,11 @@ use super::read_budget::ReadPermit;
 use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update, check_text};
 use super::write_queues::{Ticket, WriteBase};
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
+use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
-use crate::domain::subject::Requester;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
@@ -77,19 +77,18 @@ impl PageService {
     /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
     pub async fn update(
         &self,
-        requester: impl Into<Requester>,
+        client: Client,
         slug: &str,
         credential: &Credential,
         body: impl Future<Output = Body<PageFields>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
-        let requester = requester.into();
-        let purpose = Purpose::Write(self.tiers.believed(requester));
+        let purpose = Purpose::Write(client);
         match Slug::parse(slug) {
             Ok(slug) => {
                 // The future is on the heap, because it is large and many layers of futures surround it.
                 let editing = Box::pin(self.edit(&slug, credential, body, precondition, purpose));
-                self.admit(LimitKind::Edit, requester, editing).await
+                self.admit(LimitKind::Edit, client, editing).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }

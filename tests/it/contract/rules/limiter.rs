@@ -1,17 +1,16 @@
 //! The contract of `RateLimiter`, as far as it holds by any clock.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill_core::domain::client::Client;
-use handbill_core::domain::limit_tier::TierName;
-use handbill_core::domain::network_limits::{Source, Window};
+use handbill_core::domain::network_limits::Window;
 use handbill_core::domain::quota::Quota;
-use handbill_core::domain::subject::Subject;
 use handbill_core::ports::random::{Random, hex_id};
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind};
+use ipnet::Ipv6Net;
 
 use super::super::backends::limiters_by_any_clock;
 
@@ -65,34 +64,26 @@ async fn clients_and_limits_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn an_attempt_within_a_tier_is_counted_in_each_of_its_windows_or_in_none() {
+async fn an_attempt_is_counted_in_each_of_its_windows_or_in_none() {
     const TWO: Quota = Quota { limit: 2, ..TEN };
     for (name, limiter) in limiters_by_any_clock() {
-        // Two tiers that no earlier run has used.
-        let [agents, others] = [(); 2].map(|()| TierName::parse(&hex_id(&Random::System)).unwrap());
-        let check = |tier: &TierName, subject: Option<&str>| {
-            let subject = subject.map(|subject| Window {
-                source: Source::Subject { tier: tier.clone(), subject: Subject::named(subject).unwrap() },
-                quota: TWO,
-            });
-            let shared = Window { source: Source::Tier(tier.clone()), quota: TEN };
-            let windows = subject.into_iter().chain([shared]).collect();
+        // A network that no earlier run has used.
+        let site = u128::from_str_radix(&hex_id(&Random::System)[..4], 16).unwrap();
+        let wider = Ipv6Net::new_assert(Ipv6Addr::from_bits((0x2001_0db9 << 96) | (site << 80)), 48);
+        let check = |number: usize| {
+            let own = wider.subnets(64).unwrap().nth(number).unwrap();
+            let windows = [(own, TWO), (wider, TEN)];
+            let windows = windows.map(|(network, quota)| Window { network: network.into(), quota }).to_vec();
             limiter.check(Attempt::within(LimitKind::Create, windows).unwrap())
         };
         for attempt in 0..5 {
-            let decision = check(&agents, Some("ada")).await;
+            let decision = check(0).await;
             assert_eq!((decision.admitted, decision.quota), (attempt < 2, TWO), "{name}");
         }
-        for subject in ["b", "c", "d"] {
-            let [first, second] = [check(&agents, Some(subject)).await, check(&agents, Some(subject)).await];
-            assert!(first.admitted && second.admitted, "{name}");
+        for client in 1..=4 {
+            assert!(check(client).await.admitted && check(client).await.admitted, "{name}: refused ones took nothing");
         }
-        // Eight attempts were admitted. Two more are made by no subject.
-        assert_eq!(check(&agents, None).await.remaining, 1, "{name}");
-        assert!(check(&agents, None).await.admitted, "{name}");
-        let refused = check(&agents, Some("f")).await;
+        let refused = check(5).await;
         assert_eq!((refused.admitted, refused.remaining, refused.quota), (false, 0, TWO), "{name}");
-        assert!(!check(&agents, None).await.admitted, "{name}");
-        assert!(check(&others, Some("ada")).await.admitted, "{name}: a subject is one of its tier");
     }
 }

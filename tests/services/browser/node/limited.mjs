@@ -1,4 +1,4 @@
-// A client over its limit is told how long to wait, and its text is kept. The service admits one create and one preview.
+// A client over its limit is told how long to wait, and its text is kept. The service admits one create.
 //
 //   node limited.mjs chromium|firefox <base URL>
 
@@ -24,6 +24,12 @@ await withBrowser(name, async (browser) => {
     // The preview beside the text pauses, and says until when.
     await tab.setViewport({ width: 1280, height: 800 });
     await tab.waitForFunction(() => document.getElementById('preview-article').textContent.includes('More text.'));
+    let preview;
+    do {
+        preview = await fetch(`${base}/?action=preview`, { method: 'POST', headers: { 'content-type': 'text/markdown' }, body: 'x' });
+        await preview.text();
+    } while (preview.ok);
+    assert.equal(preview.status, 429);
     await write(tab, 'content', 'Another text.');
     await tab.waitForFunction(() => /preview is paused.* It goes on at /.test(document.getElementById('preview-note').textContent));
     assert.match(await text(tab, 'preview-article'), /More text\./, 'the last one stays');
