@@ -73,11 +73,8 @@ class Chart(unittest.TestCase):
         cargo = (ROOT / "Cargo.toml").read_text()
         self.assertEqual(chart["annotations"]["artifacthub.io/license"], re.search(r'(?m)^license = "(.*)"$', cargo)[1])
         shown = [each["image"] for each in yaml.safe_load(chart["annotations"]["artifacthub.io/images"])]
-        images = [values["scylla"]["bundled"]["image"], values["redis"]["bundled"]["image"], values["tests"]["image"]]
-        self.assertEqual(shown, [f"{image['repository']}:{image['tag']}" for image in images])
-        compose = (ROOT / "deploy/compose.yaml").read_text()
-        for image in shown[:2]:
-            self.assertIn(f"image: {image}\n", compose)
+        image = values["tests"]["image"]
+        self.assertEqual(shown, [f"{image['repository']}:{image['tag']}"])
 
     def test_a_field_that_kubernetes_does_not_know_is_found(self):
         good = render(CHART / "ci/external-values.yaml")
@@ -123,7 +120,7 @@ class Chart(unittest.TestCase):
 
     def test_common_labels_and_annotations_are_on_every_object_and_every_pod(self):
         made = 0
-        for options in ([], ["--is-upgrade"], ["--set", "mode=embedded,autoscaling.enabled=false"]):
+        for options in ([], ["--is-upgrade"], ["--set", "mode=embedded,autoscaling.enabled=false,scylla.nodes=null,redis.urls=null"]):
             for manifest in filter(None, yaml.safe_load_all(render(CHART / "ci/everything-values.yaml", *options))):
                 name = f"{manifest['kind']} {manifest['metadata']['name']}"
                 if manifest["kind"] == "ConfigMap" and "dashboard" not in name:
@@ -153,7 +150,7 @@ class Chart(unittest.TestCase):
     def started_with(self, *options):
         """The refusal of the program, or an empty text, with the settings of a rendered Deployment; `None` if Helm refused the
         values."""
-        done = run("helm", "template", "handbill", CHART, "-f", CHART / "ci/bundled-values.yaml", *options)
+        done = run("helm", "template", "handbill", CHART, "-f", CHART / "ci/cluster-values.yaml", *options)
         if done.returncode:
             return None
         for manifest in yaml.safe_load_all(done.stdout):
@@ -166,8 +163,8 @@ class Chart(unittest.TestCase):
         self.fail("there is no Deployment")
 
     def test_values_that_render_start(self):
-        embedded = ["--set", "mode=embedded"]
-        for good in ([], embedded, ["-f", CHART / "ci/bundled-cassandra-values.yaml"], ["-f", CHART / "ci/embedded-existing-claim-values.yaml"]):
+        embedded = ["--set", "mode=embedded,scylla.nodes=null,redis.urls=null"]
+        for good in ([], embedded, [*embedded, "-f", CHART / "ci/embedded-existing-claim-values.yaml"]):
             with self.subTest(good):
                 self.assertEqual(self.started_with(*good), "")
         for value in (
@@ -197,7 +194,7 @@ class Chart(unittest.TestCase):
             "nodes={db-1}", "nodes={db-1:0}", "nodes={db-1:65536}", "nodes={[fd00::1]:9042}", "keyspace=2nd", "keyspace=ok_2",
             "replicationFactor=0", "replicationFactor=33", "replicationFactor=5",
         ):  # fmt: skip
-            own = ["--set", "scylla.bundled.enabled=false", "--set", "scylla.nodes={db-1:9042}", "--set", f"scylla.{value}"]
+            own = ["--set", "scylla.nodes={db-1:9042}", "--set", f"scylla.{value}"]
             with self.subTest(value):
                 self.assertIn(self.started_with(*own), (None, ""))
 

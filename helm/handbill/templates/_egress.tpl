@@ -32,18 +32,13 @@
 {{- with $peers }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{/* The database: the bundled one, or any address on the ports of the operator's nodes. */}}
+{{/* The database: any address on the ports of its nodes. */}}
 {{- define "handbill.egressToScylla" -}}
 {{- $ports := list -}}
-{{- range splitList "," (include "handbill.scyllaNodes" .) }}{{ if . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end -}}
+{{- range .Values.scylla.nodes }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end -}}
 {{- with include "handbill.shardAwarePort" . }}{{ $ports = append $ports (int .) }}{{ end -}}
 - ports:
     {{- range uniq $ports }}
     - port: {{ . }}
     {{- end }}
-  {{- if include "handbill.bundledScylla" . }}
-  to:
-    - podSelector:
-        matchLabels: {{- include "handbill.selectorLabels" (dict "root" . "component" "scylla") | nindent 10 }}
-  {{- end }}
 {{- end -}}

@@ -71,18 +71,8 @@ annotations:
 {{ include "handbill.imageOf" (dict "root" . "image" .Values.image "tag" .Chart.AppVersion) }}
 {{- end -}}
 
-{{/* "true" if the bundled database is part of the release, else empty. */}}
-{{- define "handbill.bundledScylla" -}}
-{{- if and (eq .Values.mode "cluster") .Values.scylla.bundled.enabled }}true{{ end -}}
-{{- end -}}
-{{- define "handbill.bundledRedis" -}}
-{{- if and (eq .Values.mode "cluster") .Values.redis.bundled.enabled }}true{{ end -}}
-{{- end -}}
-
 {{- define "handbill.replicas" -}}
-{{- if and (eq .Values.mode "embedded") .Values.maintenance -}}
-0
-{{- else if kindIs "invalid" .Values.replicaCount -}}
+{{- if kindIs "invalid" .Values.replicaCount -}}
 {{ eq .Values.mode "cluster" | ternary 3 1 }}
 {{- else -}}
 {{ int .Values.replicaCount }}
@@ -116,31 +106,6 @@ annotations:
 {{/* The name of the claim with the embedded store's volume. */}}
 {{- define "handbill.claim" -}}
 {{ .Values.persistence.existingClaim | default (printf "%s-data" (include "handbill.fullname" .)) }}
-{{- end -}}
-
-{{/* The name of the claim with the volume for its backups. */}}
-{{- define "handbill.backupClaim" -}}
-{{ .Values.backups.existingClaim | default (printf "%s-backups" (include "handbill.fullname" .)) }}
-{{- end -}}
-
-{{/* The volumes of the embedded store: its own and that of its backups. */}}
-{{- define "handbill.embeddedVolumes" -}}
-- name: data
-  persistentVolumeClaim:
-    claimName: {{ include "handbill.claim" . | quote }}
-{{- if .Values.backups.enabled }}
-- name: backups
-  persistentVolumeClaim:
-    claimName: {{ include "handbill.backupClaim" . | quote }}
-{{- end }}
-{{- end -}}
-{{- define "handbill.embeddedMounts" -}}
-- name: data
-  mountPath: /data
-{{- if .Values.backups.enabled }}
-- name: backups
-  mountPath: /backups
-{{- end }}
 {{- end -}}
 
 {{/* The line that names a storage class. An empty value gives no line, which means the cluster's default. `-` gives an empty
@@ -191,10 +156,8 @@ automountServiceAccountToken: false
 {{- with concat ((($values.global).imagePullSecrets) | default list) ($values.imagePullSecrets | default list) }}
 imagePullSecrets: {{- toYaml (uniq .) | nindent 2 }}
 {{- end }}
-{{- if not .bundled }}
 {{- with include "handbill.serviceAccount" .root }}
 serviceAccountName: {{ . | quote }}
-{{- end }}
 {{- end }}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "schedulerName" "hostAliases" "dnsPolicy" "dnsConfig" }}
 {{- $value := index $from $name }}

@@ -1,24 +1,12 @@
 {{/* The decision and the pod of migrate-job.yaml. */}}
 
-{{/* "true" if Jobs can run before anything else changes, else empty. They cannot if the upgrade itself adds the service account of
-     their pods. A tool that only renders the chart cannot look anything up; the answer is then empty too. */}}
+{{/* "true" if the Job can run before anything else changes, else empty. It cannot if the upgrade itself adds the service account of
+     its pod. A tool that only renders the chart cannot look anything up; the answer is then empty too. */}}
 {{- define "handbill.runsFirst" -}}
 {{- if .Release.IsUpgrade -}}
 {{- if not (.Values.serviceAccount).create -}}
 true
 {{- else if lookup "v1" "ServiceAccount" .Release.Namespace (include "handbill.serviceAccount" .) -}}
-true
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* "true" if the schema is migrated before anything else changes, else empty. If this release adds the bundled database, the Job
-     cannot run first, since it would wait for a database that is made after it. */}}
-{{- define "handbill.migratesFirst" -}}
-{{- if include "handbill.runsFirst" . -}}
-{{- if not (include "handbill.bundledScylla" .) -}}
-true
-{{- else if lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-scylla" (include "handbill.fullname" .)) -}}
 true
 {{- end -}}
 {{- end -}}

@@ -10,22 +10,6 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "handbill.scyllaNodes" -}}
-{{- if include "handbill.bundledScylla" . -}}
-{{ include "handbill.fullname" . }}-scylla:9042
-{{- else -}}
-{{ join "," .Values.scylla.nodes }}
-{{- end -}}
-{{- end -}}
-
-{{- define "handbill.redisUrls" -}}
-{{- if include "handbill.bundledRedis" . -}}
-redis://{{ include "handbill.fullname" . }}-redis:6379
-{{- else -}}
-{{ join "," .Values.redis.urls }}
-{{- end -}}
-{{- end -}}
-
 {{/* A variable from a Secret. Takes a list of its name, the Secret and the key. */}}
 {{- define "handbill.secretVariable" }}
 - name: {{ index . 0 }}
@@ -125,16 +109,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   value: embedded
 - name: HANDBILL_DATA_DIR
   value: /data
-{{- with .Values.backups }}
-{{- if .enabled }}
-- name: HANDBILL_BACKUP_TO
-  value: /backups
-- name: HANDBILL_BACKUP_EVERY
-  value: {{ .every | quote }}
-- name: HANDBILL_BACKUP_KEEP
-  value: {{ int .keep | quote }}
-{{- end }}
-{{- end }}
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
 {{- include "handbill.redisEnv" . }}
@@ -145,11 +119,10 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- define "handbill.scyllaEnv" -}}
 {{- $scylla := .Values.scylla -}}
 {{- $copies := 3 -}}
-{{- if include "handbill.bundledScylla" . }}{{ $copies = $scylla.bundled.replicas }}{{ end -}}
 {{- if not (kindIs "invalid" $scylla.replicationFactor) }}{{ $copies = $scylla.replicationFactor }}{{ end -}}
 - name: HANDBILL_STORE
   value: scylla
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (include "handbill.scyllaNodes" .)) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (join "," .Values.scylla.nodes)) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_RACK" $scylla.rack) }}
@@ -179,7 +152,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- if $redis.urlsSecret }}
 {{- include "handbill.secretVariable" (list "HANDBILL_REDIS_URL" $redis.urlsSecret $redis.urlsKey) }}
 {{- else }}
-{{- include "handbill.variable" (list "HANDBILL_REDIS_URL" (include "handbill.redisUrls" .)) }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_URL" (join "," $redis.urls)) }}
 {{- end }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_MODE" $redis.mode) }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_SENTINEL_MASTER" $redis.sentinelMaster) }}

@@ -44,17 +44,11 @@
 {{- end -}}
 
 {{- if $cluster -}}
-{{- if and $v.scylla.bundled.enabled $v.scylla.nodes -}}
-{{- $faults = append $faults "scylla.nodes is set together with the bundled ScyllaDB: set scylla.bundled.enabled=false to use yours, or remove scylla.nodes" -}}
+{{- if not $v.scylla.nodes -}}
+{{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port)" -}}
 {{- end -}}
-{{- if not (or $v.scylla.bundled.enabled $v.scylla.nodes) -}}
-{{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port), or scylla.bundled.enabled=true to try Handbill out, with one node, no backups and no login" -}}
-{{- end -}}
-{{- if and $v.redis.bundled.enabled (or $v.redis.urls $v.redis.urlsSecret) -}}
-{{- $faults = append $faults "redis.urls or redis.urlsSecret is set together with the bundled Redis: set redis.bundled.enabled=false to use yours, or remove it" -}}
-{{- end -}}
-{{- if not (or $v.redis.bundled.enabled $v.redis.urls $v.redis.urlsSecret) -}}
-{{- $faults = append $faults "there is no Redis, and replicas share their limits in it: set redis.urls, or redis.bundled.enabled=true to try Handbill out" -}}
+{{- if not (or $v.redis.urls $v.redis.urlsSecret) -}}
+{{- $faults = append $faults "there is no Redis, and replicas share their limits in it: set redis.urls, or redis.urlsSecret" -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled (not (kindIs "invalid" $v.replicaCount)) -}}
 {{- $faults = append $faults "replicaCount and autoscaling.enabled=true both decide the number of replicas: remove replicaCount, or set autoscaling.enabled=false" -}}
@@ -85,9 +79,6 @@
 {{- if and .auth.usernameKey (not .auth.existingSecret) -}}
 {{- $faults = append $faults (printf "%s.auth.usernameKey names no Secret: set %s.auth.existingSecret" $name $name) -}}
 {{- end -}}
-{{- if and $cluster .bundled.enabled .tls.clientSecret -}}
-{{- $faults = append $faults (printf "%s.tls.clientSecret does not apply to the bundled database, which has no TLS: remove it, or use your own" $name) -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.scylla.tls.clientSecret (not $v.scylla.tls.existingSecret) -}}
@@ -99,12 +90,6 @@
 {{- end -}}
 {{- if and .auth.existingSecret (not .auth.username) (not .auth.usernameKey) -}}
 {{- $faults = append $faults "scylla.auth.existingSecret has no user: set scylla.auth.username or scylla.auth.usernameKey" -}}
-{{- end -}}
-{{- if and $cluster .bundled.enabled (or .auth.existingSecret .tls.existingSecret) -}}
-{{- $faults = append $faults "scylla.auth and scylla.tls do not apply to the bundled ScyllaDB, which has neither: remove them, or set scylla.bundled.enabled=false and scylla.nodes" -}}
-{{- end -}}
-{{- if and $cluster .bundled.enabled (not (kindIs "invalid" .replicationFactor)) (gt (int .replicationFactor) (int .bundled.replicas)) -}}
-{{- $faults = append $faults (printf "scylla.replicationFactor is %d, but the bundled ScyllaDB has scylla.bundled.replicas=%d: no write could reach a quorum; lower scylla.replicationFactor, or raise scylla.bundled.replicas" (int .replicationFactor) (int .bundled.replicas)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -140,21 +125,10 @@
 {{- if and .auth.username (not .auth.existingSecret) -}}
 {{- $faults = append $faults "redis.auth.username has no password: set redis.auth.existingSecret to a Secret that holds it" -}}
 {{- end -}}
-{{- if and $cluster .bundled.enabled (or .auth.existingSecret .mode) -}}
-{{- $faults = append $faults "redis.auth and redis.mode do not apply to the bundled Redis: remove them, or set redis.bundled.enabled=false and redis.urls" -}}
-{{- end -}}
 {{- end -}}
 
 {{- if and $v.persistence.existingClaim $cluster -}}
 {{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
-{{- end -}}
-{{- if $v.maintenance -}}
-{{- $commands := list "backup" "check" "compact" "export" "import" "restore" -}}
-{{- if $cluster -}}
-{{- $faults = append $faults "maintenance is set, but mode=cluster has no volume that a process owns: run the command in a replica (kubectl exec), or remove it" -}}
-{{- else if not (has (first $v.maintenance) $commands) -}}
-{{- $faults = append $faults (printf "maintenance begins with %s, but it runs one of %s: give one of these and its arguments" (first $v.maintenance) (join ", " $commands)) -}}
-{{- end -}}
 {{- end -}}
 {{- if and $v.ingress.tlsSecret (not $v.ingress.enabled) -}}
 {{- $faults = append $faults "ingress.tlsSecret is set, but there is no Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}
@@ -193,7 +167,7 @@
 {{- end -}}
 {{- end -}}
 {{- $own := include "handbill.labels" (dict "root" . "component" "server") | fromYaml -}}
-{{- range $place, $labels := dict "commonLabels" $v.commonLabels "podLabels" $v.podLabels "migrate.podLabels" $v.migrate.podLabels "tests.podLabels" ($v.tests).podLabels "scylla.bundled.podLabels" $v.scylla.bundled.podLabels "redis.bundled.podLabels" $v.redis.bundled.podLabels -}}
+{{- range $place, $labels := dict "commonLabels" $v.commonLabels "podLabels" $v.podLabels "migrate.podLabels" $v.migrate.podLabels "tests.podLabels" ($v.tests).podLabels -}}
 {{- range $label, $_ := $labels -}}
 {{- if hasKey $own $label -}}
 {{- $faults = append $faults (printf "%s contains %s, which the chart sets itself: remove it" $place $label) -}}
@@ -304,7 +278,7 @@
 {{- if eq .Values.mode "embedded" -}}
 the volume of the claim {{ include "handbill.claim" . }}
 {{- else -}}
-the keyspace {{ .Values.scylla.keyspace }} of {{ include "handbill.bundledScylla" . | empty | ternary "your own database" "the bundled database" }}
+the keyspace {{ .Values.scylla.keyspace }}
 {{- end -}}
 {{- end -}}
 
@@ -318,7 +292,7 @@ the keyspace {{ .Values.scylla.keyspace }} of {{ include "handbill.bundledScylla
 {{- $labels := .metadata.labels | default dict -}}
 {{- $old := index (.metadata.annotations | default dict) "handbill/store" -}}
 {{- if and $old (ne $old $new) (eq (index $labels "app.kubernetes.io/instance" | toString) $.Release.Name) (eq (index $labels "app.kubernetes.io/component" | toString) "server") -}}
-this release keeps its pages in {{ $old }}, and these values would keep them in {{ $new }}, where none of them are: go back to the old values, or move the pages (docs/{{ eq $.Values.mode "embedded" | ternary "kubernetes.md, at Commands on the volume" "operate-cluster.md" }}) and set allowStoreChange=true for this upgrade
+this release keeps its pages in {{ $old }}, and these values would keep them in {{ $new }}, where none of them are: go back to the old values, or move the pages (docs/operate-cluster.md) and set allowStoreChange=true for this upgrade
 {{- break -}}
 {{- end -}}
 {{- end -}}
