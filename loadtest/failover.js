@@ -13,7 +13,6 @@ import * as handbill from './lib/handbill.js';
 
 const { rate, seconds } = handbill.asked(100, 15);
 
-/// Each phase begins with its fault and lasts `times` as long as the others. `mayFail` is how many of its requests may fail.
 const PHASES = [
   { name: '1 all is well', mayFail: 0 },
   { name: '2 a replica is drained', fault: 'drain-replica-1', mayFail: 0 },

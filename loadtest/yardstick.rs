@@ -1,14 +1,12 @@
-//! The least that a service on Handbill's own stack can cost: a server that answers with the bytes of files.
+//! The least that a service on axum can cost: a handler that answers with the bytes of files.
 //!
-//!     yardstick axum <folder>      a bare axum handler
-//!     yardstick hyper <folder>     hyper alone, without routing
+//!     yardstick <folder>
 //!
 //! Each file in the folder is served under its own name. Its headers are in the file of the same name with `.headers`
 //! added, one `name: value` a line. A request whose `If-None-Match` is the file's `etag` is answered 304, with the same
 //! headers. The start-up line on standard output names the listener.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,10 +19,6 @@ use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -32,42 +26,17 @@ type Files = Arc<HashMap<String, (HeaderMap, Bytes)>>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let usage = "yardstick axum|hyper <folder>";
-    let mut arguments = std::env::args_os().skip(1);
-    let stack = arguments.next().ok_or(usage)?;
-    let files = Arc::new(files(&PathBuf::from(arguments.next().ok_or(usage)?))?);
+    let folder = std::env::args_os().nth(1).ok_or("yardstick <folder>")?;
+    let files = Arc::new(files(&PathBuf::from(folder))?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listens on http://{}", listener.local_addr()?);
-    match stack.to_str() {
-        Some("axum") => {
-            let app = Router::new().route("/{name}", get(file)).with_state(files);
-            Ok(axum::serve(listener, app).await?)
-        }
-        Some("hyper") => bare_hyper(listener, files).await,
-        _ => Err(usage.into()),
-    }
+    let app = Router::new().route("/{name}", get(file)).with_state(files);
+    Ok(axum::serve(listener, app).await?)
 }
 
 async fn file(State(files): State<Files>, Segment(name): Segment<String>, request: HeaderMap) -> Response {
     let (status, headers, bytes) = answer(&files, &name, &request);
     (status, headers, bytes).into_response()
-}
-
-async fn bare_hyper(listener: TcpListener, files: Files) -> Result<(), Failure> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let files = Arc::clone(&files);
-        tokio::spawn(async move {
-            let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
-                let (status, headers, bytes) = answer(&files, &request.uri().path()[1..], request.headers());
-                let mut response = hyper::Response::new(Full::new(bytes));
-                (*response.status_mut(), *response.headers_mut()) = (status, headers);
-                std::future::ready(Ok::<_, Infallible>(response))
-            });
-            // The client ends the connection, at any moment.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        });
-    }
 }
 
 fn answer(files: &Files, name: &str, request: &HeaderMap) -> (StatusCode, HeaderMap, Bytes) {

@@ -22,7 +22,6 @@ class Cluster:
     def __init__(self, processes, binary):
         self.processes, self.binary = processes, binary
         self.database, self.redis = processes.folder / "cluster", processes.folder / "redis"
-        # Each replica has its own address, as the load balancer's configuration requires.
         self.network = f"127.{random.randint(200, 250)}.{random.randint(0, 255)}"
         self.replicas = {}
 
@@ -40,14 +39,10 @@ class Cluster:
         self.balance()
 
     def start_replica(self, number):
-        # The drain delay is several times the time that the load balancer takes to notice.
         settings = [*self.store, "--base-url", self.url, "--trusted-proxies", "127.0.0.1", "--drain-delay", "4s"]
         address = f"{self.network}.{number}"
-        replica = Handbill(
-            self.processes, self.binary, settings, f"replica-{number}", f"{address}:8080", f"{address}:9090"
-        )
-        self.replicas[number] = replica
-        replica.until_ready()
+        self.replicas[number] = Handbill(self.processes, self.binary, settings, f"replica-{number}", f"{address}:8080", f"{address}:9090")
+        self.replicas[number].until_ready()
 
     @property
     def url(self):

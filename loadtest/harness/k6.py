@@ -1,4 +1,4 @@
-"""Runs one scenario with k6: the planned rate, the rate that k6 reached, and the thresholds that were kept."""
+"""Runs one scenario with k6 and reads which thresholds were kept."""
 
 import json
 import os
@@ -7,24 +7,14 @@ import subprocess
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1]
-UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001}
-
-
-def seconds(text):
-    """A duration as k6 writes it, such as 1m30s."""
-    return sum(float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|h|m|s)", text or ""))
-
 
 class Run:
     """A run of a scenario that has ended."""
 
     def __init__(self, k6, scenario, environment, folder, further=()):
-        self.scenario, script = scenario, SCRIPTS / f"{scenario}.js"
-        # RATE and DURATION are passed as options, since `k6 inspect` does not read the environment.
+        script = SCRIPTS / f"{scenario}.js"
         environment = {**{name: os.environ[name] for name in ("RATE", "DURATION") if name in os.environ}, **environment}
         variables = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
-        inspected = subprocess.run([k6, "inspect", *variables, script], check=True, stdout=subprocess.PIPE)
-        self.plan = json.loads(inspected.stdout)["scenarios"].values()
         summary = folder / f"{scenario}.json"
         # k6's own API gets no address, since every k6 on the machine would use the same port.
         quiet = ["--quiet", "--no-usage-report", "--address", "", "--summary-export", summary]
@@ -35,19 +25,6 @@ class Run:
         if ended.returncode not in (0, 99) or not summary.exists():
             raise SystemExit(f"k6 did not run {scenario}: {(folder / f'{scenario}.k6').read_text()[-3000:]}")
         self.metrics = json.loads(summary.read_text())["metrics"]
-        self.kept_all = ended.returncode == 0
-
-    @property
-    def rate(self):
-        """Iterations per second: planned, and made."""
-        asked = span = others = 0
-        for part in self.plan:
-            if part["executor"] != "constant-arrival-rate":
-                others += part["vus"] * part["iterations"]
-                continue
-            asked += part["rate"] / seconds(part["timeUnit"]) * seconds(part["duration"])
-            span = max(span, seconds(part["startTime"]) + seconds(part["duration"]))
-        return asked / span, (self.metrics["iterations"]["count"] - others) / span
 
     def missed(self):
         """The thresholds that were missed, each with its metric and the measured value."""

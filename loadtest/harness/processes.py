@@ -103,8 +103,5 @@ def cpu_seconds(process):
 
 
 def children(identity):
-    try:
-        with open(f"/proc/{identity}/task/{identity}/children") as file:
-            return [int(child) for child in file.read().split()]
-    except FileNotFoundError:
-        return []  # a process that has ended
+    with open(f"/proc/{identity}/task/{identity}/children") as file:
+        return [int(child) for child in file.read().split()]

@@ -13,7 +13,6 @@ for name, value in (os.getenv("HEADERS") or ""):gmatch("([^:\n]+): ([^\n]+)") do
 end
 
 local target = os.getenv("TARGET")
--- Runs begin with other clients, so that no run repeats those of the run before.
 local client = (os.time() * 104729) % 16777216
 
 function request()
@@ -23,7 +22,6 @@ function request()
   return wrk.format("POST", target, headers, body)
 end
 
--- Without this function `wrk` does not look at the answers, which is cheaper.
 if os.getenv("SLUGS") then
   local slugs = io.open(os.getenv("SLUGS"), "a")
   slugs:setvbuf("line")
@@ -31,13 +29,5 @@ if os.getenv("SLUGS") then
     if status == 201 then
       slugs:write(answer:match('"slug":"([^"]+)"'), "\n")
     end
-  end
-end
-
--- With DELAY each connection waits after an answer: so many milliseconds on average, and at random, so that the connections do not
--- send in step.
-if os.getenv("DELAY") then
-  function delay()
-    return math.random(0, 2 * tonumber(os.getenv("DELAY")))
   end
 end

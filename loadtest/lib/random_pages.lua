@@ -12,11 +12,3 @@ end
 function request()
   return wrk.format("GET", paths[math.random(#paths)])
 end
-
--- With DELAY each connection waits after an answer: so many milliseconds on average, and at random, so that the connections do not
--- send in step.
-if os.getenv("DELAY") then
-  function delay()
-    return math.random(0, 2 * tonumber(os.getenv("DELAY")))
-  end
-end

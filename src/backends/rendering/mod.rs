@@ -32,8 +32,7 @@ const SHORT_BYTES: usize = 4 * 1024;
 
 /// Memory that a rendering is charged for each byte of its source, until its HTML is stored. HTML of short content may
 /// become 22 times its source (4038 bytes of references became 87 957). At most 148 were measured: 14.8 MB more resident memory
-/// of `handbill render` with 100 KB of `~~a ` than with one letter, the most of 137 hostile texts, among them those of
-/// `benches/rendering.rs` (0.3.0, x86-64).
+/// of `handbill render` with 100 KB of `~~a ` than with one letter, the most of 137 hostile texts (0.3.0, x86-64).
 const BYTES_PER_SOURCE_BYTE: usize = 150;
 
 /// Most renderings of long content at once, on any number of cores.
