@@ -1,6 +1,6 @@
 //! The sections of the specification, as far as any client can check them.
 //!
-//! `it` runs them against one process, `services::replicas` against three replicas behind a load balancer. Rules that a
+//! `it` runs them against one process, `services::replicas` some of them against three replicas. Rules that a
 //! client cannot check through a network are in `tests/it/controlled`.
 
 pub(crate) mod agreement;

@@ -40,18 +40,8 @@ async fn the_python_sdk_makes_the_journey_by_the_protocol_of_2025_11_25() {
 }
 
 #[tokio::test]
-async fn the_python_sdk_makes_the_journey_at_the_tools_own_host() {
-    makes_the_journey_at_the_tools_host(Client::python("journey.py"), &["auto"]).await;
-}
-
-#[tokio::test]
 async fn the_first_typescript_sdk_makes_the_journey_at_the_tools_own_host() {
     makes_the_journey_at_the_tools_host(Client::node("v1.mjs"), &[]).await;
-}
-
-#[tokio::test]
-async fn the_second_typescript_sdk_makes_the_journey_at_the_tools_own_host() {
-    makes_the_journey_at_the_tools_host(Client::node("v2.mjs"), &["auto"]).await;
 }
 
 #[tokio::test]
@@ -60,28 +50,8 @@ async fn the_python_sdk_is_told_of_every_failure_by_the_protocol_of_2026_07_28()
 }
 
 #[tokio::test]
-async fn the_python_sdk_is_told_of_every_failure_by_the_protocol_of_2025_11_25() {
-    sees_every_failure("legacy").await;
-}
-
-#[tokio::test]
-async fn the_first_typescript_sdk_makes_the_journey() {
-    makes_the_journey(Client::node("v1.mjs"), &[]).await;
-}
-
-#[tokio::test]
 async fn the_second_typescript_sdk_makes_the_journey_by_whatever_it_negotiates() {
     makes_the_journey(Client::node("v2.mjs"), &["auto"]).await;
-}
-
-#[tokio::test]
-async fn the_second_typescript_sdk_makes_the_journey_pinned_to_2026_07_28() {
-    makes_the_journey(Client::node("v2.mjs"), &["pinned"]).await;
-}
-
-#[tokio::test]
-async fn the_second_typescript_sdk_makes_the_journey_as_it_is_set_up_by_default() {
-    makes_the_journey(Client::node("v2.mjs"), &["legacy"]).await;
 }
 
 #[tokio::test]

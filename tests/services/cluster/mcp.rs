@@ -114,18 +114,3 @@ async fn each_message_of_a_client_may_go_to_another_replica() {
         }
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_has_one_quota_over_all_replicas_whatever_it_speaks() {
-    let service = Service::start(Settings { create_limit: 10, ..Settings::unlimited() }).await;
-    let create = || json!({"title": "A page", "content": "first"});
-    for call in 0..10 {
-        let client = Client { service: &service, revision: REVISIONS[call % REVISIONS.len()] };
-        client.done("create_page", create()).await;
-    }
-    for revision in REVISIONS {
-        let error = Client { service: &service, revision }.failed("create_page", create(), "rate_limited").await;
-        assert_eq!(error["status"], 429);
-        assert!(error["retry_after"].as_u64().is_some_and(|seconds| (1..=3600).contains(&seconds)), "{error}");
-    }
-}

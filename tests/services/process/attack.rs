@@ -51,32 +51,6 @@ fn get_page(slug: &str) -> Vec<u8> {
     request_bytes("POST", "/mcp", &headers, call.as_bytes())
 }
 
-#[test]
-fn one_of_the_largest_requests_of_each_kind_fits_the_least_memory() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--memory", "128MiB"]);
-    // Long answers, a rendering that takes much, and HTML that does.
-    for text in ["\"".repeat(60_000), long_text(), "*a* ".repeat(25_600)] {
-        let created = post(server.address, "Largest", &text).unwrap();
-        assert_eq!(created.status, 201, "{}", created.text());
-        let created = created.json();
-        let [slug, key] = ["slug", "edit_key"].map(|field| created[field].as_str().unwrap());
-        let page = format!("/api/pages/{slug}");
-        for target in [page.clone(), format!("/{slug}"), format!("/{slug}.md")] {
-            assert_eq!(get(server.address, &target).unwrap().status, 200, "{target}");
-        }
-        let mut call = Connection::open(server.address).unwrap();
-        call.send(get_page(slug)).unwrap();
-        let called = call.answer().unwrap();
-        assert!(called.status == 200 && called.json()["result"]["isError"] != true, "{}", called.text());
-        for (method, body) in [("PATCH", r#"{"title": "New"}"#), ("DELETE", "")] {
-            let headers = [JSON, ("Authorization", &*bearer(key))];
-            let changed = request(server.address, method, &page, &headers, body.as_bytes()).unwrap();
-            assert!(changed.status < 300, "{method}: {}", changed.text());
-        }
-    }
-}
-
 /// The sum of the samples on lines that begin with `name` and hold `label`.
 fn figure(server: &Server, name: &str, label: &str) -> f64 {
     let metrics = get(server.admin, "/metrics").unwrap();
@@ -154,29 +128,6 @@ fn readers_that_do_not_read_neither_end_the_process_nor_keep_others_out_and_what
     assert_eq!(server.stop().0.code(), Some(0));
 }
 
-#[test]
-fn stalled_bodies_neither_end_the_process_nor_keep_others_out() {
-    let (_directory, server) = server();
-    assert_honest_clients_are_served(&server);
-    let before = resident(&server);
-    let mut held = Vec::new();
-    let mut begun = request_bytes("POST", "/api/pages", &[JSON, ATTACKER, ("Content-Length", "131072")], b"");
-    begun.extend(vec![b' '; 126 * 1024]);
-    for _ in 0..SENDERS {
-        let mut connection = Connection::open(server.address).unwrap();
-        // A client over a budget is answered or cut while it sends.
-        let _ = connection.send(&begun);
-        held.push(connection);
-    }
-    wait_until(&server, "some of them had to go for want of memory", || {
-        let (cut, refused) = ("handbill_connections_cut_total", "handbill_budget_refusals_total");
-        figure(&server, cut, "receive_budget") + figure(&server, refused, r#"budget="receive""#) > 0.0
-    });
-    assert_bounded(&server, before);
-    drop(held);
-    assert_eq!(server.stop().0.code(), Some(0));
-}
-
 /// A call of `get_page` with `value` in a member of `_meta`.
 fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
     let call = format!(
@@ -184,34 +135,6 @@ fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
             "params": {{"_meta": {{"{member}": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
     );
     request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
-}
-
-#[test]
-fn calls_whose_json_would_become_a_hundred_times_its_bytes_are_refused_and_no_message_is_kept_while_its_call_waits() {
-    let (_directory, server) = server();
-    let slug = worst_page(&server);
-    assert_honest_clients_are_served(&server);
-    let before = resident(&server);
-    // Nobody reads `x`. The capabilities are read, and become as much as so many values can.
-    let nested = |count| format!(r#"{{"a": [{}]}}"#, vec![r#"{"":{"":0}}"#; count].join(","));
-    for (member, value, status) in [
-        ("x", nested(10_300), 400),
-        ("x", format!(r#""{}""#, "a".repeat(124 * 1024)), 200),
-        ("io.modelcontextprotocol/clientCapabilities", nested(330), 200),
-    ] {
-        let call = get_page_beside(&slug, member, &value);
-        let mut callers: Vec<_> = (0..READERS).map(|_| Connection::open(server.address).unwrap()).collect();
-        for caller in &mut callers {
-            // A client over its share of the budget is answered or cut while it sends.
-            let _ = caller.send(&call);
-        }
-        let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
-        assert!(answers.iter().any(|answer| answer.status == status), "{}", answers.len());
-        assert!(answers.iter().all(|answer| [status, 503].contains(&answer.status)));
-        assert_bounded(&server, before);
-        #[cfg(target_os = "linux")]
-        assert!(peak(&server) - before < MAX_GROWTH, "it grew by {} MiB", (peak(&server) - before) / MIB);
-    }
 }
 
 /// A post of `body` to the form by an attacker.
@@ -222,28 +145,6 @@ fn form_post(target: &str, body: &[u8]) -> Vec<u8> {
 /// Among the texts that take a renderer the most memory.
 fn long_text() -> String {
     "<a@b.c>".repeat(14_000)
-}
-
-#[test]
-fn in_a_flood_of_previews_and_of_posts_without_a_title_some_succeed_and_others_publish_within_bounded_memory() {
-    let (_directory, server) = server();
-    assert_honest_clients_are_served(&server);
-    let before = resident(&server);
-    for (target, done) in [("/?action=preview", 200), ("/", 400)] {
-        let post = form_post(target, long_text().as_bytes());
-        let mut posts: Vec<_> = (0..READERS).map(|_| Connection::open(server.address).unwrap()).collect();
-        for connection in &mut posts {
-            // A client over its share of the budget is answered or cut while it sends.
-            let _ = connection.send(&post);
-        }
-        assert_honest_clients_are_served(&server);
-        let answers: Vec<Answer> = posts.iter_mut().filter_map(|connection| connection.answer().ok()).collect();
-        assert!(answers.iter().any(|answer| answer.status == done), "{target}: of {} answers", answers.len());
-        assert!(answers.iter().all(|answer| [done, 503].contains(&answer.status)));
-        assert_bounded(&server, before);
-    }
-    #[cfg(target_os = "linux")]
-    assert!(peak(&server) - before < MAX_GROWTH, "it grew by {} MiB", (peak(&server) - before) / MIB);
 }
 
 #[test]
@@ -266,28 +167,4 @@ fn readers_that_do_not_read_previews_and_large_calls_at_once_fit_into_240_mib() 
     assert!(peak(&server) < 240.0 * MIB, "it had {} MiB", peak(&server) / MIB);
     drop(held);
     assert_eq!(server.stop().0.code(), Some(0));
-}
-
-#[test]
-fn four_hundred_callers_at_once_are_answered_or_told_to_come_again_or_cut() {
-    let (_directory, server) = server();
-    let slug = worst_page(&server);
-    assert_honest_clients_are_served(&server);
-    let before = resident(&server);
-    let mut callers: Vec<_> = (0..READERS).map(|_| Connection::open(server.address).unwrap()).collect();
-    for caller in &mut callers {
-        caller.send(get_page(&slug)).unwrap();
-    }
-    assert_honest_clients_are_served(&server);
-    // The slowest connections of one client are cut to serve others. Every answer that arrives is complete.
-    let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
-    assert!(!answers.is_empty());
-    for answer in answers {
-        match answer.status {
-            200 => assert!(answer.json()["result"]["isError"] != true || answer.text().contains("unavailable")),
-            503 => assert!(answer.header("retry-after").is_some()),
-            other => panic!("{other}: {}", answer.text()),
-        }
-    }
-    assert_bounded(&server, before);
 }

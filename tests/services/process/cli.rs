@@ -148,14 +148,6 @@ fn the_start_says_how_much_memory_there_is_and_who_decided_it() {
 }
 
 #[test]
-fn a_value_that_begins_with_a_hyphen_is_named_with_its_option() {
-    for (option, value) in [("--create-limit", "-1"), ("--drain-delay", "-5s"), ("--listen", "-h")] {
-        let line = refusal(handbill([option, value]));
-        assert!(line.contains(option) && line.contains(&format!("'{value}'")), "{line}");
-    }
-}
-
-#[test]
 fn an_empty_variable_counts_as_not_set() {
     let directory = tempdir().unwrap();
     let help = run(handbill(["serve", "--help"]), b"");
@@ -216,86 +208,10 @@ fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_thei
 }
 
 #[test]
-fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others() {
-    let (of_server, of_keyspace) = OF_SCYLLA.split_at(OF_SCYLLA.len() - 2);
-    let migrates = [&["store"], of_server, &["schema-wait"], of_keyspace, &["log-format", "log"]].concat();
-    for (subcommand, own) in [
-        ("openapi", &["listen", "base-url", "abuse-contact", "security-contact"][..]),
-        ("healthcheck", &["admin-listen"]),
-        ("render", &["jsonl"]),
-        ("migrate", &migrates[..]),
-    ] {
-        let output = run(handbill([subcommand, "--help"]), b"");
-        let listed = text(&output.stdout).lines().filter_map(|line| line.strip_prefix("      --"));
-        let listed: Vec<_> = listed.map(|line| line.split(' ').next().unwrap()).collect();
-        assert_eq!(listed, own, "{subcommand}");
-        let of_others = if subcommand == "healthcheck" { "listen" } else { "admin-listen" };
-        let line = refusal(handbill([subcommand, &format!("--{of_others}=127.0.0.1:0")]));
-        assert!(line.contains(of_others), "{line}");
-    }
-    let mut command = handbill(["render"]);
-    for of_serve in ["listen", "create-limit", "store", "trusted-proxies"] {
-        command.env(variable(of_serve), "nonsense");
-    }
-    let output = run(command, b"a");
-    assert!(output.status.success());
-    assert_eq!((text(&output.stdout), text(&output.stderr)), ("<p>a</p>\n", ""));
-}
-
-#[test]
-fn help_is_grouped_and_the_same_whatever_the_environment_holds() {
-    let help = |command: Command| text(&run(command, b"").stdout).to_owned();
-    let plain = help(handbill(["serve", "--help"]));
-    for heading in ["Public listener:", "Store:", "Limits:", "Redis:", "Traces:", "Operators' listener:", "Logs:"] {
-        assert!(plain.contains(&format!("\n\n{heading}\n      --")), "{heading} in {plain}");
-    }
-    let mut command = handbill(["serve", "--help"]);
-    command.env("HANDBILL_SCYLLA_KEYSPACE", "").env("HANDBILL_REDIS_MODE", "").env("HANDBILL_LISTEN", "");
-    assert_eq!(help(command), plain);
-}
-
-#[test]
-fn a_subcommand_may_stand_behind_its_options() {
-    let output = run(handbill(["--base-url", "https://pages.example", "openapi"]), b"");
-    assert!(text(&output.stdout).contains("https://pages.example"));
-    assert!(output.status.success());
-}
-
-#[test]
 fn an_unknown_option_or_command_is_refused_with_one_line() {
     for args in [&["--nonsense"][..], &["nonsense"], &["render", "nonsense"], &["--listen"], &["--listen", "a\nb\n\nc"]]
     {
         refusal(handbill(args));
-    }
-}
-
-#[test]
-fn a_missing_argument_is_named_in_the_line() {
-    for (args, told) in [
-        (&["update"][..], "not provided: <PAGE> (see handbill update --help)"),
-        (&["keys", "forget"], "not provided: <PAGE> (see handbill keys forget --help)"),
-        (&["serve", "--nonsense"], "(see handbill serve --help)"),
-        (&["keys"], "needs a command: export, import, forget (see handbill keys --help)"),
-    ] {
-        let line = refusal(handbill(args));
-        assert!(line.contains(told), "{line}");
-    }
-}
-
-#[test]
-fn a_misspelt_word_is_answered_with_the_right_one() {
-    let folder = tempdir().unwrap();
-    let note = folder.path().join("note.md");
-    fs::write(&note, "# A note").unwrap();
-    let note = note.to_str().unwrap();
-    for (args, told) in [
-        (&["publissh"][..], "'publish'; see handbill --help"),
-        (&["publish", "--titel", "T"], "a similar argument exists: '--title'"),
-        (&["--listne=127.0.0.1:0"], "a similar argument exists: '--listen'"),
-        (&[note], &format!("did you mean `handbill publish {note}`?")),
-    ] {
-        let line = refusal(handbill(args));
-        assert!(line.contains(told), "{line}");
     }
 }
 

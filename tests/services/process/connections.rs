@@ -89,48 +89,6 @@ fn a_body_of_two_lengths_is_refused() {
 }
 
 #[test]
-fn a_line_that_ends_with_lf_alone_is_refused_in_a_head_and_between_chunks() {
-    let (_directory, server) = server();
-    for head in [
-        "GET / HTTP/1.1\nHost: a\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nX: b\n\n",
-        "GET / HTTP/1.1\r\nHost: a\r\n\n",
-        "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    ] {
-        assert_refused(&server, head, "invalid_request");
-    }
-    let head =
-        "POST /api/pages HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
-    for chunks in ["2\n{}\r\n0\r\n\r\n", "2;a=b\n{}\r\n0\r\n\r\n", "2\r\n{}\n0\r\n\r\n", "2\r\n{}\r\n0\n\r\n"]
-        .into_iter()
-        .chain(["2\r\n{}\r\n0\r\n\n", "2\r\n{}\r\n0\r\nA: 1\n\r\n", "2\r\n{}\r\n0\r\nA: 1\r\n\n"])
-    {
-        let mut connection = Connection::open(server.address).unwrap();
-        connection.send(format!("{head}{chunks}")).unwrap();
-        let answer = connection.answer().unwrap();
-        assert_eq!(answer.problem(), (400, "invalid_body".to_owned()), "{chunks:?}");
-        assert!(answer.text().contains("chunks") && answer.closes(), "{chunks:?}: {}", answer.text());
-        assert_eq!(connection.rest().unwrap(), b"", "{chunks:?}");
-    }
-}
-
-#[test]
-fn a_304_says_nothing_of_a_length_and_its_connection_goes_on() {
-    let (_directory, server) = server();
-    let mut connection = Connection::open(server.address).unwrap();
-    let tag = connection.get("/robots.txt").unwrap().header("etag").unwrap().to_owned();
-    for method in ["GET", "HEAD", "GET"] {
-        let answer = connection.request(method, "/robots.txt", &[("If-None-Match", &tag)], b"").unwrap();
-        assert_eq!(answer.status, 304, "{method}");
-        for name in ["content-length", "transfer-encoding", "content-type", "connection"] {
-            assert_eq!(answer.header(name), None, "{name}: {method}");
-        }
-    }
-    assert_eq!(connection.get("/robots.txt").unwrap().status, 200);
-}
-
-#[test]
 fn a_body_in_chunks_is_read_like_any_other() {
     let (_directory, server) = server();
     let mut connection = Connection::open(server.address).unwrap();
@@ -192,32 +150,6 @@ fn a_declared_length_over_the_limit_is_answered_in_its_turn_without_the_body() {
 }
 
 #[test]
-fn a_client_is_not_told_to_send_a_body_where_its_head_decides() {
-    let (_directory, server) = server();
-    let created = post(server.address, "A page", "x").unwrap().json();
-    let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
-    let page = format!("/api/pages/{slug}");
-    let key = ("Authorization", key.as_str());
-    let expecting = [("Expect", "100-continue"), ("Content-Length", "22")];
-    for (method, target, headers, problem) in [
-        ("PATCH", "/api/pages/nothing-22222222", &[JSON, key][..], (404, "not_found")),
-        ("PATCH", &page, &[JSON], (401, "missing_key")),
-        ("PATCH", &page, &[key], (400, "invalid_body")),
-        ("POST", "/api/pages", &[], (400, "invalid_body")),
-        ("POST", "/nowhere/at/all", &[JSON], (404, "not_found")),
-    ] {
-        let answer = answer_to_head(&server, method, target, &[headers, &expecting].concat());
-        assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{method} {target}");
-    }
-    let mut connection = Connection::open(server.address).unwrap();
-    connection.send(request_bytes("PATCH", &page, &[&[JSON, key][..], &expecting].concat(), b"")).unwrap();
-    assert_eq!(connection.answer().unwrap().status, 100);
-    connection.send(r#"{"title": "Once more"}"#).unwrap();
-    let answer = connection.answer().unwrap();
-    assert_eq!((answer.status, &answer.json()["title"]), (200, &json!("Once more")));
-}
-
-#[test]
 fn a_head_that_a_proxy_may_have_understood_otherwise_is_answered_400() {
     let (_directory, server) = server();
     for headers in [
@@ -235,21 +167,6 @@ fn a_head_that_a_proxy_may_have_understood_otherwise_is_answered_400() {
             let request = format!("GET {target} HTTP/1.1\r\n{headers}\r\n0\r\n\r\n");
             assert_refused(&server, &request, "invalid_request");
         }
-    }
-}
-
-#[test]
-fn a_check_in_http_1_0_needs_no_host() {
-    let (_directory, server) = server();
-    for (address, target) in [
-        (server.address, "/robots.txt"),
-        (server.admin, "/livez"),
-        (server.admin, "/readyz"),
-        (server.admin, "/metrics"),
-    ] {
-        let mut connection = Connection::open(address).unwrap();
-        connection.send(format!("GET {target} HTTP/1.0\r\n\r\n")).unwrap();
-        assert_eq!(connection.answer().unwrap().status, 200, "{target}");
     }
 }
 
@@ -311,24 +228,6 @@ fn http_1_0_and_connection_close_end_the_connection_after_the_answer() {
         assert_eq!(connection.answer().unwrap().status, 200);
         assert_eq!(connection.rest().unwrap(), b"");
     }
-}
-
-#[test]
-fn a_head_request_is_answered_without_a_body_on_a_connection_that_lives_on() {
-    let (_directory, server) = server();
-    let mut connection = Connection::open(server.address).unwrap();
-    let head = connection.request("HEAD", "/robots.txt", &[], b"").unwrap();
-    let whole = connection.get("/robots.txt").unwrap();
-    assert_eq!(head.header("content-length"), Some(whole.body.len().to_string().as_str()));
-}
-
-#[test]
-fn a_compressed_body_is_refused() {
-    let (_directory, server) = server();
-    let body = page_json("Packed", "x");
-    let answer =
-        request(server.address, "POST", "/api/pages", &[JSON, ("Content-Encoding", "gzip")], body.as_bytes()).unwrap();
-    assert_eq!(answer.problem(), (400, "invalid_body".to_owned()));
 }
 
 #[test]
@@ -402,27 +301,4 @@ pub(crate) fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> b
         }
         assert!(Instant::now() < end, "{metrics}");
     }
-}
-
-#[test]
-fn a_crowd_that_stalls_keeps_nobody_else_from_reading_and_creating() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--memory", "128MiB"]);
-    let large = post(server.address, "A large page", &"*a* ".repeat(25_600)).unwrap().json();
-    let large = format!("/api/pages/{}", large["slug"].as_str().unwrap());
-    let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(30_000)).into_bytes();
-    let mut body = request_bytes("POST", "/api/pages", &[JSON, ("Content-Length", "131072")], b"");
-    body.extend(vec![b' '; 126 * 1024]);
-    let reading = request_bytes("GET", &large, &[], b"");
-    for (connections, budget, bytes) in [(500, "receive", &head), (120, "receive", &body), (120, "send", &reading)] {
-        for clients in [1, 20] {
-            let _crowd = crowd(&server, connections, clients, budget, bytes);
-            for _ in 0..5 {
-                assert_eq!(get(server.address, "/robots.txt").unwrap().status, 200);
-                assert_eq!(post(server.address, "Beside a crowd", "x").unwrap().status, 201);
-            }
-        }
-    }
-    let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
-    assert!(!metrics.text().contains("reason=\"receive_budget\"} 0"), "{}", metrics.text());
 }

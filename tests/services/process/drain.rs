@@ -118,20 +118,6 @@ fn signal_until_it_ends(server: &mut Server, signal: Signal) {
 }
 
 #[test]
-fn signals_at_once_are_one_and_the_request_in_flight_is_answered() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
-    let upload = Upload::begin(server.address, "In flight");
-    for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
-        server.signal(signal);
-    }
-    wait_until_refused(server.address);
-    assert_eq!(upload.finish().status, 201);
-    let (status, _, log) = server.finish();
-    assert_eq!(status.code(), Some(0), "{log}");
-}
-
-#[test]
 fn a_request_still_in_flight_after_the_timeout_is_cut_off() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &["--drain-timeout", "0s"]);
@@ -152,26 +138,6 @@ fn a_client_that_sends_nothing_more_is_answered_408_and_does_not_hold_the_drain(
     drop(upload);
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(0));
-}
-
-#[test]
-fn the_longest_times_that_can_be_set_do_not_break_draining() {
-    let directory = tempdir().unwrap();
-    let longest = format!("{}s", u64::MAX);
-    let server = Server::start(directory.path(), &["--drain-timeout", &longest]);
-    let upload = Upload::begin(server.address, "In flight");
-    server.signal(Signal::TERM);
-    wait_until_refused(server.address);
-    assert_eq!(upload.finish().status, 201);
-    assert_eq!(server.finish().0.code(), Some(0));
-
-    let mut server = Server::start(directory.path(), &["--drain-delay", &longest, "--drain-timeout", &longest]);
-    server.signal(Signal::TERM);
-    server.wait_for_log("draining");
-    assert_eq!(get(server.admin, "/readyz").unwrap().status, 503);
-    signal_until_it_ends(&mut server, Signal::INT);
-    let (status, _, log) = server.finish();
-    assert_eq!(status.code(), Some(1), "{log}");
 }
 
 #[test]
@@ -240,18 +206,6 @@ fn a_process_whose_runtime_is_stuck_ends_with_1_when_the_time_for_draining_is_ov
     let (code, log) = stuck.finish();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("the process did not end within the time for draining"), "{log}");
-}
-
-#[test]
-fn a_process_whose_runtime_is_stuck_ends_with_1_after_a_second_signal() {
-    let mut stuck = Stuck::with("1h");
-    // Two signals in quick succession may arrive as one.
-    while stuck.child.try_wait().unwrap().is_none() {
-        kill_process(pid(&stuck.child), Signal::TERM).unwrap();
-    }
-    let (code, log) = stuck.finish();
-    assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("the process did not end after a second signal"), "{log}");
 }
 
 /// Clients that send one request after the other, half of them on new connections and half on kept ones.
@@ -332,18 +286,4 @@ fn behind_a_balancer_that_heeds_readyz_no_request_is_lost() {
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(0), "{log}");
     assert_eq!(answered_in(&log), counts.answered);
-}
-
-#[test]
-fn without_a_delay_draining_under_load_ends_and_every_answer_arrives() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
-    let load = Load::on(server.address);
-    load.wait_for(100);
-    server.signal(Signal::TERM);
-    let counts = load.finish();
-    let (status, _, log) = server.finish();
-    assert_eq!(status.code(), Some(0), "{log}");
-    // A client may connect in the instant in which the listener closes. Its request is then not carried out either.
-    assert_eq!(answered_in(&log), counts.answered, "and {} were not served", counts.lost);
 }

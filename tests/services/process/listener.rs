@@ -124,25 +124,6 @@ fn a_head_that_trickles_in_is_cut_off() {
 }
 
 #[test]
-fn a_connection_without_a_first_request_is_cut_off_after_the_time_for_a_head() {
-    let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
-    assert!(listener.connect().is_ended());
-}
-
-#[test]
-fn four_hundred_slow_heads_are_all_cut_off_and_a_request_is_answered_meanwhile() {
-    let listener = Listener::start(ServerLimits { head: Duration::from_secs(3), ..PATIENT });
-    let mut slow: Vec<_> = (0..400).map(|_| listener.connect()).collect();
-    for connection in &mut slow {
-        let _ = connection.send("GET / HTTP/1.1\r\nX-Slow: ");
-    }
-    assert_eq!(get_once(listener.address, "/").unwrap().text(), "here");
-    assert!(slow.iter_mut().all(Connection::is_ended));
-    listener.stop();
-    listener.wait_for_end();
-}
-
-#[test]
 fn a_resting_connection_is_closed_after_the_idle_limit_and_not_with_a_reset() {
     let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
     let mut connection = listener.connect();
@@ -175,31 +156,6 @@ fn assert_is_a_part(sent: &[u8]) {
 }
 
 #[test]
-fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
-    let taken = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&taken);
-    let endless = move || {
-        let (counter, piece) = (Arc::clone(&counter), bytes::Bytes::from(vec![b'x'; 64 * 1024]));
-        let pieces = std::iter::repeat_with(move || {
-            counter.fetch_add(64 * 1024, Ordering::Relaxed);
-            Ok::<_, std::convert::Infallible>(piece.clone())
-        });
-        async { axum::body::Body::from_stream(futures_util::stream::iter(pieces)) }
-    };
-    let app = Router::new().route("/endless", get(endless));
-    let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, Routes(app));
-    // A connection that is opened before the listener serves has buffers of the system's default size.
-    assert_eq!(get_once(listener.address, "/").unwrap().status, 404);
-    let mut deaf = Connection::open_narrow(listener.address).unwrap();
-    deaf.send("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    deaf.peek_one().unwrap();
-    listener.stop();
-    listener.wait_for_end();
-    let taken = taken.load(Ordering::Relaxed);
-    assert!(taken <= 512 * 1024, "{taken}");
-}
-
-#[test]
 fn a_client_that_reads_slowly_gets_its_whole_answer_however_short_the_idle_limit() {
     let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
     let mut slow = listener.connect();
@@ -212,16 +168,6 @@ fn a_client_that_reads_slowly_gets_its_whole_answer_however_short_the_idle_limit
     }
     assert_eq!(slow.answer().unwrap().body.len(), LARGE_BYTES);
     assert_eq!(slow.rest().unwrap(), b"", "and then it may rest no longer than any other");
-}
-
-#[test]
-fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
-    let listener = Listener::start(ServerLimits { head: Duration::from_secs(2), idle: SOON, ..PATIENT });
-    let (mut uploading, mut fresh) = (listener.connect(), listener.connect());
-    uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
-    assert!(fresh.is_ended(), "the time for a head has passed");
-    uploading.send("at").unwrap();
-    assert_eq!(uploading.answer().unwrap().text(), "what");
 }
 
 #[test]
@@ -258,22 +204,6 @@ fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
     release.send_replace(true);
     assert_eq!(half.answer().unwrap().text(), "held");
     assert_eq!(half.rest().unwrap(), b"");
-}
-
-#[test]
-fn an_answer_after_which_the_connection_closes_says_so() {
-    let listener = Listener::start(PATIENT);
-    let mut unread = listener.connect();
-    unread.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n").unwrap();
-    let answer = unread.answer().unwrap();
-    assert_eq!((answer.status, answer.closes()), (404, true));
-    let mut kept = listener.connect();
-    let answer = kept.request("POST", "/echo", &[], b"a body that is read").unwrap();
-    assert_eq!((answer.text(), answer.closes()), ("a body that is read", false));
-    let mut nonsense = listener.connect();
-    nonsense.send("NONSENSE\r\n\r\n").unwrap();
-    let answer = nonsense.answer().unwrap();
-    assert_eq!((answer.status, answer.closes()), (400, true));
 }
 
 #[test]
@@ -350,52 +280,6 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
     assert!(listener.metrics.sending.evicted.get() > 0);
 }
 
-#[test]
-fn five_hundred_clients_get_a_page_of_17_kilobytes_at_once_with_the_default_memory() {
-    const CLIENTS: usize = 512;
-    let answers = Budgets::default().answers;
-    let app = app().route("/page", get(|| async { vec![b'x'; 17 * 1024] }));
-    let app = app.layer(axum::middleware::from_fn(take_room));
-    let listener = Listener::serving(ServerLimits { sending: answers, ..PATIENT }, Routes(app));
-    let mut reading: Vec<_> = (0..CLIENTS).map(|_| Connection::open_narrow(listener.address).unwrap()).collect();
-    for connection in &mut reading {
-        connection.send("GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    }
-    // An answer is more than the client's kernel takes, so its room is taken until it is read.
-    for connection in &mut reading {
-        assert_eq!(connection.answer().unwrap().status, 200);
-    }
-    assert_eq!(listener.metrics.sending.refused.get(), 0);
-}
-
-#[test]
-fn a_page_that_the_store_was_asked_for_is_refused_if_its_answer_has_no_room_and_small_ones_are_answered() {
-    let store = Arc::new(FaultyStore::new(Arc::new(RedbStore::in_memory().unwrap()), Fault::TextsApart));
-    let over = |limits| Listener::serving(limits, unlimited::front(Arc::clone(&store) as _, &Deps::system()));
-    let writer = over(PATIENT);
-    let publish = |content: &str| {
-        let created = publish_at(writer.address, "Words", content).unwrap();
-        created.json()["slug"].as_str().unwrap().to_owned()
-    };
-    let (small, large) = (publish("Few words."), publish(&"Many words. ".repeat(5000)));
-    // There is room for one answer, and for 16 KiB of text in it.
-    let listener = over(ServerLimits { sending: 96 * 1024, ..PATIENT });
-    let mut connection = listener.connect();
-    for _ in 0..2 {
-        for target in [format!("/api/pages/{large}"), format!("/{large}"), format!("/{large}.md")] {
-            let refused = connection.get(&target).unwrap();
-            assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{target}: {refused:?}");
-            assert!(refused.header("x-request-id").is_some() && refused.header("etag").is_none(), "{refused:?}");
-        }
-        for target in [format!("/api/pages/{small}"), format!("/{small}"), format!("/{small}.md")] {
-            assert_eq!(connection.get(&target).unwrap().status, 200, "{target}");
-        }
-    }
-    drop(connection);
-    listener.stop();
-    listener.wait_for_end();
-}
-
 async fn take_room(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
     use axum::response::IntoResponse;
     use http_body::Body as _;
@@ -407,57 +291,6 @@ async fn take_room(request: axum::extract::Request, next: axum::middleware::Next
     }
     let response = next.run(request).await;
     if room.take(response.body().size_hint().lower()).is_err() { unavailable() } else { response }
-}
-
-#[test]
-fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
-    // The runtime is held up while clients connect, so that the listener has accepted none when it is told to stop.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (phase, phases) = watch::channel(Phase::Serving);
-        let mut queued: Vec<_> = (0..20).map(|_| Connection::open(address).unwrap()).collect();
-        for connection in &mut queued[..10] {
-            connection.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-        }
-        phase.send_replace(Phase::Stopping);
-        let clients = tokio::task::spawn_blocking(move || {
-            for connection in &mut queued[..10] {
-                assert_eq!(connection.answer().unwrap().text(), "here");
-            }
-            queued
-        });
-        let serving =
-            tokio::spawn(serve(listener, Routes(app()), PATIENT, no_proxies(), ServerMetrics::default(), phases));
-        // Connections that sent nothing are cut off; otherwise this test would never end.
-        let mut queued = clients.await.unwrap();
-        serving.await.unwrap();
-        assert!(queued[10..].iter_mut().all(Connection::is_ended));
-    });
-}
-
-#[test]
-fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
-    // Time stands still while a blocking client works, so a slow machine does not use up the last chance.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (phase, phases) = watch::channel(Phase::Serving);
-        let client = tokio::task::spawn_blocking(move || {
-            let mut fresh = Connection::open(address).unwrap();
-            let mut other = Connection::open(address).unwrap();
-            // Connections are accepted in order, so an answer to `other` shows that `fresh` was accepted.
-            assert!(!other.get("/").unwrap().closes());
-            phase.send_replace(Phase::Stopping);
-            assert!(other.get("/").unwrap().closes(), "the stop is known");
-            assert_eq!(fresh.get("/").unwrap().text(), "here");
-        });
-        tokio::join!(serve(listener, Routes(app()), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
-            client.await.unwrap();
-        });
-    });
 }
 
 #[test]
@@ -482,19 +315,6 @@ fn while_leaving_each_answer_asks_its_client_to_go_and_new_clients_are_served() 
     assert_eq!((answer.text(), answer.closes()), ("here", true));
     assert_eq!(resting.rest().unwrap(), b"");
     assert!(listener.connect().get("/").unwrap().closes());
-}
-
-#[test]
-fn an_answer_reaches_a_client_whose_body_nobody_read() {
-    let listener = Listener::start(PATIENT);
-    let body = vec![b'x'; 2 * 1024 * 1024];
-    for round in 0..20 {
-        let mut connection = listener.connect();
-        let answer = connection.request("POST", "/nowhere", &[], &body);
-        assert_eq!(answer.unwrap_or_else(|error| panic!("round {round}: {error}")).status, 404);
-    }
-    listener.stop();
-    listener.wait_for_end();
 }
 
 #[test]

@@ -165,46 +165,6 @@ fn publish_by_tool(server: &Server, meta: &Value) {
 }
 
 #[test]
-fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &[]);
-    publish_by_tool(&server, &json!({}));
-    server.stop();
-    let spans = collector.spans();
-    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
-    assert_eq!((request.parent_span_id.len(), &tool.parent_span_id), (0, &request.span_id));
-    let expected = [
-        ("gen_ai.operation.name", "execute_tool"),
-        ("gen_ai.tool.name", "create_page"),
-        ("handbill.outcome", "ok"),
-        ("mcp.method.name", "tools/call"),
-    ];
-    assert_eq!((tool.kind(), attributes(&tool.attributes)), (SpanKind::Server, pairs(&expected)));
-    for name in STEPS {
-        assert_eq!(named(&spans, name).parent_span_id, tool.span_id, "{name}");
-    }
-    assert!(spans.len() == 2 + STEPS.len() && spans.iter().all(|span| span.trace_id == request.trace_id), "{spans:#?}");
-}
-
-#[test]
-fn from_a_trusted_proxy_a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &["--trusted-proxies", "127.0.0.0/8"]);
-    publish_by_tool(&server, &json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-01"), "tracestate": "agent=1"}));
-    server.stop();
-    let spans = collector.spans();
-    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
-    assert_eq!((hexadecimal(&tool.trace_id), hexadecimal(&tool.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
-    assert_eq!(tool.trace_state, "agent=1");
-    assert!(tool.links.len() == 1 && tool.links[0].span_id == request.span_id, "{tool:#?}");
-    assert_ne!(request.trace_id, tool.trace_id);
-    for name in STEPS {
-        let step = named(&spans, name);
-        assert_eq!((&step.trace_id, &step.parent_span_id), (&tool.trace_id, &tool.span_id), "{name}");
-    }
-}
-
-#[test]
 fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     // The server samples almost none of the traces that it begins itself, so a span is exported only because of the
@@ -244,26 +204,6 @@ fn a_stranger_does_not_choose_what_is_sampled_by_traceparent_or_meta() {
         let (.., log) = server.stop();
         assert_eq!(collector.messages(), Vec::<Vec<u8>>::new());
         assert!(!log.contains(TRACE_ID), "{log}");
-    }
-}
-
-#[test]
-fn a_stranger_that_is_not_sampled_is_still_seen_in_a_trace_that_links_to_its_own() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &[]);
-    let meta = json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-00"), "tracestate": "stranger=1"});
-    publish_by_tool(&server, &meta);
-    let headers = [("Traceparent", meta["traceparent"].as_str().unwrap()), ("Tracestate", "stranger=1")];
-    request(server.address, "GET", "/robots.txt", &headers, b"").unwrap();
-    server.stop();
-    let spans = collector.spans();
-    let (by_agent, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
-    assert_eq!((&tool.trace_id, &tool.parent_span_id), (&by_agent.trace_id, &by_agent.span_id));
-    for span in [tool, named(&spans, "GET /robots.txt")] {
-        let [link] = &span.links[..] else { panic!("one link: {span:#?}") };
-        assert_eq!((hexadecimal(&link.trace_id), hexadecimal(&link.span_id)), (TRACE_ID.into(), PARENT_ID.into()));
-        assert_ne!(hexadecimal(&span.trace_id), TRACE_ID);
-        assert_eq!((&*span.trace_state, &*link.trace_state), ("", ""));
     }
 }
 
@@ -310,21 +250,6 @@ fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing_and_the_end_comes
         let warnings = log.lines().filter(|line| line.contains("spans could not be exported and are lost")).count();
         assert!(warnings <= 1, "{what}: {log}");
     }
-}
-
-#[test]
-fn spans_that_are_lost_are_counted_and_told_of_once() {
-    let (collector, directory) = (Collector::start(Manner::Refuses), tempdir().unwrap());
-    let server = start(&collector, &directory, &[]);
-    get(server.address, "/").unwrap();
-    collector.wait();
-    server.wait_for_log("spans could not be exported and are lost");
-    let metrics = get(server.admin, "/metrics").unwrap();
-    assert!(metrics.text().contains("handbill_trace_spans_total{outcome=\"failed\"} 1"), "{}", metrics.text());
-    get(server.address, "/").unwrap();
-    let (status, _, log) = server.stop();
-    assert_eq!((status.code(), collector.messages().len()), (Some(0), 2));
-    assert_eq!(log.matches("spans could not be exported and are lost").count(), 1, "{log}");
 }
 
 #[test]

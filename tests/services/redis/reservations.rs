@@ -97,21 +97,6 @@ async fn without_redis_every_slug_is_unopposed() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_for_a_reservation_than_for_the_limiter() {
-    let server = OwnServer::start();
-    let replica = Replica::start(&to(&server.address()), SHORT);
-    let own = reservation("a");
-    replica.limiter.check(attempt(&own)).await;
-    server.freeze();
-    let started = Instant::now();
-    assert_eq!(replica.limiter.reserve(&reservation("b")).await, Reserved::Unopposed);
-    let took = started.elapsed();
-    assert!(took >= SHORT.call() && took < FAR_TOO_LONG, "{took:?}");
-    let decision = replica.limiter.check(attempt(&Reservation { owner: "c".to_owned(), ..own })).await;
-    assert_eq!((decision.admitted, decision.slug), (true, Reserved::Unopposed), "and nobody asks again");
-}
-
-#[tokio::test]
 async fn a_reservation_that_redis_refuses_changes_no_decision() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);

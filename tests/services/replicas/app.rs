@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill_core::domain::client::Peer;
 
-use super::scrape::Visit;
 use super::services::service;
 use crate::connection::{connect_from, exchange};
 use crate::environment::in_time;
 use crate::support::app::{Limits, Target};
 use crate::support::exchange::{Answer, Request};
+use crate::turns::Sharing;
 
 /// The target for the specification's sections: replicas with these limits, which start at their first request.
 pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
-    Arc::new(Replicas { limits, clients: Mutex::default(), _visit: Visit::to(limits) })
+    Arc::new(Replicas { limits, clients: Mutex::default(), _turn: Sharing::wait() })
 }
 
 /// Three replicas behind a load balancer, as clients of one test see them. No other test has these clients' addresses,
@@ -26,8 +26,8 @@ struct Replicas {
     limits: Limits,
     /// The address on this machine that represents each peer.
     clients: Mutex<HashMap<IpAddr, Ipv4Addr>>,
-    /// Counts this test as running. When no test runs any more, the metrics are checked.
-    _visit: Visit,
+    /// No test that harms the nodes runs meanwhile.
+    _turn: Sharing,
 }
 
 #[async_trait]
