@@ -18,7 +18,7 @@ use crate::operators::archive::moving::backups_in;
 use crate::operators::archive::schedule::ScheduledBackups;
 use crate::operators::hiding;
 use crate::server::drain::Readiness;
-use crate::telemetry::cluster::{follow_fence, waits_for};
+use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};
 use handbill_core::ports::audit_log::AuditLog;
@@ -276,7 +276,6 @@ fn connect_cluster(
     let (settings, random) = (settings.cql.store(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
-    let writable = deps.metrics.store_writable.clone();
     let (metrics, clock) = (deps.metrics.cluster.clone(), Arc::clone(&deps.clock));
     tokio::spawn(async move {
         let report = |progress: &Progress| {
@@ -287,7 +286,6 @@ fn connect_cluster(
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 let reached = reached.with_clock(clock).observed_by(&metrics);
-                tokio::spawn(follow_fence(reached.fenced(), writable));
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {
                     Ok(creates) => {

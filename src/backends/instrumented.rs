@@ -101,8 +101,6 @@ impl Instrumented<dyn PageStore> {
         let (outcome, is_available) = match &result {
             Ok(answer) => (name(answer), true),
             Err(StoreError::Unavailable(_)) => ("unavailable", false),
-            // The store has answered, or need not be asked.
-            Err(StoreError::Fenced(_)) => ("unavailable", true),
             Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
             Err(StoreError::Unreadable(_)) => ("unreadable", true),
         };

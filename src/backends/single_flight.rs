@@ -163,7 +163,6 @@ fn fan_out<T: Clone>(waiters: Waiters<T>, answer: Answer<T>) -> bool {
             let answered = matches!(error, StoreError::Unreadable(_));
             let (kind, cause): (fn(_) -> _, _) = match error {
                 StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),
-                StoreError::Fenced(cause) => (StoreError::Fenced, cause),
                 StoreError::OutcomeUnknown(cause) => (StoreError::OutcomeUnknown, cause),
                 StoreError::Unreadable(cause) => (StoreError::Unreadable, cause),
             };

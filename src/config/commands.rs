@@ -111,41 +111,6 @@ impl PlaceSettings {
 }
 
 #[derive(Args, Debug)]
-pub struct FailoverSettings {
-    #[command(flatten, next_help_heading = "Failover")]
-    pub options: FailoverOptions,
-    #[command(flatten)]
-    pub cluster: ClusterSettings,
-}
-
-#[derive(Args, Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub struct FailoverOptions {
-    /// Datacentre whose replicas write from then on
-    #[arg(long, value_name = "DATACENTER")]
-    pub to: String,
-    /// Move although the other datacentre is lost. Edits, pages and deletions that only it has are lost, also those that were
-    /// acknowledged in the last moments; asks whether the replicas there are stopped
-    #[arg(long)]
-    pub force: bool,
-    /// Do not ask, because no replica of the other datacentre runs
-    #[arg(long, requires = "force")]
-    pub yes: bool,
-    /// Move although nodes of the other datacentre answer, because the two cannot reach each other, and every replica there is
-    /// stopped
-    #[arg(long, requires = "force")]
-    pub force_answers: bool,
-    /// Move although the nodes of the lost datacentre may have Cassandra's old Paxos. Set `paxos_variant: v2` on them before
-    /// they ever start again, or an unfinished write there can overwrite one that is acknowledged here
-    #[arg(long, requires = "force")]
-    pub force_paxos_unknown: bool,
-    /// Do not read every page from all copies before the move. Writes that the new side has missed stay missing until a
-    /// repair
-    #[arg(long)]
-    pub skip_copy: bool,
-}
-
-#[derive(Args, Debug)]
 pub struct SweepSettings {
     #[command(flatten, next_help_heading = "Sweep")]
     pub options: SweepOptions,

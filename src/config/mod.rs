@@ -20,8 +20,8 @@ use thiserror::Error;
 
 pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::commands::{
-    ClusterSettings, FailoverOptions, FailoverSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings,
-    PlaceSettings, SweepOptions, SweepSettings,
+    ClusterSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings, PlaceSettings, SweepOptions,
+    SweepSettings,
 };
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};

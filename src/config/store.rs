@@ -4,9 +4,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use handbill_store_cql::FenceConsistency;
 use thiserror::Error;
 
 /// The kind of place where pages are kept.
@@ -125,15 +123,6 @@ pub struct CqlSettings {
     /// Rack of the nodes that are asked first when pages are read [default: none]
     #[arg(long, env = "HANDBILL_SCYLLA_RACK", value_name = "NAME")]
     pub scylla_rack: Option<String>,
-    /// Consistency of a replica's read of the fence, the row that says which datacentre may write
-    #[arg(
-        long,
-        env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",
-        value_name = "CONSISTENCY",
-        value_parser = fence_consistency(),
-        default_value = "local-quorum"
-    )]
-    pub scylla_fence_consistency: FenceConsistency,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
@@ -180,7 +169,6 @@ impl CqlSettings {
             keyspace: self.scylla_keyspace.clone(),
             datacenter: self.scylla_datacenter.clone(),
             rack: self.scylla_rack.clone(),
-            fence_consistency: self.scylla_fence_consistency,
             replication_factor: COPIES,
             tablets: None,
             username: self.scylla_username.clone(),
@@ -190,20 +178,6 @@ impl CqlSettings {
             schema_wait: SCHEMA_WAIT,
         }
     }
-}
-
-fn fence_consistency() -> impl TypedValueParser<Value = FenceConsistency> {
-    let at = [
-        PossibleValue::new("local-quorum").help(
-            "In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move",
-        ),
-        PossibleValue::new("quorum")
-            .help("At a majority of the copies in all datacentres: without it nobody writes, also in a cut"),
-    ];
-    PossibleValuesParser::new(at).map(|name| match name.as_str() {
-        "quorum" => FenceConsistency::Quorum,
-        _ => FenceConsistency::LocalQuorum,
-    })
 }
 
 /// `host:port`, with an IPv6 address in brackets.

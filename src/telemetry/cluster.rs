@@ -2,14 +2,12 @@
 //! wait for each other.
 
 use handbill_core::service::TurnMetrics;
-use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
-use handbill_store_cql::{Fenced, Progress};
+use handbill_store_cql::Progress;
+use handbill_store_cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TurnLabels {
@@ -35,11 +33,6 @@ pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
         "Requests to the cluster that were sent again, or were not because the budget of retries was used up",
         all.retries.clone(),
     );
-    registry.register(
-        "handbill_store_future_times",
-        "Heads of pages that were read from the cluster with a time more than 5 s ahead of this replica's clock",
-        all.future_times.clone(),
-    );
     for operation in ["read", "write"] {
         let _ = all.in_flight.get_or_create(&PermitLabels { operation });
         for reason in ["no_permit", "silent"] {
@@ -48,9 +41,6 @@ pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
     }
     for outcome in ["sent", "refused"] {
         let _ = all.retries.get_or_create(&RetryLabels { outcome });
-    }
-    for clock in ["database", "replica"] {
-        let _ = all.future_times.get_or_create(&ClockLabels { clock });
     }
     all
 }
@@ -75,22 +65,6 @@ pub fn waits_for(progress: &Progress) -> Option<String> {
     };
     tracing::warn!(waiting, "waiting for the database");
     Some(waiting)
-}
-
-/// Reports in the log and in the metrics whether this replica may write, until the store is gone.
-pub async fn follow_fence(mut fenced: watch::Receiver<Option<Fenced>>, writable: Gauge) {
-    loop {
-        let reason = fenced.borrow_and_update().clone();
-        writable.set(i64::from(reason.is_none()));
-        if let Some(reason) = reason {
-            tracing::warn!(%reason, "this replica writes no pages");
-        } else {
-            tracing::info!("this replica writes pages");
-        }
-        if fenced.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]

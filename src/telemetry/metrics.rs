@@ -62,7 +62,6 @@ pub struct Metrics {
     pub budget_refusals: Family<BudgetLabels, Counter>,
     pub store: Durations<CallLabels>,
     pub store_available: Gauge,
-    pub store_writable: Gauge,
     pub store_files: Family<FileLabels, Gauge>,
     pub store_volume: Family<StateLabels, Gauge>,
     pub store_pages: Family<StateLabels, Gauge>,
@@ -182,10 +181,6 @@ impl Metrics {
             store_available: declare.plain(
                 "handbill_store_available",
                 "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
-            ),
-            store_writable: declare.plain(
-                "handbill_store_writable",
-                "1 while this replica may write pages: always with the embedded store, by the fence in a cluster",
             ),
             store_files: declare.bytes("handbill_store", "What the files of the embedded store take on their volume"),
             store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),

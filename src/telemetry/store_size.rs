@@ -93,7 +93,6 @@ impl StoreSize {
 /// Shows what `store` in `data_dir` does and holds, from now on.
 pub async fn follow_store(store: &Arc<RedbStore>, data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<()> {
     metrics.store_available.set(1);
-    metrics.store_writable.set(1);
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {
         #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 writes")]

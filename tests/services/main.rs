@@ -8,14 +8,12 @@ mod clients;
 mod cluster;
 mod contract;
 mod cql;
-mod datacenters;
 mod edge;
 mod linearizability;
 mod operating;
 mod process;
 mod redis;
 mod replicas;
-mod six_nodes;
 
 mod collector;
 mod connection;

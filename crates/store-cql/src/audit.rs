@@ -3,8 +3,7 @@
 //! Each entry is written under the next number by a lightweight transaction, and has 128 random bits, its id. A writer
 //! that was refused, or did not learn the outcome, reads the entries after the last one that it knew. If its id is
 //! among them, the entry is written; else it tries the next free number. So numbers have no gaps, and no entry is there
-//! twice, however often it is tried and by however many processes. The key has the writer's datacentre too: if both sides of
-//! a forced move gave entries the same number, both stay.
+//! twice, however often it is tried and by however many processes.
 //!
 //! A page and the audit cannot be written in one transaction. So a takedown is noted in `takedowns_begun` before the
 //! page's head is written, and the note is removed after the entry. Whoever reads the audit first adds the entries of
@@ -52,7 +51,6 @@ const LOG: &str = "log";
 #[derive(DeserializeRow)]
 struct EntryRow {
     number: i64,
-    datacenter: String,
     id: Option<Vec<u8>>,
     done_at: Option<CqlTimestamp>,
     done_by: Option<String>,
@@ -96,8 +94,8 @@ struct UnreadableEntry(i64);
 
 impl EntryRow {
     fn into_entry(self) -> Result<NumberedEntry, UnreadableEntry> {
-        let (number, datacenter) = (self.number, Some(self.datacenter.clone()));
-        let numbered = |entry| NumberedEntry { number: number.cast_unsigned(), datacenter, entry };
+        let number = self.number;
+        let numbered = |entry| NumberedEntry { number: number.cast_unsigned(), entry };
         self.entry().map(numbered).ok_or(UnreadableEntry(number))
     }
 
@@ -184,7 +182,6 @@ impl CqlStore {
     }
 
     async fn remove_note(&self, permit: &Permit<'_>, id: &Nonce) -> Result<(), StoreError> {
-        self.fence.check()?;
         let request = async || {
             self.session.execute_unpaged(&self.operated.end_takedown, (id.as_slice(),)).await?;
             Ok(())
@@ -195,7 +192,6 @@ impl CqlStore {
     /// Adds the entries of takedowns that were done by processes that ended before they could.
     async fn settle_takedowns(&self, permit: &Permit<'_>) -> Result<(), StoreError> {
         for row in self.rows::<BegunRow>(permit, &self.operated.read_takedowns, ()).await? {
-            self.fence.check()?;
             let now = row.read_at.map_or(0, |CqlTimestamp(now)| now);
             let Some(begun) = row.into_begun() else { continue };
             let AuditAction::Takedown { slug, .. } = &begun.entry.action else { continue };
@@ -216,8 +212,6 @@ impl CqlStore {
 
     /// Adds the entry of `begun` unless it is there.
     async fn append_once(&self, permit: &Permit<'_>, begun: &Begun) -> Result<(), StoreError> {
-        // The serial reads complete interrupted writes, which only the side that writes may do.
-        self.fence.check()?;
         // One at a time: entries that are added at once would only refuse each other.
         let mut end = self.audit_end.lock().await;
         let (mut last, mut failures, mut pauses) = (begun.after, Failures::default(), Pauses::new());
@@ -232,10 +226,7 @@ impl CqlStore {
                 last = row.number.cast_unsigned();
             }
             *end = last;
-            match self
-                .attempt(permit, &self.operated.append_audit, values_of(last + 1, &self.fence.datacenter, begun))
-                .await
-            {
+            match self.attempt(permit, &self.operated.append_audit, values_of(last + 1, begun)).await {
                 Attempt::Applied => {
                     *end = last + 1;
                     return Ok(());
@@ -266,8 +257,7 @@ impl CqlStore {
         Ok(*end)
     }
 
-    /// About `limit` entries after the number `after`, from one partition; none if there are no more at all. Entries of one
-    /// number are not cut apart.
+    /// At most `limit` entries after the number `after`, from one partition; none if there are no more at all.
     async fn entries_after(
         &self,
         permit: &Permit<'_>,
@@ -275,21 +265,14 @@ impl CqlStore {
         after: u64,
         limit: i32,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = (bucket_of(after.saturating_add(1)), after.cast_signed(), limit.saturating_add(1));
-        let mut rows: Vec<EntryRow> = self.rows(permit, read, values).await?;
-        if rows.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
-            let cut = rows.last().map(|row| row.number);
-            let whole = rows.iter().take_while(|row| Some(row.number) != cut).count();
-            rows.truncate(if whole == 0 { rows.len() } else { whole });
-        }
-        Ok(rows)
+        let values = (bucket_of(after.saturating_add(1)), after.cast_signed(), limit);
+        self.rows(permit, read, values).await
     }
 }
 
 type EntryValues<'a> = (
     i64,
     i64,
-    &'a str,
     &'a [u8],
     CqlTimestamp,
     &'a str,
@@ -300,7 +283,7 @@ type EntryValues<'a> = (
     Option<i32>,
 );
 
-fn values_of<'a>(number: u64, datacenter: &'a str, begun: &'a Begun) -> EntryValues<'a> {
+fn values_of(number: u64, begun: &Begun) -> EntryValues<'_> {
     let (action, slug, reason, paused, budget) = match &begun.entry.action {
         AuditAction::Takedown { slug, reason } => (TAKEDOWN, Some(slug.as_str()), Some(reason.code()), None, None),
         AuditAction::Hide { slug, reason } => (HIDE, Some(slug.as_str()), Some(reason.code()), None, None),
@@ -314,7 +297,7 @@ fn values_of<'a>(number: u64, datacenter: &'a str, begun: &'a Begun) -> EntryVal
         }
     };
     let (at, by) = (CqlTimestamp(begun.entry.at.get()), begun.entry.by.as_str());
-    (bucket_of(number), number.cast_signed(), datacenter, &begun.id, at, by, action, slug, reason, paused, budget)
+    (bucket_of(number), number.cast_signed(), &begun.id, at, by, action, slug, reason, paused, budget)
 }
 
 #[async_trait]
@@ -327,11 +310,7 @@ impl AuditLog for CqlStore {
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
         let permit = self.background_permit().await?;
-        match self.settle_takedowns(&permit).await {
-            // The side that writes settles them.
-            Ok(()) | Err(StoreError::Fenced(_)) => {}
-            Err(error) => return Err(error),
-        }
+        self.settle_takedowns(&permit).await?;
         let limit = limit.min(MAX_ENTRIES);
         let (mut entries, mut last) = (Vec::new(), after);
         while entries.len() < limit {
@@ -373,12 +352,10 @@ mod tests {
         for action in acts.into_iter().chain(reads) {
             let entry = AuditEntry { at: UnixMillis::new(5), by: "desk".to_owned(), action };
             let begun = Begun { id: [1; 16], entry: entry.clone(), after: 0 };
-            let (bucket, number, datacenter, id, at, by, action, slug, reason, paused, hourly_budget) =
-                values_of(10_001, "west", &begun);
+            let (bucket, number, id, at, by, action, slug, reason, paused, hourly_budget) = values_of(10_001, &begun);
             assert_eq!((bucket, id), (1, [1; 16].as_slice()));
             let row = EntryRow {
                 number,
-                datacenter: datacenter.to_owned(),
                 id: None,
                 done_at: Some(at),
                 done_by: Some(by.to_owned()),
@@ -388,10 +365,7 @@ mod tests {
                 paused,
                 hourly_budget,
             };
-            assert_eq!(
-                row.into_entry().unwrap(),
-                NumberedEntry { number: 10_001, datacenter: Some("west".to_owned()), entry }
-            );
+            assert_eq!(row.into_entry().unwrap(), NumberedEntry { number: 10_001, entry });
         }
     }
 }

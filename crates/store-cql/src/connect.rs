@@ -8,7 +8,7 @@ use scylla::errors::PrepareError;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fence::{Fence, Fenced};
+use super::copies;
 use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::server_checks::findings;
 use super::session::{self, CqlTimeouts, RETRY_INTERVAL};
@@ -76,7 +76,7 @@ impl CqlStore {
         .await?;
         session::check_rack(&session, &datacenter, settings)?;
         let session = Arc::new(session);
-        await_schema(&session, settings, &mut reporter).await?;
+        await_schema(&session, settings, &datacenter, &mut reporter).await?;
         let store = prepare(&session, settings, &datacenter, timeouts, &random, &mut reporter).await?;
         for finding in findings(&session, &settings.keyspace).await {
             tracing::warn!("{finding}");
@@ -119,10 +119,19 @@ impl<F: Fn(&Progress)> ProgressReporter<F> {
 async fn await_schema<F: Fn(&Progress)>(
     session: &Session,
     settings: &CqlSettings,
+    datacenter: &str,
     reporter: &mut ProgressReporter<F>,
 ) -> Result<(), ConnectError> {
     let started = Instant::now();
     loop {
+        match copies::datacenters(session, &settings.keyspace).await {
+            Ok(found) => copies::check(&settings.keyspace, datacenter, found.as_ref())?,
+            Err(error) => {
+                reporter.report(Progress::OutOfReach(error.to_string()));
+                sleep(RETRY_INTERVAL).await;
+                continue;
+            }
+        }
         match schema::check(session, &settings.keyspace, MIGRATIONS).await {
             Ok(SchemaState::Current | SchemaState::NewerExpanded) => return Ok(()),
             Ok(SchemaState::NewerContracted) => return Err(ConnectError::SchemaTooNew),
@@ -151,21 +160,21 @@ async fn prepare<F: Fn(&Progress)>(
         if let Err(error) = session.refresh_metadata().await {
             reporter.report(Progress::OutOfReach(error.to_string()));
         }
-        let (keyspace, consistency) = (&settings.keyspace, settings.fence_consistency);
+        let keyspace = &settings.keyspace;
         let prepared = async {
-            let fence = Fence::open(Arc::clone(session), keyspace, datacenter, consistency).await?;
-            let store = CqlStore::on(Arc::clone(session), keyspace, fence, random.clone(), timeouts).await?;
+            let store = CqlStore::on(Arc::clone(session), keyspace, random.clone(), timeouts).await?;
             if let Some(rack) = &settings.rack {
                 store.statements.prefer_rack(datacenter, rack);
             }
-            Ok::<_, PrepareError>(store)
+            // `migrate` writes it last.
+            let is_migrating = matches!(store.slug_secret_if_made().await, Ok(None));
+            Ok::<_, PrepareError>((store, is_migrating))
         };
         match prepared.await {
-            // `migrate` writes the row last.
-            Ok(store) if store.fence.check() == Err(Fenced::Missing) && started.elapsed() < settings.schema_wait => {
+            Ok((_, true)) if started.elapsed() < settings.schema_wait => {
                 reporter.report(Progress::Schema(SchemaState::Older));
             }
-            Ok(store) => return Ok(store),
+            Ok((store, _)) => return Ok(store),
             Err(error) if started.elapsed() >= settings.schema_wait => return Err(error.into()),
             Err(error) => reporter.report(Progress::OutOfReach(error.to_string())),
         }

@@ -61,7 +61,6 @@ impl CreatesSwitch for CqlStore {
         let (mut failures, mut pauses) = (Failures::default(), Pauses::new());
         let budget = creates.hourly_budget.map(u32::cast_signed);
         while Instant::now() < permit.deadline {
-            self.fence.check()?;
             // This read also completes an attempt whose outcome is unknown. If that attempt was done, repeating it
             // changes nothing.
             let before = self.read_switch(&permit, &self.operated.read_switch_serially).await?.revision;

@@ -43,12 +43,6 @@ impl PageImport for CqlStore {
         self.swap(expected.version, Some(expected.updated_at), next, now, None).await
     }
 
-    async fn confirm_found(&self, slug: &Slug) -> Result<(), StoreError> {
-        self.fence.check()?;
-        let permit = self.permit(&self.writes, slug, None).await?;
-        self.confirm(&permit, slug).await
-    }
-
     async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
         self.noted_visibility(slug).await
     }

@@ -5,7 +5,7 @@
 //! it is acknowledged. If a process ends after the head was written, the row without a tombstone remains, and whoever
 //! reads the ledger finds the tombstone under the page's slug. So no deletion is missing, and none is in it that did not
 //! happen. So it is when operators hide or show a page: a page that is later than what the ledger says was shown only if that
-//! was begun, because a page that both sides of a forced move changed is later too.
+//! was begun, because an import brings later pages too.
 
 use scylla::DeserializeRow;
 use scylla::value::CqlTimestamp;
@@ -81,7 +81,6 @@ impl CqlStore {
         permit: &Permit<'_>,
         tombstone: &Tombstone,
     ) -> Result<Option<TakedownNote>, StoreError> {
-        self.fence.check()?;
         let both = tokio::join!(self.note_deletion(permit, tombstone), self.note_takedown(permit, tombstone));
         both.0?;
         both.1
@@ -113,7 +112,6 @@ impl CqlStore {
 
     /// Notes, before `head` is written, that it hides or shows its page.
     pub(super) async fn begin_turn(&self, permit: &Permit<'_>, head: &PageHead) -> Result<(), StoreError> {
-        self.fence.check()?;
         let at = head.updated_at;
         let values = (head.slug.as_str(), CqlTimestamp(at.get()), micros(at));
         self.write(permit, &self.operated.begin_turn, values).await
@@ -144,10 +142,7 @@ impl CqlStore {
             None => head.hidden.is_some().then(|| head.visibility()),
         };
         match visibility.filter(|visibility| noted.as_ref() != Some(visibility)) {
-            Some(visibility) => {
-                self.fence.check()?;
-                self.enter_visibility(permit, &visibility).await
-            }
+            Some(visibility) => self.enter_visibility(permit, &visibility).await,
             None => Ok(()),
         }
     }
@@ -168,17 +163,15 @@ impl CqlStore {
         if self.entry_of(&permit, &visibility.slug).await?.is_some_and(is_known) {
             return Ok(false);
         }
-        self.fence.check()?;
         self.enter_visibility(&permit, visibility).await?;
         Ok(true)
     }
 
-    /// Ends a deletion that may not be in the ledger yet. If it is, nothing is written, so a standby answers too.
+    /// Ends a deletion that may not be in the ledger yet.
     pub(super) async fn complete_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
         if self.entry_of(permit, &tombstone.slug).await?.is_some_and(|row| row.version.is_some()) {
             return Ok(());
         }
-        self.fence.check()?;
         self.delete_texts(permit, &tombstone.slug, tombstone.deleted_at).await;
         self.enter_deletion(permit, tombstone).await
     }
@@ -218,15 +211,9 @@ impl CqlStore {
             return Ok(Some(Entry::Tombstone(tombstone)));
         }
         let permit = self.background_permit().await?;
-        // A side that may not write completes no write either.
-        let may_write = self.fence.check().is_ok();
-        let head =
-            if may_write { self.settled_head(&permit, &slug).await } else { self.read_head(&permit, &slug).await };
-        let head = match head? {
+        let head = match self.settled_head(&permit, &slug).await? {
             Lookup::Deleted(tombstone) => {
-                if may_write {
-                    report_missing(self.enter_deletion(&permit, &tombstone).await);
-                }
+                report_missing(self.enter_deletion(&permit, &tombstone).await);
                 return Ok(Some(Entry::Tombstone(tombstone)));
             }
             Lookup::Active(base) => base.head,
@@ -235,7 +222,6 @@ impl CqlStore {
         };
         let visibility = row.visibility_with(&head);
         if let Some(visibility) = &visibility
-            && may_write
             && row.visibility(&slug).as_ref() != Some(visibility)
         {
             report_missing(self.enter_visibility(&permit, visibility).await);

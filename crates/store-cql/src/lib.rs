@@ -3,12 +3,12 @@
 //! | part | content |
 //! |---|---|
 //! | `connect`, `pending` | waits for the cluster and its schema; the store until then |
+//! | `copies` | refuses a keyspace whose copies are in several datacentres |
 //! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `requests`, `replace` | the operations of the store; their requests, sent until they are answered; the replacement of a head |
 //! | `texts`, `recent` | the operations on texts; the heads that were seen last |
-//! | `future_times` | notices clocks that are wrong, by the times that are stored |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; records of other stores |
 //! | `ledger`, `ledger_since`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
@@ -16,9 +16,6 @@
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
-//! | `fence`, `failover`, `confirm` | the datacentre that writes, how operators move that, and what it acknowledges while a move copies |
-//! | `paxos_variants` | which nodes a move has to fear |
-//! | `reconcile` | settles what both sides of a forced move did |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `ring`, `keys` | the parts in which a whole table is read; the keys of all heads and texts |
 //! | `migrate` | `migrations/` and `handbill migrate` |
@@ -37,12 +34,12 @@
 //! * A text is deleted only when it is certain that no head points to it, or ever will: after the head that replaces it
 //!   was written, or after the write that would have pointed to it was certainly refused.
 //!
-//! No table is written both ways, but for a head that is sent once more with its own timestamp while a planned move copies (`confirm`).
+//! No table is written both ways.
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
-//! Every write of a head is a lightweight transaction: a round of Paxos among its replicas in the datacentre
-//! (`LOCAL_SERIAL`), then a commit that is acknowledged only after a quorum of them has it (`LOCAL_QUORUM`). A read at
+//! Every write of a head is a lightweight transaction: a round of Paxos among its replicas in the datacentre, which is the only
+//! one with copies (`LOCAL_SERIAL`), then a commit that is acknowledged only after a quorum of them has it (`LOCAL_QUORUM`). A read at
 //! `LOCAL_QUORUM` asks a quorum. Any two quorums share a replica, and the newest value wins. The numbers of the rounds,
 //! which only grow, decide which value is the newest. So a read that starts after the acknowledgement shows that write
 //! or a later one, through any replica of Handbill. Such a read costs one round trip; a read at `LOCAL_SERIAL` would
@@ -82,12 +79,9 @@
 mod audit;
 mod bulkhead;
 mod check;
-mod confirm;
 mod connect;
+mod copies;
 mod creates;
-mod failover;
-mod fence;
-mod future_times;
 mod gate;
 mod import;
 mod keys;
@@ -98,11 +92,9 @@ pub mod metrics;
 pub mod migrate;
 mod nonces;
 mod operated_statements;
-mod paxos_variants;
 mod pending;
 mod permit;
 mod recent;
-mod reconcile;
 mod replace;
 mod request_error;
 mod requests;
@@ -129,15 +121,12 @@ use handbill_core::{domain, ports};
 
 pub use check::{CheckReport, check};
 pub use connect::{ConnectError, Progress, ReachError};
-pub use failover::{FailoverError, FailoverPlan, failover};
-pub use fence::{Fence, Fenced};
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
-pub use reconcile::{ReconcileError, Reconciled, reconcile};
 pub use ring::{Share, ShareError};
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
-pub use settings::{CqlSettings, FenceConsistency};
+pub use settings::CqlSettings;
 pub use settings_error::SettingsError;
 pub use share_scan::{Scanned, ShareScan};
 pub use store::CqlStore;

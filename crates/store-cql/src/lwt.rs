@@ -27,7 +27,6 @@ use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::fence::{Fence, Fenced};
 use super::nonces::Nonce;
 use super::retry_budget::RetryBudget;
 use super::rows::{NonceRow, applied};
@@ -128,7 +127,6 @@ struct OverwrittenError;
 pub(super) struct LwtRunner<'a> {
     pub(super) session: &'a Session,
     pub(super) read_nonces: &'a PreparedStatement,
-    pub(super) fence: &'a Fence,
     pub(super) timeouts: CqlTimeouts,
     pub(super) retries: &'a RetryBudget,
     pub(super) random: &'a Random,
@@ -139,8 +137,6 @@ pub(super) struct LwtRunner<'a> {
 enum Attempt {
     Applied,
     Refused,
-    /// The fence allows no write, so nothing was sent.
-    Fenced(Fenced),
     /// The flag says whether the database has too much to do. Then the write is not sent again.
     Failed(Outcome, Cause, bool),
 }
@@ -158,9 +154,8 @@ impl LwtRunner<'_> {
             match (self.attempt(write).await, unknown.is_some()) {
                 (Attempt::Applied, _) => return Ok(true),
                 (Attempt::Refused, false) => return Ok(false),
-                // The outcome of an earlier attempt is still unknown, and nothing may be sent to settle it.
-                (Attempt::Refused | Attempt::Fenced(_), true) => {}
-                (Attempt::Fenced(fenced), false) => return Err(fenced.into()),
+                // The outcome of an earlier attempt is still unknown.
+                (Attempt::Refused, true) => {}
                 (Attempt::Failed(Outcome::NotDone, _, is_overload), true) => may_repeat = !is_overload,
                 (Attempt::Failed(Outcome::Unknown, cause, is_overload), _) => {
                     tracing::debug!(error = %cause, "a write has an unknown outcome, reading it back");
@@ -202,10 +197,6 @@ impl LwtRunner<'_> {
         if write.text_inserted_at.is_some_and(|at| write_times::is_old(at, self.clock.now())) {
             return Attempt::Failed(Outcome::NotDone, Box::new(OldTextError), true);
         }
-        // A check at the beginning of the whole write would not do.
-        if let Err(fenced) = self.fence.check() {
-            return Attempt::Fenced(fenced);
-        }
         match timeout(limit, self.session.execute_unpaged(write.statement, &write.values)).await {
             Ok(Ok(answer)) => match applied(answer) {
                 Ok(true) => Attempt::Applied,
@@ -223,8 +214,7 @@ impl LwtRunner<'_> {
     /// Reads the row and returns the outcome of `write`; `None` if the row could not be read in time.
     async fn read_back<V>(&self, write: &Write<'_, V>) -> Option<Verdict> {
         let mut pauses = Pauses::new();
-        // Reading completes an interrupted write, which only the side that writes may do.
-        while self.left() > Duration::ZERO && self.fence.check().is_ok() {
+        while self.left() > Duration::ZERO {
             match timeout_at(self.deadline, self.read_nonces(write.slug)).await {
                 Ok(Ok(row)) => return Some((write.classify)(row.as_ref())),
                 Ok(Err(error)) => tracing::debug!(%error, "a write's outcome could not be read yet"),

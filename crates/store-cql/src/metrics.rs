@@ -5,13 +5,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Label of a stored time that lies in the future.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ClockLabels {
-    /// `database` if a server's clock has made the time, `replica` if a replica's has.
-    pub clock: &'static str,
-}
-
 /// Label of the operations on pages that share permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PermitLabels {
@@ -41,5 +34,4 @@ pub struct ClusterMetrics {
     pub in_flight: Family<PermitLabels, Gauge>,
     pub unsent: Family<UnsentLabels, Counter>,
     pub retries: Family<RetryLabels, Counter>,
-    pub future_times: Family<ClockLabels, Counter>,
 }

@@ -15,7 +15,7 @@ use super::migrate::schema::COMPONENT;
 use super::statements::{HEAD, Preparing, TEXT};
 
 /// The columns of an entry of the audit.
-const ENTRY: &str = "number, datacenter, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
+const ENTRY: &str = "number, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
 
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
@@ -88,7 +88,7 @@ impl OperatedStatements {
                     .of_scan(format!("SELECT token(slug), slug FROM {keyspace}.pages WHERE token(slug) > ? LIMIT ?")),
             )
             .await?,
-            scan_heads: between(&format!("{HEAD}, WRITETIME(version) AS written_at"), "pages", " LIMIT ?").await?,
+            scan_heads: between(HEAD, "pages", " LIMIT ?").await?,
             scan_texts: between(TEXT, "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
             note_time: quorum(format!("INSERT INTO {keyspace}.deletions_by_time (ten_minutes, slug) VALUES (?, ?)"))
@@ -122,7 +122,7 @@ impl OperatedStatements {
             read_audit: quorum(audit.clone()).await?,
             read_audit_serially: serial(audit).await?,
             append_audit: conditional(format!(
-                "INSERT INTO {keyspace}.audit (bucket, {ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+                "INSERT INTO {keyspace}.audit (bucket, {ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
             ))
             .await?,
             read_switch: quorum(switch.clone()).await?,

@@ -58,6 +58,20 @@ impl CqlStore {
         }
     }
 
+    /// Sends a plain write until it is answered.
+    pub(super) async fn write(
+        &self,
+        permit: &Permit<'_>,
+        write: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<(), StoreError> {
+        let request = async || {
+            self.session.execute_unpaged(write, &values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
     /// The first row of the answer to a read, if it has one.
     pub(super) async fn first_row<R>(
         &self,

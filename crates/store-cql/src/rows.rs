@@ -5,7 +5,6 @@ use scylla::value::{CqlTimestamp, MaybeUnset, Row};
 use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
-use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces, TextId};
 use super::recent::Base;
 use crate::domain::edit_key::EditKeyHash;
@@ -38,8 +37,6 @@ pub(super) struct HeadRow {
     takedown_reason: Option<String>,
     takedown_by: Option<String>,
     nonces: Option<Vec<u8>>,
-    /// The database's timestamp of the last write, in microseconds.
-    written_at: Option<i64>,
 }
 
 /// The columns that change whenever a head does.
@@ -49,8 +46,6 @@ pub(super) struct StateRow {
     version: Option<i64>,
     updated_at: Option<CqlTimestamp>,
     renderer_version: Option<i32>,
-    /// The database's timestamp of the last write, in microseconds.
-    written_at: Option<i64>,
 }
 
 /// The columns that show which writes a head has seen.
@@ -81,18 +76,7 @@ impl From<UnreadableRow> for StoreError {
     }
 }
 
-fn times(written_at: Option<i64>, updated_at: Option<CqlTimestamp>) -> StoredTimes {
-    StoredTimes {
-        written_at: written_at.map(|micros| UnixMillis::new(micros / 1000)),
-        changed_at: updated_at.map(millis),
-    }
-}
-
 impl StateRow {
-    pub(super) fn times(&self) -> StoredTimes {
-        times(self.written_at, self.updated_at)
-    }
-
     /// Whether this is the state of `head`. No two writes of a page have one version and one time.
     pub(super) fn is_of(&self, head: &PageHead) -> bool {
         self.state.as_deref() == Some(state_of(head))
@@ -103,10 +87,6 @@ impl StateRow {
 }
 
 impl HeadRow {
-    pub(super) fn times(&self) -> StoredTimes {
-        times(self.written_at, self.updated_at)
-    }
-
     /// The head in this row, which was read under `slug`, of a hidden page too: writes replace it and texts belong to it as to
     /// any other. There may be texts that nothing points to although it is absent.
     pub(super) fn into_base(self, slug: &Slug) -> Result<Lookup<Base>, UnreadableRow> {
@@ -407,7 +387,6 @@ mod tests {
             takedown_reason: None,
             takedown_by: None,
             nonces: None,
-            written_at: None,
         }
     }
 
@@ -423,7 +402,6 @@ mod tests {
             version: Some(1),
             updated_at: Some(CqlTimestamp(0)),
             renderer_version: Some(1),
-            written_at: None,
         };
         assert!(state().is_of(&head));
         // An import may put another version of the same time in its place, and a renderer's pass the same version.

@@ -14,8 +14,6 @@ pub struct CqlSettings {
     pub datacenter: Option<String>,
     /// Rack of the nodes that are asked first when pages are read.
     pub rack: Option<String>,
-    /// Consistency of a read of the fence.
-    pub fence_consistency: FenceConsistency,
     /// Copies of each page in the datacentre, in a keyspace that `migrate` creates.
     pub replication_factor: u8,
     /// Whether a keyspace that `migrate` creates uses tablets; else the server chooses.
@@ -31,15 +29,6 @@ pub struct CqlSettings {
     pub schema_wait: Duration,
 }
 
-/// The consistency of a read of the fence. It decides what a cut between two datacentres does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FenceConsistency {
-    /// In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move.
-    LocalQuorum,
-    /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut.
-    Quorum,
-}
-
 /// Settings that reach no cluster.
 #[cfg(test)]
 pub(crate) fn of_a_test() -> CqlSettings {
@@ -48,7 +37,6 @@ pub(crate) fn of_a_test() -> CqlSettings {
         keyspace: "handbill".to_owned(),
         datacenter: None,
         rack: None,
-        fence_consistency: FenceConsistency::LocalQuorum,
         replication_factor: 3,
         tablets: None,
         username: None,

@@ -24,4 +24,14 @@ pub enum SettingsError {
         "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"
     )]
     ChooseDatacenter { found: String },
+    #[error(
+        "the keyspace {keyspace} has copies in several datacentres ({found}), and pages are written in one alone: leave the \
+         copies of one datacentre with ALTER KEYSPACE {keyspace}"
+    )]
+    SeveralDatacenters { keyspace: String, found: String },
+    #[error(
+        "the keyspace {keyspace} has no copies in the datacentre {datacenter} of this process, only in {found}: name that one \
+         with --scylla-datacenter"
+    )]
+    NoCopies { keyspace: String, datacenter: String, found: String },
 }

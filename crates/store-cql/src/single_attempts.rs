@@ -52,9 +52,6 @@ impl CqlStore {
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> Attempt {
-        if let Err(fenced) = self.fence.check() {
-            return Attempt::Failed(Outcome::NotDone, Box::new(fenced));
-        }
         match timeout_at(permit.deadline, self.session.execute_unpaged(statement, values)).await {
             Ok(Ok(answer)) => match applied(answer) {
                 Ok(true) => Attempt::Applied,

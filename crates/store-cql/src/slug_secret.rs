@@ -21,10 +21,15 @@ pub(super) fn creation(keyspace: &str, rng: impl Rng) -> (Statement, SlugSecret)
 
 impl CqlStore {
     pub(super) async fn read_slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
+        self.slug_secret_if_made().await?.ok_or_else(missing)
+    }
+
+    /// The secret; `None` if `handbill migrate` has not ended.
+    pub(super) async fn slug_secret_if_made(&self) -> Result<Option<SlugSecret>, StoreError> {
         let permit = self.background_permit().await?;
         let row: Option<(Option<Vec<u8>>,)> = self.first_row(&permit, &self.statements.read_slug_secret, ()).await?;
         let bytes: Option<[u8; SECRET_BYTES]> = row.and_then(|(secret,)| secret?.try_into().ok());
-        let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
-        bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
+        Ok(bytes.map(SlugSecret::from_bytes))
     }
 }

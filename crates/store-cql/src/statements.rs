@@ -5,7 +5,6 @@
 //! | [`Statements::read_head`], [`Statements::read_state`], [`Statements::read_text`], those of scans, [`Statements::read_slug_secret`] | `LOCAL_QUORUM` | | yes |
 //! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
 //! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
-//! | [`Statements::spread_head`], and all plain writes while a planned move copies | `EACH_QUORUM` | | yes |
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
 //! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
@@ -32,13 +31,12 @@ use super::ring::of_scan;
 use super::session::{CqlTimeouts, Nodes, ReadRetries, SecondReads, load_balancing};
 use crate::domain::slug::Slug;
 
-/// The columns of a head. A [`super::rows::HeadRow`] also has the database's timestamp of the last write, which is that of
-/// every column, because each write writes all that are set.
+/// The columns of a head.
 pub(super) const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
 /// The columns of a head that change whenever it does.
-const STATE: &str = "state, version, updated_at, renderer_version, WRITETIME(version) AS written_at";
+const STATE: &str = "state, version, updated_at, renderer_version";
 
 /// The columns of a [`super::texts::TextRow`].
 pub(super) const TEXT: &str = "text_version, text_nonce, content, html, excerpt, code_blocks, language";
@@ -65,8 +63,6 @@ pub(super) struct Statements {
     pub(super) delete_text: PreparedStatement,
     /// Binds a timestamp in microseconds and the slug.
     pub(super) delete_texts: PreparedStatement,
-    /// Binds a timestamp in microseconds, [`HEAD`] and the slug: what the timestamp's write has written, once more.
-    pub(super) spread_head: PreparedStatement,
     /// Binds a [`super::rows::HeadParameters`].
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
@@ -145,7 +141,7 @@ impl Statements {
         let (pages, texts) = (format!("{keyspace}.pages"), format!("{keyspace}.texts"));
         // A write sets every column that the head has or had, so that nothing of the earlier head stays.
         let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
-        let head = format!("SELECT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
+        let head = format!("SELECT {HEAD} FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         let text = format!("SELECT {TEXT} FROM {texts} WHERE {text_key}");
         Ok(Self {
@@ -182,14 +178,6 @@ impl Statements {
             delete_texts: repeatable(
                 format!("DELETE FROM {texts} USING TIMESTAMP ? WHERE slug = ?"),
                 Consistency::LocalQuorum,
-            )
-            .await?,
-            spread_head: repeatable(
-                format!(
-                    "UPDATE {pages} USING TIMESTAMP ? SET {} = ? WHERE slug = ?",
-                    HEAD.split(", ").collect::<Vec<_>>().join(" = ?, ")
-                ),
-                Consistency::EachQuorum,
             )
             .await?,
             create_head: conditional(format!("UPDATE {pages} SET {assignments} WHERE slug = :slug IF state = null"))

@@ -7,11 +7,9 @@ use rand::Rng;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::serialize::row::SerializeRow;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::fence::{Fence, Fenced};
-use super::future_times::FutureTimes;
 use super::gate::{Gate, GateMetrics, Refusal};
 use super::lwt::{LwtRunner, Verdict, Write};
 use super::nonces::{Nonce, Nonces, TextId};
@@ -39,7 +37,6 @@ use crate::ports::random::Random;
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
-    pub(super) fence: Fence,
     pub(super) random: Random,
     pub(super) timeouts: CqlTimeouts,
     pub(super) retries: RetryBudget,
@@ -49,8 +46,6 @@ pub struct CqlStore {
     background: Semaphore,
     pub(super) recent: RecentHeads,
     pub(super) clock: SharedClock,
-    /// Looks at the times of heads, once somebody counts them.
-    future_times: Option<FutureTimes>,
     pub(super) operated: OperatedStatements,
     /// About how many records there are, and when that was found.
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
@@ -59,11 +54,10 @@ pub struct CqlStore {
 }
 
 impl CqlStore {
-    /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
+    /// A store on `session` in `keyspace`, which must have the current schema.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
-        fence: Fence,
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
@@ -79,13 +73,11 @@ impl CqlStore {
             background: Semaphore::new(timeouts.in_flight),
             session,
             statements,
-            fence,
             random,
             timeouts,
             retries,
             recent: RecentHeads::new(seed),
             clock: Arc::new(SystemClock::new()),
-            future_times: None,
             operated,
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
@@ -98,21 +90,15 @@ impl CqlStore {
         Self { clock, ..self }
     }
 
-    /// Counts in `metrics`, and compares the times that it reads with its clock.
+    /// Counts in `metrics`.
     #[must_use]
     pub fn observed_by(self, metrics: &ClusterMetrics) -> Self {
         self.retries.count_in(metrics);
         Self {
             reads: self.reads.counted_in(GateMetrics::of(metrics, "read")),
             writes: self.writes.counted_in(GateMetrics::of(metrics, "write")),
-            future_times: Some(FutureTimes::new(Arc::clone(&self.clock), metrics.clone())),
             ..self
         }
-    }
-
-    /// Why this replica may not write, whenever that changes; `None` while it may.
-    pub fn fenced(&self) -> watch::Receiver<Option<Fenced>> {
-        self.fence.state()
     }
 
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
@@ -156,18 +142,13 @@ impl CqlStore {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
-            fence: &self.fence,
             timeouts: self.timeouts,
             retries: &self.retries,
             random: &self.random,
             clock: &self.clock,
             deadline: permit.deadline,
         };
-        let done = runner.run(&write).await?;
-        if done {
-            self.confirm(permit, write.slug).await?;
-        }
-        Ok(done)
+        runner.run(&write).await
     }
 
     pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
@@ -175,9 +156,6 @@ impl CqlStore {
         let read = if permit.is_of_operator() { scan_head } else { read_head };
         let row: Option<HeadRow> = self.first_row(permit, read, (slug.as_str(),)).await?;
         let Some(row) = row else { return Ok(Lookup::Absent) };
-        if let Some(future_times) = &self.future_times {
-            future_times.look(row.times());
-        }
         let found = row.into_base(slug)?;
         if let Lookup::Active(base) = &found {
             self.recent.keep(base.clone());
@@ -189,9 +167,6 @@ impl CqlStore {
     async fn known_or_read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Lookup<Base>, StoreError> {
         let Some(known) = self.recent.get(slug) else { return self.read_head(permit, slug).await };
         let row: Option<StateRow> = self.first_row(permit, &self.statements.read_state, (slug.as_str(),)).await?;
-        if let (Some(row), Some(future_times)) = (&row, &self.future_times) {
-            future_times.look(row.times());
-        }
         if row.is_some_and(|row| row.is_of(&known.head)) {
             return Ok(Lookup::Active(known));
         }
@@ -294,8 +269,6 @@ impl PageStore for CqlStore {
         drop(permit);
         let permit = self.permit(&self.reads, &page.head.slug, needed_by).await?;
         let found = self.settled_record(&permit, &page.head.slug).await?;
-        // A request that is sent again finds what it has made.
-        self.confirm(&permit, &page.head.slug).await?;
         InsertResult::refused(found)
     }
 
@@ -337,9 +310,6 @@ impl PageStore for CqlStore {
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
         let permit = self.permit(&self.writes, record.slug(), None).await?;
-        if self.fence.check().is_ok() {
-            self.confirm(&permit, record.slug()).await?;
-        }
         match record {
             Record::Active(page) => self.complete_turn(&permit, &page.head).await,
             Record::Deleted(tombstone) => self.complete_deletion(&permit, tombstone).await,

@@ -22,7 +22,6 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
 use super::connect::ReachError;
-use super::fence::Fenced;
 use super::keys::ReadKeys;
 use super::nonces::TextId;
 use super::ring::{RANGES_AT_ONCE, Share, Tokens, read_parts};
@@ -99,8 +98,6 @@ pub enum SweepError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Reach(#[from] ReachError),
-    #[error("texts are swept only where pages are written: {0}")]
-    Fenced(#[from] Fenced),
     #[error("the database refused or did not answer ({0}): run it again")]
     Database(Cause),
 }
@@ -135,9 +132,6 @@ impl CqlStore {
         progress: impl Fn(u8, &SweepReport) + Send,
         missing: impl Fn(&str) + Send + Sync,
     ) -> Result<SweepReport, SweepError> {
-        // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head
-        // named them.
-        self.fence.check()?;
         let keys = ReadKeys::prepare(&self.session, keyspace).await.map_err(failed)?;
         let all = Mutex::new(SweepReport { dry_run: plan.dry_run, ..SweepReport::default() });
         let add = |part| {
@@ -148,8 +142,7 @@ impl CqlStore {
         let read = async |tokens| {
             let mut part = SweepReport::default();
             match self.sweep_part(&keys, tokens, plan, &mut part, &missing).await {
-                Ok(()) => Ok(Ok(part)),
-                Err(error @ SweepError::Fenced(_)) => Ok(Err(error)),
+                Ok(()) => Ok(part),
                 Err(error) => {
                     // Texts that were deleted already are not found again; those that were only counted are.
                     if !plan.dry_run {
@@ -161,7 +154,7 @@ impl CqlStore {
         };
         read_parts(plan.share, REPEATS, read, |percent, tokens, part| {
             let part = match part {
-                Ok(swept) => swept?,
+                Ok(swept) => swept,
                 Err(error) => left_out(tokens, error, add(SweepReport::default()).unread)?,
             };
             progress(percent, &add(part));
@@ -209,7 +202,6 @@ impl CqlStore {
     /// Takes the page down if its time of being hidden is still over.
     async fn end_hiding(&self, slug: &str, plan: SweepPlan, report: &mut SweepReport) -> Result<(), SweepError> {
         let Ok(slug) = Slug::parse(slug) else { return Ok(()) };
-        self.fence.check()?;
         let Lookup::Hidden(head) = self.head(&slug).await.map_err(failed)? else { return Ok(()) };
         let Some(hiding) = head.hidden.as_ref().filter(|hiding| hiding.until <= plan.now) else { return Ok(()) };
         let tombstone = head.taken_down(hiding.takedown.clone(), plan.now);
@@ -231,8 +223,6 @@ impl CqlStore {
     ) -> Result<(), SweepError> {
         // A name that is no slug was written by hand. Nobody can read it, and nothing here knows what it is for.
         let Ok(parsed) = Slug::parse(slug) else { return Ok(()) };
-        // The serial read completes interrupted writes, which only the side that writes may do.
-        self.fence.check()?;
         let permit = self.background_permit().await.map_err(failed)?;
         match self.settled_head(&permit, &parsed).await.map_err(failed)? {
             Lookup::Active(base) if base.text == text => return Ok(()),
@@ -240,8 +230,6 @@ impl CqlStore {
             Lookup::Absent => report.headless += 1,
         }
         if !dry_run {
-            // A sweep takes days, and the fence may have moved.
-            self.fence.check()?;
             let values = (written_at.saturating_add(1), slug, text.version.get().cast_signed(), text.nonce.as_slice());
             self.session.execute_unpaged(&self.statements.delete_text, values).await.map_err(failed)?;
         }

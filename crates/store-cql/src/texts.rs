@@ -77,7 +77,6 @@ impl CqlStore {
         page: &Page,
         text: &TextId,
     ) -> Result<UnixMillis, StoreError> {
-        self.fence.check()?;
         let now = self.clock.now();
         let values = TextParameters::of(page, text, now, write_times::of_text(page.head.updated_at));
         self.write(permit, &self.statements.insert_text, values).await?;

@@ -22,8 +22,7 @@ pub(super) fn of_text(updated_at: UnixMillis) -> i64 {
 }
 
 /// The timestamp of the deletion of a text, or of all texts of a page, that was last changed at `updated_at`. No text that it
-/// deletes is newer. Nothing is added to that time: a deletion in the future would also delete texts that another datacentre
-/// writes after a forced move. A text that arrives late, from a clock that was ahead, stays until a sweep.
+/// deletes is newer. A text that arrives late, from a clock that was ahead, stays until a sweep.
 pub(super) fn above_text(updated_at: UnixMillis) -> i64 {
     of_text(updated_at).saturating_add(1)
 }

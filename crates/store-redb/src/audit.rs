@@ -62,7 +62,7 @@ pub(super) fn append(
     Ok(match encode(number, entry) {
         Ok(bytes) => {
             table.insert(number, bytes.as_slice())?;
-            Ok(NumberedEntry { number, datacenter: None, entry: entry.clone() })
+            Ok(NumberedEntry { number, entry: entry.clone() })
         }
         Err(error) => Err(StoreError::Unavailable(error.into())),
     })
@@ -79,7 +79,7 @@ pub(super) fn in_range(
         let (number, bytes) = found?;
         let number = number.value();
         let entry = decode(number, bytes.value());
-        entries.extend(entry.ok().map(|entry| NumberedEntry { number, datacenter: None, entry }));
+        entries.extend(entry.ok().map(|entry| NumberedEntry { number, entry }));
     }
     Ok(entries)
 }
@@ -126,7 +126,7 @@ pub(super) fn list(
     for found in table.range(after.saturating_add(1)..)?.take(limit) {
         let (number, bytes) = found?;
         match decode(number.value(), bytes.value()) {
-            Ok(entry) => entries.push(NumberedEntry { number: number.value(), datacenter: None, entry }),
+            Ok(entry) => entries.push(NumberedEntry { number: number.value(), entry }),
             Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
         }
     }
@@ -201,7 +201,7 @@ mod tests {
             action: AuditAction::Creates { paused: true, hourly_budget: None },
             ..entry()
         };
-        let numbered = |number, entry| NumberedEntry { number, datacenter: None, entry };
+        let numbered = |number, entry| NumberedEntry { number, entry };
         let database = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
         let transaction = database.begin_write().unwrap();
         // As an import of the tombstones leaves it.

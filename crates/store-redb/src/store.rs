@@ -287,11 +287,6 @@ impl PageImport for RedbStore {
         self.swap(Expected::State(expected), next).await
     }
 
-    async fn confirm_found(&self, _: &Slug) -> Result<(), StoreError> {
-        // Whatever can be read here is on disk.
-        Ok(())
-    }
-
     async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
         let slug = slug.clone();
         let noted = move |database: &Database| visibility::of(&database.begin_read()?, slug.as_str());

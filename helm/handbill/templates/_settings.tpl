@@ -126,7 +126,6 @@
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_RACK" $scylla.rack) }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_FENCE_CONSISTENCY" $scylla.fenceConsistency) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
 {{- if not (kindIs "invalid" $scylla.tablets) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_TABLETS" $scylla.tablets) }}

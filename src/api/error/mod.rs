@@ -237,9 +237,8 @@ impl ApiError {
                 .by("budget")
             }
             ServiceError::Token(error) => error.into(),
-            ServiceError::Store(error @ (StoreError::Unavailable(_) | StoreError::Fenced(_))) => {
-                let by = if matches!(error, StoreError::Fenced(_)) { "fence" } else { "store" };
-                Self::unavailable(by, "Storage is temporarily unavailable. Nothing was changed;")
+            ServiceError::Store(StoreError::Unavailable(_)) => {
+                Self::unavailable("store", "Storage is temporarily unavailable. Nothing was changed;")
             }
             ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable("store", "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or"),
             ServiceError::Overloaded => Self::unavailable("memory", "Too many large pages are being read at the moment. Nothing was changed;"),

@@ -17,9 +17,6 @@ use handbill_core::ports::audit_log::MAX_ENTRIES;
 pub struct AuditLine {
     /// 1 for the first entry, one more with each.
     pub number: u64,
-    /// The datacentre that wrote it, in a cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub datacenter: Option<String>,
     pub at: String,
     /// The operator's name.
     pub by: String,
@@ -28,8 +25,8 @@ pub struct AuditLine {
 }
 
 impl From<NumberedEntry> for AuditLine {
-    fn from(NumberedEntry { number, datacenter, entry }: NumberedEntry) -> Self {
-        Self { number, datacenter, at: entry.at.to_string(), by: entry.by, action: entry.action }
+    fn from(NumberedEntry { number, entry }: NumberedEntry) -> Self {
+        Self { number, at: entry.at.to_string(), by: entry.by, action: entry.action }
     }
 }
 

@@ -120,9 +120,6 @@ impl Importer {
             let entry = Entry::Page(head.clone(), content.clone());
             let precedence = precedence(stored(&found), &entry);
             if precedence != Precedence::Import {
-                if precedence == Precedence::Same {
-                    self.store.confirm_found(slug).await?;
-                }
                 return Ok(Done::of(precedence, &entry));
             }
             let rendered = if let Some(rendered) = &rendered {

@@ -7,7 +7,6 @@ mod blocklist;
 mod client;
 mod creates;
 mod criteria;
-mod failover;
 mod fingerprint;
 mod healthcheck;
 mod inspect;
@@ -26,7 +25,7 @@ use tokio::runtime::Builder;
 
 use self::lines::print_line;
 pub use self::stores::{CommandError, Stores};
-use crate::config::{AdminSettings, ClusterSettings, FailoverSettings, MigrateSettings, SweepSettings};
+use crate::config::{AdminSettings, MigrateSettings, SweepSettings};
 
 /// The operators' commands, in the order of `--help`.
 #[derive(Subcommand)]
@@ -35,10 +34,6 @@ pub enum OperatorsCommand {
     Migrate(Box<MigrateSettings>),
     /// Delete texts in the cluster that no page shows any more
     Sweep(Box<SweepSettings>),
-    /// Move the writing of pages to another datacentre of the cluster
-    Failover(Box<FailoverSettings>),
-    /// Settle what both sides of a forced move did, after a repair
-    Reconcile(Box<ClusterSettings>),
     /// Ask whether the process is live, for container health checks
     Healthcheck(AdminSettings),
     /// Take pages down, through the process or in the cluster itself
@@ -92,11 +87,6 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Sweep(settings) => {
             print_line(&Box::pin(stores.sweep(&settings.cluster, settings.options)).await?).map(|()| ExitCode::SUCCESS)
         }
-        OperatorsCommand::Failover(settings) => failover::run(&settings, stores).await,
-        OperatorsCommand::Reconcile(settings) => stores.reconcile(&settings).await.and_then(|done| {
-            print_line(&done.to_string())?;
-            Ok(if done.without_text == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }),
         OperatorsCommand::Healthcheck(admin) => healthcheck::run(admin.admin_listen).await,
         OperatorsCommand::Takedown(takedown) => takedown.run(stores).await,
         OperatorsCommand::Hide(hide) => hide.run(stores).await,

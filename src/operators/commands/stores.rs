@@ -10,9 +10,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::RenderThreads;
-use crate::config::{
-    Budgets, ClusterSettings, EmbeddedSettings, FailoverOptions, MigrateSettings, Moved, MovingSettings, SweepOptions,
-};
+use crate::config::{Budgets, ClusterSettings, EmbeddedSettings, MigrateSettings, Moved, MovingSettings, SweepOptions};
 use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::file::{Records, Skip, audit_in};
@@ -115,35 +113,6 @@ impl Stores<'_> {
         }
     }
 
-    /// Moves the writing of pages to another datacentre. Each step but the last, which is returned, goes to `say`.
-    pub(super) async fn failover(
-        &self,
-        settings: &ClusterSettings,
-        options: &FailoverOptions,
-        say: fn(&str),
-    ) -> Result<String, String> {
-        logs::install(&settings.logs, self.0, None);
-        let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
-        let &FailoverOptions { ref to, force, force_answers, skip_copy, force_paxos_unknown, .. } = options;
-        let plan = handbill_store_cql::FailoverPlan {
-            to: to.clone(),
-            is_forced: force,
-            allows_answers: force_answers,
-            copies_pages: !skip_copy,
-            allows_unknown_paxos: force_paxos_unknown,
-        };
-        handbill_store_cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
-    }
-
-    /// Settles what both sides of a forced move did, and prints the address of each page that this concerns.
-    pub(super) async fn reconcile(&self, settings: &ClusterSettings) -> Result<handbill_store_cql::Reconciled, String> {
-        logs::install(&settings.logs, self.0, None);
-        let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
-        let print = |line: &str| println!("{line}");
-        let reconciled = handbill_store_cql::reconcile(&cluster, SystemClock::new().now(), print).await;
-        reconciled.map_err(|error| error.to_string())
-    }
-
     /// Writes the records of a cluster or of its part `share`, or of an embedded store that no process uses. A copy of everything is in the audit, by the
     /// name `by`.
     pub(super) async fn export(
@@ -201,7 +170,7 @@ impl Stores<'_> {
     ) -> Result<(PathBuf, Summary), MoveError> {
         let (store, now) = (Arc::new(CqlStore::reach(cluster).await?), SystemClock::new().now());
         let (path, of) = (new_backup_in(folder, Selection::Deletions, now), name_of(&store, Share::WHOLE).await?);
-        let earlier = if store.writes_here() { ledger_copy::newest_in(folder, &of, now)? } else { None };
+        let earlier = ledger_copy::newest_in(folder, &of, now)?;
         if let Some((earlier, copy)) = earlier {
             let since = earlier.header().created_at;
             let reason = match go_on(&store, earlier, NewCopy::begin(&path, copy, now)?, now, progress).await {
@@ -213,12 +182,7 @@ impl Stores<'_> {
             };
             eprintln!("handbill: {reason}: the whole ledger is read");
         }
-        // The fence may have moved meanwhile.
-        let to = if store.writes_here() {
-            Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now })
-        } else {
-            Destination::File(path.clone())
-        };
+        let to = Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now });
         let ledger = Arc::new(ShareScan::of(store, Share::WHOLE, Scanned::Ledger));
         Ok((path, write(ledger, &to, Selection::Deletions, now, progress).await?))
     }

@@ -10,7 +10,7 @@ use handbill_store_cql::{CqlStore, CqlTimeouts};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
 
 use super::faults::{next_request_with, requests_with};
-use super::server::{PATIENT, Proxied, migrated_keyspace, open_fence, proxied_session, session, settings};
+use super::server::{PATIENT, Proxied, migrated_keyspace, proxied_session, settings};
 use crate::support::pages::page;
 
 /// The present numbers: running reads and writes, refused reads and writes, and retries.
@@ -26,9 +26,8 @@ fn counted(metrics: &ClusterMetrics) -> ([i64; 2], [u64; 2], u64) {
 async fn what_runs_and_what_is_refused_or_sent_again_is_counted_for_reads_and_for_writes() {
     let keyspace = migrated_keyspace().await;
     let (through_proxy, proxy) = proxied_session(&settings(keyspace, &[]), 1).await;
-    let fence = open_fence(session().await, keyspace).await;
     let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
-    let store = CqlStore::on(through_proxy, keyspace, fence, Random::System, limits).await.unwrap();
+    let store = CqlStore::on(through_proxy, keyspace, Random::System, limits).await.unwrap();
     let metrics = ClusterMetrics::default();
     let store = Arc::new(store.observed_by(&metrics));
     let mut proxied = Proxied { store: Arc::clone(&store), proxy };

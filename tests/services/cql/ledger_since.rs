@@ -15,7 +15,7 @@ use handbill_core::ports::random::Random;
 use handbill_store_cql::{CqlStore, Scanned, Share, ShareScan};
 use scylla::client::session::Session;
 
-use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, move_fence, open_fence, store_in};
+use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store};
 use crate::support::pages::{CREATED, page, slug, with_head};
 use crate::support::scans::all;
 
@@ -36,8 +36,7 @@ impl Clock for WrongClock {
 
 /// The store of a replica whose clock is wrong by `hours`.
 async fn store_with_clock(session: &Arc<Session>, keyspace: &str, hours: i64) -> CqlStore {
-    let fence = open_fence(Arc::clone(session), keyspace).await;
-    let store = CqlStore::on(Arc::clone(session), keyspace, fence, Random::System, PATIENT).await.unwrap();
+    let store = CqlStore::on(Arc::clone(session), keyspace, Random::System, PATIENT).await.unwrap();
     store.with_clock(Arc::new(WrongClock(hours * HOUR)))
 }
 
@@ -150,15 +149,5 @@ async fn no_deletion_is_entered_or_acknowledged_before_a_later_copy_can_find_it(
     assert_eq!(found, BTreeMap::from([(tombstone.slug.to_string(), next)]), "the whole ledger has it by the page");
     let repeated = store.ensure_in_ledger(&Record::Deleted(tombstone)).await;
     assert!(matches!(repeated, Err(StoreError::Unavailable(_))), "reading it has not entered it: {repeated:?}");
-    drop_keyspace(&session, &keyspace).await;
-}
-
-#[tokio::test]
-async fn a_side_that_does_not_write_says_so() {
-    let (_, session, keyspace) = fresh_store().await;
-    let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
-    assert!(store.writes_here());
-    move_fence(&session, &keyspace, &store).await;
-    assert!(!store.writes_here());
     drop_keyspace(&session, &keyspace).await;
 }

@@ -1,7 +1,6 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
 mod check;
-mod clocks;
 mod connections;
 mod counted;
 mod deadlines;

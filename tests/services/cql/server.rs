@@ -1,6 +1,6 @@
 //! The server under test: its address, a keyspace on it, and stores on that, directly or through a proxy that can lie.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -8,9 +8,7 @@ use handbill::config;
 use handbill_core::domain::hex;
 use handbill_core::ports::random::{Random, index_below};
 use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration};
-use handbill_store_cql::{
-    CqlSettings, CqlStore, CqlTimeouts, Fence, FenceConsistency, LeaseTimes, builder, migrate, migrate_with,
-};
+use handbill_store_cql::{CqlSettings, CqlStore, CqlTimeouts, LeaseTimes, builder, migrate, migrate_with};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness};
@@ -118,37 +116,15 @@ pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
-/// A store on `session` in the shared keyspace. It reads the fence through a session of its own, so that a proxy counts and
-/// delays only what is about pages.
+/// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    let fence = open_fence(self::session().await, keyspace).await;
-    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
+    Arc::new(CqlStore::on(session, keyspace, Random::System, timeouts).await.unwrap())
 }
 
 /// A store on `session` in `keyspace`, which was migrated.
 pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    let fence = open_fence(Arc::clone(&session), keyspace).await;
-    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
-}
-
-/// The fence of `keyspace`, which allows the datacentre of `session` to write.
-pub(crate) async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
-    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
-    let fence = Fence::open(session, keyspace, &datacenter, local).await.unwrap();
-    assert_eq!(*fence.state().borrow(), None, "the fence is open");
-    fence
-}
-
-/// Gives the fence of `keyspace` to another datacentre, and returns when `store` knows it.
-pub(crate) async fn move_fence(session: &Session, keyspace: &str, store: &CqlStore) {
-    let mut fenced = store.fenced();
-    // In a keyspace of one datacentre the row would not count.
-    let copies = "'class': 'SimpleStrategy', 'replication_factor': 1";
-    change_schema(session, &format!("ALTER KEYSPACE {keyspace} WITH replication = {{{copies}}}")).await;
-    let moved = format!("UPDATE {keyspace}.fence SET datacenter = 'elsewhere', epoch = 2 WHERE component = 'handbill'");
-    session.query_unpaged(moved, ()).await.unwrap();
-    fenced.wait_for(Option::is_some).await.unwrap();
+    Arc::new(CqlStore::on(session, keyspace, Random::System, timeouts).await.unwrap())
 }
 
 /// A store that sends every request through a proxy.
@@ -166,20 +142,25 @@ pub(crate) async fn proxied(timeouts: CqlTimeouts) -> Proxied {
 
 /// A session with the first `count` nodes of `settings`, each behind a proxy without rules.
 pub(crate) async fn proxied_session(settings: &CqlSettings, count: usize) -> (Arc<Session>, RunningProxy) {
+    let (settings, proxy) = proxied_nodes(settings, count);
+    let translator = Arc::new(proxy.translation_map());
+    let proxy = proxy.run().await.unwrap();
+    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
+    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
+    (Arc::new(builder.build().await.expect("the server is there")), proxy)
+}
+
+/// A proxy before the first `count` nodes of `settings`, and the settings that lead through it.
+pub(super) fn proxied_nodes(settings: &CqlSettings, count: usize) -> (CqlSettings, Proxy) {
     let mut nodes = Vec::new();
     let mut settings = settings.clone();
     for address in settings.nodes.iter_mut().take(count) {
-        let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
+        let real: SocketAddr = address.to_socket_addrs().unwrap().next().unwrap();
         let proxied = Addresses::draw().proxy(real.port());
         let node = Node::builder().real_address(real).proxy_address(proxied);
         nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
         *address = proxied.to_string();
     }
     settings.nodes.truncate(count);
-    let proxy = Proxy::new(nodes);
-    let translator = Arc::new(proxy.translation_map());
-    let proxy = proxy.run().await.unwrap();
-    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
-    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
-    (Arc::new(builder.build().await.expect("the server is there")), proxy)
+    (settings, Proxy::new(nodes))
 }

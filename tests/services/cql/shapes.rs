@@ -12,12 +12,22 @@ use super::faults::writes_of;
 use super::server::{PATIENT, proxied, store};
 use crate::support::pages::{CREATED, edited, page};
 
-const BOOLEAN: u16 = 0x04;
-const TEXT: u16 = 0x0d;
-const BIGINT: u16 = 0x02;
+const BOOLEAN: &[u16] = &[0x04];
+const TEXT: &[u16] = &[0x0d];
+const BIGINT: &[u16] = &[0x02];
+/// A map of texts to texts.
+pub(super) const TEXTS: &[u16] = &[0x21, 0x0d, 0x0d];
+
+/// A value of the type [`TEXTS`].
+pub(super) fn texts(entries: &[(&str, &str)]) -> Vec<u8> {
+    let size = |length: usize| i32::try_from(length).unwrap().to_be_bytes();
+    let string = |text: &str| [&size(text.len())[..], text.as_bytes()].concat();
+    let entry = |(key, value): &(&str, &str)| [string(key), string(value)].concat();
+    [&size(entries.len())[..], &entries.iter().flat_map(entry).collect::<Vec<_>>()].concat()
+}
 
 /// The body of a RESULT frame with one row of `columns`: name, type, value.
-fn one_row(columns: &[(&str, u16, Option<&[u8]>)]) -> Vec<u8> {
+pub(super) fn one_row(columns: &[(&str, &[u16], Option<&[u8]>)]) -> Vec<u8> {
     let string = |text: &str| [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat();
     let count = i32::try_from(columns.len()).unwrap().to_be_bytes();
     // Rows, with one table for all columns.
@@ -26,7 +36,7 @@ fn one_row(columns: &[(&str, u16, Option<&[u8]>)]) -> Vec<u8> {
     body.extend(string("pages"));
     for (name, kind, _) in columns {
         body.extend(string(name));
-        body.extend(kind.to_be_bytes());
+        body.extend(kind.iter().flat_map(|part| part.to_be_bytes()));
     }
     body.extend(1_i32.to_be_bytes());
     for (_, _, value) in columns {
@@ -37,7 +47,7 @@ fn one_row(columns: &[(&str, u16, Option<&[u8]>)]) -> Vec<u8> {
     body
 }
 
-fn answering(body: Vec<u8>) -> RequestReaction {
+pub(super) fn answering(body: Vec<u8>) -> RequestReaction {
     let body: bytes::Bytes = body.into();
     RequestReaction::forge_response(Arc::new(move |frame| {
         ResponseFrame::new(frame.params.for_response(), ResponseOpcode::Result, body.clone())

@@ -14,16 +14,13 @@ use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
-use handbill_store_cql::{CqlStore, Share, SweepError, SweepPlan, SweepReport, migrate};
+use handbill_store_cql::{CqlStore, Share, SweepPlan, SweepReport, migrate};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
-use tokio::runtime::Handle;
-use tokio::task::block_in_place;
 
 use super::faults::requests_with;
 use super::server::{
-    PATIENT, drop_keyspace, fresh_keyspace, fresh_store, migrated_keyspace, move_fence, proxied, session, settings,
-    store, store_in,
+    PATIENT, drop_keyspace, fresh_keyspace, fresh_store, migrated_keyspace, proxied, session, settings, store, store_in,
 };
 use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
@@ -319,24 +316,4 @@ async fn a_writer_that_stood_still_for_half_of_the_shortest_age_points_to_no_tex
     let edited = leaping.compare_and_set(page.head.version, next, None).await;
     assert!(matches!(edited, Err(StoreError::Unavailable(_))), "{edited:?}");
     assert_eq!(leaping.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
-}
-
-/// A sweep takes days, and the fence may move meanwhile: then the newest heads are elsewhere.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_deletes_nothing_once_the_fence_has_moved() {
-    let (_, session, keyspace) = fresh_store().await;
-    let store = store_in(Arc::clone(&session), &keyspace, PATIENT).await;
-    // Its token is near the end of the ring, far from the parts that are read first.
-    let orphan = Slug::parse("orphan-33333333").unwrap();
-    insert_text(&session, &keyspace, &orphan, "orphan", CREATED * 1000).await;
-    let move_once = |_: u8, report: &SweepReport| {
-        if store.fenced().borrow().is_none() {
-            assert_eq!(report.read, 0, "the orphan is in a later part");
-            block_in_place(|| Handle::current().block_on(move_fence(&session, &keyspace, &store)));
-        }
-    };
-    let swept = store.sweep(&keyspace, plan(false), move_once).await;
-    assert!(matches!(swept, Err(SweepError::Fenced(_))), "{swept:?}");
-    assert_eq!(texts(&session, &keyspace, &orphan).await.len(), 1);
-    drop_keyspace(&session, &keyspace).await;
 }

@@ -11,7 +11,6 @@ use handbill::operators::archive::file::{Records, verify};
 use handbill::operators::archive::moving::backups_in;
 
 use super::Cluster;
-use crate::cql::server::change_schema;
 use crate::process::client::Connection;
 use crate::process::moving::{Known, succeeded};
 use crate::process::support::{handbill, text};
@@ -49,17 +48,6 @@ impl Cluster {
     fn copies(&self) -> Vec<PathBuf> {
         let copies = backups_in(&self.path("ledgers"), Selection::Deletions).unwrap();
         copies.into_iter().map(|copy| copy.path).collect()
-    }
-
-    /// Moves the fence. In a keyspace of one datacentre it would not count.
-    fn write_elsewhere(&self) {
-        let keyspace = &self.keyspace;
-        let copies = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-        let schema = format!("ALTER KEYSPACE {keyspace} WITH replication = {copies}");
-        self.runtime.block_on(change_schema(&self.session, schema));
-        let moved =
-            format!("UPDATE {keyspace}.fence SET datacenter = 'elsewhere', epoch = 2 WHERE component = 'handbill'");
-        self.runtime.block_on(self.session.query_unpaged(moved, ())).unwrap();
     }
 
     fn forget_row(&self, slug: &str) {
@@ -116,17 +104,6 @@ fn a_copy_that_is_damaged_or_of_another_cluster_is_not_gone_on_from() {
     fs::copy(&second, other.path("ledgers").join(second.file_name().unwrap())).unwrap();
     let (copy, _) = other.copy();
     assert_eq!(slugs_in(&copy), BTreeSet::new(), "it has nothing of the other's");
-}
-
-#[test]
-fn no_copy_goes_on_from_one_that_was_made_where_another_datacentre_writes() {
-    let cluster = Cluster::migrated();
-    let goes_on_from = |copy: &Path| Records::open(copy, None).unwrap().header().ledger.is_some();
-    let (own, _) = cluster.copy();
-    assert!(goes_on_from(&own));
-    cluster.write_elsewhere();
-    let (standby, _) = cluster.copy();
-    assert!(standby != own && !goes_on_from(&standby));
 }
 
 #[test]

@@ -109,7 +109,6 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
     for (with, option, value) in [
         (&[&scylla[..2], &redis].concat(), "scylla-nodes", "a.example"),
         (&[&scylla[..], &redis].concat(), "scylla-keyspace", "2A"),
-        (&[&scylla[..], &redis].concat(), "scylla-fence-consistency", "one"),
         (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
         (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
@@ -165,12 +164,11 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 /// The options of the cluster.
-const OF_SCYLLA: [&str; 11] = [
+const OF_SCYLLA: [&str; 10] = [
     "scylla-nodes",
     "scylla-keyspace",
     "scylla-datacenter",
     "scylla-rack",
-    "scylla-fence-consistency",
     "scylla-username",
     "scylla-password-file",
     "scylla-ca-file",

@@ -55,8 +55,6 @@ pub enum AuditAction {
 pub struct NumberedEntry {
     /// 1 for the first entry, one more with each. A gap shows that an entry is missing.
     pub number: u64,
-    /// The datacentre that wrote it, in a cluster. After a forced move two of them may have entries of one number.
-    pub datacenter: Option<String>,
     pub entry: AuditEntry,
 }
 

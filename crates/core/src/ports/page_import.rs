@@ -30,10 +30,6 @@ pub trait PageImport: PageStore + AuditLog {
     /// of one page can have the same version. `next` may have any version.
     async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError>;
 
-    /// Makes sure that the page under `slug`, which a lookup has found, is stored as an acknowledged write is. An earlier attempt to
-    /// store it may have had an unknown outcome. Nothing is changed if this fails.
-    async fn confirm_found(&self, slug: &Slug) -> Result<(), StoreError>;
-
     /// The last act of operators on the page under `slug`, as far as the ledger has it: whether they hid it or showed it again.
     async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError>;
 

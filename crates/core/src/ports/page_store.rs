@@ -222,9 +222,6 @@ pub enum StoreError {
     /// The store cannot be reached or is out of space. Nothing was changed.
     #[error("the store is unavailable, nothing was changed")]
     Unavailable(#[source] Cause),
-    /// The store answers, but takes no writes from this replica at the moment. Nothing was changed.
-    #[error("this replica may not write, nothing was changed")]
-    Fenced(#[source] Cause),
     /// The change may or may not have been made, but never in part.
     #[error("the store did not confirm whether the change was made")]
     OutcomeUnknown(#[source] Cause),

@@ -5,8 +5,7 @@
 //! middle of a statement, that statement may finish after another process has taken over. This is harmless: every
 //! statement can be repeated, and all go through one node.
 //!
-//! The row is agreed on by all datacentres (`SERIAL`): a lock that each has for itself excludes nobody in another. So while one
-//! of two datacentres is away, nobody can take it; whoever has lost a datacentre takes it out of the keyspace first.
+//! The row is agreed on by all copies (`SERIAL`), before anything has shown that they are in one datacentre.
 
 use std::time::Duration;
 

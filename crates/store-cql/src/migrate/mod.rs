@@ -17,8 +17,7 @@ use tokio::time::{Instant, sleep};
 
 pub use self::lease::{LeaseError, LeaseTimes};
 use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, server_of};
-use super::fence;
-use super::paxos_variants;
+use super::copies;
 use super::session;
 use super::settings_error::SettingsError;
 use super::slug_secret;
@@ -36,7 +35,7 @@ const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing c
 /// than a client waits. So none of a client's is the first. None of these finds a row.
 const FIRST_CONDITIONAL_WRITES: [&str; 3] = [
     "DELETE FROM pages WHERE slug = '-' IF EXISTS",
-    "DELETE FROM audit WHERE bucket = -1 AND number = 0 AND datacenter = '-' IF EXISTS",
+    "DELETE FROM audit WHERE bucket = -1 AND number = 0 IF EXISTS",
     "DELETE FROM creates WHERE component = '-' IF EXISTS",
 ];
 
@@ -122,9 +121,10 @@ pub async fn migrate_with(
     }
     // The files name no keyspace.
     enter_keyspace(session, keyspace, SCHEMA_CHANGE_TIMEOUT).await?;
-    // An upgrade that changes no schema then needs no datacentre but its own, and no majority of all nodes.
+    let found = copies::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
+    copies::check(keyspace, datacenter, found.as_ref())?;
+    // An upgrade that changes no schema then needs no majority of all nodes.
     if !made_keyspace && is_current(session, keyspace, migrations).await? {
-        record_paxos(session, keyspace).await?;
         return Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied: Vec::new() });
     }
     for statement in OWN_TABLES {
@@ -132,15 +132,13 @@ pub async fn migrate_with(
     }
     let work = async {
         let applied = apply(session, keyspace, migrations).await?;
-        let (secret, value) = slug_secret::creation(keyspace, random);
-        lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
         try_join_all(FIRST_CONDITIONAL_WRITES.map(|cql| lease::repeated(session, Statement::new(cql), ()))).await?;
         // Last, since its row says that there is nothing left to do.
-        make_fence(session, keyspace, datacenter).await?;
+        let (secret, value) = slug_secret::creation(keyspace, random);
+        lease::repeated(session, secret, (value.as_bytes().as_slice(),)).await?;
         Ok::<_, MigrateError>(applied)
     };
     let applied = lease::while_held(session, keyspace, times, random, work).await??;
-    record_paxos(session, keyspace).await?;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
@@ -200,36 +198,15 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
 /// Whether there is nothing to do.
 async fn is_current(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<bool, MigrateError> {
     let state = schema::check(session, keyspace, migrations).await?;
-    Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_fence(session, keyspace).await?)
+    Ok(matches!(state, SchemaState::Current | SchemaState::NewerExpanded) && has_secret(session, keyspace).await?)
 }
 
-/// Plain reads suffice if the rows are there, and a datacentre that is down then does no harm.
-async fn has_fence(session: &Session, keyspace: &str) -> Result<bool, MigrateError> {
-    let cql = format!("SELECT epoch FROM {keyspace}.fence WHERE component = ?");
-    let reading = fence::PARTITIONS.map(|key| lease::repeated(session, Statement::new(&cql), (key,)));
-    for answer in try_join_all(reading).await? {
-        let rows = answer.into_rows_result().map_err(|error| SchemaError::Unreadable(error.into()))?;
-        if rows.rows_num() == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Makes the rows of the fence that are not there: pages are written in `datacenter` from then on.
-async fn make_fence(session: &Session, keyspace: &str, datacenter: &str) -> Result<(), MigrateError> {
-    if !has_fence(session, keyspace).await? {
-        let making =
-            fence::PARTITIONS.map(|key| lease::repeated(session, fence::creation(keyspace), (key, datacenter)));
-        try_join_all(making).await?;
-    }
-    Ok(())
-}
-
-/// Notes what all nodes say of their Paxos, which a forced move cannot ask of a datacentre that is lost.
-async fn record_paxos(session: &Session, keyspace: &str) -> Result<(), MigrateError> {
-    let variants = paxos_variants::ask(session, None).await;
-    Ok(paxos_variants::record(session, keyspace, &variants).await?)
+/// Whether the secret for slugs is there, which is written last. A plain read suffices.
+async fn has_secret(session: &Session, keyspace: &str) -> Result<bool, MigrateError> {
+    let cql = format!("SELECT component FROM {keyspace}.slug_secret WHERE component = '{COMPONENT}'");
+    let answer = lease::repeated(session, Statement::new(cql), ()).await?;
+    let rows = answer.into_rows_result().map_err(|error| SchemaError::Unreadable(error.into()))?;
+    Ok(rows.rows_num() > 0)
 }
 
 /// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that

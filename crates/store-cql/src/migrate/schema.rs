@@ -18,10 +18,9 @@ use crate::ports::page_store::Cause;
 pub(crate) const COMPONENT: &str = "handbill";
 
 /// The statements that create the tables that `migrate` itself writes.
-pub(super) const OWN_TABLES: [&str; 3] = [
+pub(super) const OWN_TABLES: [&str; 2] = [
     include_str!("../../../../migrations/schema_migrations.cql"),
     include_str!("../../../../migrations/schema_lock.cql"),
-    include_str!("../../../../migrations/fence.cql"),
 ];
 
 /// Every migration of this program, in order.

@@ -258,7 +258,6 @@ mod tests {
         ];
         let numbered = |(number, action): (u64, AuditAction)| NumberedEntry {
             number: number + 9,
-            datacenter: None,
             entry: AuditEntry { at: UnixMillis::new(5), by: "Ada \"ü\"".to_owned(), action },
         };
         let entries: Vec<_> = (0..).zip(actions).map(numbered).collect();

@@ -269,7 +269,7 @@ impl AuditJson {
 
     pub(super) fn into_entry(self) -> Result<NumberedEntry, EntryError> {
         let entry = AuditEntry { at: time(self.at_ms)?, by: operator_name(&self.by)?, action: self.action };
-        Ok(NumberedEntry { number: self.number, datacenter: None, entry })
+        Ok(NumberedEntry { number: self.number, entry })
     }
 }
 
