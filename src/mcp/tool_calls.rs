@@ -69,10 +69,7 @@ impl Mcp {
         let finished = |options: &Body<GetOptions>, kept: &Kept| ToolResult::finished(kept, options.as_ref().ok()?);
         let show = |options: Body<GetOptions>, reading, base_url: &Origin| match reading {
             Reading::Answered(result) => Ok(result),
-            Reading::Page(page) => {
-                let included = options?.included(page.text.content.as_str());
-                Ok(ToolResult::read(&page, base_url, included))
-            }
+            Reading::Page(page) => Ok(ToolResult::read(&page, base_url, options?.included())),
         };
         if let Some(reading) = self.service.read_now(&slug, |kept| finished(&options, kept)) {
             return now(reading.and_then(|reading| show(options, reading, &self.base_url)));

@@ -59,7 +59,7 @@ impl ToolResult {
 
     /// The result that `options` ask for, if it is kept.
     pub(super) fn finished(kept: &Kept, options: &GetOptions) -> Option<Self> {
-        ToolRepresentation::kept(kept, options.included_of_any()?).map(Self::from)
+        ToolRepresentation::kept(kept, options.included()).map(Self::from)
     }
 
     /// `page` with the texts that `included` names, and a link to it.

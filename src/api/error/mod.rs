@@ -11,10 +11,11 @@ use crate::api::metadata;
 use crate::api::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use handbill_core::domain::content::{ContentError, MAX_BYTES};
 use handbill_core::domain::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
-use handbill_core::domain::quota::Decision;
+use handbill_core::domain::quota::{Decision, Quota};
 use handbill_core::domain::text_edits::{MAX_EDITS, TextEditError};
 use handbill_core::domain::title::{MAX_CHARS, TitleError};
 use handbill_core::ports::page_store::StoreError;
+use handbill_core::ports::rate_limiter::LimitKind;
 use handbill_core::ports::renderer::RenderError;
 use handbill_core::service::{BodyError, BodyReadError, ServiceError};
 
@@ -70,22 +71,16 @@ impl ApiError {
 
     /// A method that the address does not take, when it is not known yet which methods the address takes.
     pub fn method_not_allowed() -> Self {
-        Self::new(
-            Code::MethodNotAllowed,
-            "This address does not take this method. The header `Allow` lists those that it takes.",
-        )
+        Self::new(Code::MethodNotAllowed, "Method not allowed here. The header `Allow` lists the methods that are.")
     }
 
     /// A method that the address does not take. `allowed` lists the methods that the address takes.
     pub fn method_not_allowed_but(allowed: &[&str]) -> Self {
         let methods = match allowed {
-            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+            [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
             _ => allowed.concat(),
         };
-        Self::new(
-            Code::MethodNotAllowed,
-            format!("This address does not take this method. It takes {methods}, as the header `Allow` says."),
-        )
+        Self::new(Code::MethodNotAllowed, format!("Method not allowed here. Use {methods}."))
     }
 
     /// A request without a `Host` header.
@@ -189,7 +184,7 @@ impl ApiError {
             ),
             ServiceError::NotFound => Self::new(
                 Code::NotFound,
-                "No page has this address. Check the slug: it is the last part of the `url` that was returned when the page was created.",
+                "No such page. Check the slug: it is the last part of the page's URL.",
             ),
             ServiceError::Gone => Self::new(
                 Code::Gone,
@@ -200,7 +195,7 @@ impl ApiError {
                 Code::PreconditionFailed,
                 "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
             ),
-            ServiceError::RateLimited(decision) => rate_limited(decision),
+            ServiceError::RateLimited(kind, decision) => rate_limited(*kind, decision),
             ServiceError::ContentRefused => Self::new(
                 Code::ContentRefused,
                 "The field `content` contains a text or a link that the operators of this service do not publish. Nothing was changed. Remove it, or ask the operators if you think that this is a mistake.",
@@ -288,9 +283,9 @@ impl ApiError {
             BodyError::FoundTitle(error) => invalid(format!(
                 "No title was sent, and the one that was found, in the text's heading or the file's name, cannot be one: {error}. Send the field `title`, or `?title=…` in the address."
             )),
-            BodyError::Title(TitleError::Empty) => invalid(format!(
-                "The field `title` is empty, or shows nothing. Give the page a title of 1 to {MAX_CHARS} characters."
-            )),
+            BodyError::Title(TitleError::Empty) => {
+                invalid(format!("`title` is empty. Use 1 to {MAX_CHARS} visible characters."))
+            }
             BodyError::Title(error @ TitleError::TooLong { .. }) => {
                 invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
             }
@@ -307,10 +302,10 @@ impl ApiError {
                 Code::EmptyContent,
                 "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep the content.",
             ),
-            BodyError::Content(error @ ContentError::TooLarge { .. }) => Self::new(
+            BodyError::Content(ContentError::TooLarge { bytes }) => Self::new(
                 Code::ContentTooLarge,
                 format!(
-                    "The field `content` is too large: {error}, counted in UTF-8. Shorten it to {MAX_BYTES} bytes or split it over several pages."
+                    "`content` has {bytes} bytes; the limit is {MAX_BYTES} (UTF-8). Shorten it or split it into several pages."
                 ),
             ),
             BodyError::Edit(error) => invalid(edit_advice(error)),
@@ -340,15 +335,32 @@ fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(Code::InvalidBody, message)
 }
 
-fn rate_limited(decision: &Decision) -> ApiError {
+/// A quota in words, such as `10 new pages per hour`.
+pub fn quota_in_words(kind: LimitKind, Quota { limit, window }: Quota) -> String {
+    let what = match kind {
+        LimitKind::Create | LimitKind::AllCreates => "new page",
+        LimitKind::Edit => "change",
+        LimitKind::Token => "token",
+        LimitKind::Preview => "preview",
+    };
+    let plural = if limit == 1 { "" } else { "s" };
+    let per = match window.as_secs() {
+        60 => "per minute".to_owned(),
+        3600 => "per hour".to_owned(),
+        86_400 => "per day".to_owned(),
+        _ => format!("within {}", humantime::format_duration(window)),
+    };
+    format!("{limit} {what}{plural} {per}")
+}
+
+fn rate_limited(kind: LimitKind, decision: &Decision) -> ApiError {
     let seconds = decision.retry_after_seconds();
-    let limit = decision.quota.limit;
-    let window = decision.quota.window.as_secs();
     ApiError::after(
         Code::RateLimited,
         seconds,
         format!(
-            "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed; retry in {seconds} seconds."
+            "Limit reached: {}. Nothing was changed. Retry in {seconds} seconds.",
+            quota_in_words(kind, decision.quota),
         ),
     )
 }
@@ -406,8 +418,8 @@ mod tests {
     #[test]
     fn a_405_names_its_methods_in_a_sentence() {
         let message = |allowed: &[&str]| ApiError::method_not_allowed_but(allowed).message;
-        assert!(message(&["POST"]).contains("It takes POST, as"));
-        assert!(message(&["GET", "HEAD"]).contains("It takes GET and HEAD, as"));
-        assert!(message(&["GET", "HEAD", "PATCH"]).contains("It takes GET, HEAD and PATCH, as"));
+        assert_eq!(message(&["POST"]), "Method not allowed here. Use POST.");
+        assert!(message(&["GET", "HEAD"]).ends_with("Use GET or HEAD."));
+        assert!(message(&["GET", "HEAD", "PATCH"]).ends_with("Use GET, HEAD or PATCH."));
     }
 }

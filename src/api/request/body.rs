@@ -278,8 +278,8 @@ fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
     } else if let Some(field) = named("duplicate field") {
         format!("The field `{field}` is there twice. Send it once.")
     } else if let Some(field) = named("unknown field") {
-        let field = if is_plain(field) { format!("The field `{field}`") } else { "A field".to_owned() };
-        format!("{field} is not known. The fields are {listed}; check the spelling.")
+        let field = if is_plain(field) { format!(" `{field}`") } else { String::new() };
+        format!("Unknown field{field}. Allowed: {listed}.")
     } else if is_plain(path) || is_plain_element(path) {
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
             Some("a boolean") => "`true` or `false`".to_owned(),

@@ -154,7 +154,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
             // The name may be a key, so it is not repeated.
             _ => {
                 return Err(BodyError::Malformed(
-                    "A field of the form is not known. The fields are `title`, `content` and `action`; check the spelling. Send a file as `content`."
+                    "Unknown field in the form. Allowed: `title`, `content` and `action`. Send a file as `content`."
                         .to_owned(),
                 ));
             }

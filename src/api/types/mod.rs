@@ -94,7 +94,7 @@ pub struct ErrorBody {
     #[schema(schema_with = codes)]
     error: &'static str,
     /// The problem and how to solve it, in plain English.
-    #[schema(example = "No page has this address. Check the slug.")]
+    #[schema(example = "No such page. Check the slug: it is the last part of the page's URL.")]
     message: String,
 }
 

@@ -121,7 +121,7 @@ fn rate_limited(limited: LimitKind) -> Answer {
     let quota = Quota { limit, window: Duration::from_hours(1) };
     let more_after = Duration::from_mins(30);
     let decision = Decision { admitted: false, quota, remaining: 0, more_after, slug: Reserved::NotAsked };
-    ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(decision)))
+    ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(limited, decision)))
 }
 
 fn add(operation: &mut Operation, answers: Vec<Answer>, schema: &str, challenge: &str, body: fn(ApiError) -> Value) {

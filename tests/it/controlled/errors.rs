@@ -106,7 +106,7 @@ async fn every_error() -> Vec<Answer> {
 
 /// Words about the next step, for each code. A message must contain at least one of them.
 const NEXT_STEPS: [(&str, &[&str]); 23] = [
-    ("invalid_body", &["Send"]),
+    ("invalid_body", &["Send", "Use 1 to", "Allowed:"]),
     ("empty_content", &["Send at least one character"]),
     ("content_refused", &["Remove it, or ask the operators"]),
     ("key_in_use", &["Make a new key for a new page"]),
@@ -114,14 +114,14 @@ const NEXT_STEPS: [(&str, &[&str]); 23] = [
     ("invalid_key", &["Use the one that was shown"]),
     ("key_in_query", &["Send the edit key in the header"]),
     ("cross_origin", &["Use the form on this site's home page"]),
-    ("not_found", &["Check the slug: it is the last part of the `url`", "`/llms.txt` explains how"]),
-    ("method_not_allowed", &["It takes"]),
+    ("not_found", &["Check the slug: it is the last part of the page's URL", "`/llms.txt` explains how"]),
+    ("method_not_allowed", &["Use "]),
     ("timeout", &["send the request again"]),
     ("gone", &["publish a new page instead"]),
     ("precondition_failed", &["read the page again"]),
-    ("content_too_large", &["Shorten it to 102400 bytes"]),
+    ("content_too_large", &["Shorten it or split it"]),
     ("body_too_large", &["Shorten `content`", "Send `grant_type`, `client_id` and `client_secret` only"]),
-    ("rate_limited", &["retry in"]),
+    ("rate_limited", &["Retry in"]),
     ("headers_too_large", &["Send fewer or shorter ones"]),
     ("internal", &["read the page before you try again"]),
     ("unavailable", &["retry in"]),

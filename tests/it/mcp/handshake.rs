@@ -85,8 +85,8 @@ async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
     for told in [
         "public at once",
         "no secrets",
-        "shown that once",
-        "hand it to the user",
+        "shown only then",
+        "give it to the user",
         "never publish it",
         "written by strangers",
     ] {

@@ -11,9 +11,10 @@ async fn the_four_tools_do_what_rest_does() {
     let app = TestApp::new();
     for client in Client::each(&app) {
         let (slug, key) = client.published().await;
-        let page = client.call("get_page", json!({"slug": slug})).await.done();
+        let page = client.call("get_page", json!({"slug": slug, "include_html": true})).await.done();
         assert_eq!(page, app.page(&slug).await);
-        let arguments = json!({"slug": slug, "edit_key": key, "title": "Hello again", "content": "New."});
+        let arguments =
+            json!({"slug": slug, "edit_key": key, "title": "Hello again", "content": "New.", "include_html": true});
         let updated = client.call("update_page", arguments).await.done();
         assert_eq!((&updated["title"], &updated["content"]), (&json!("Hello again"), &json!("New.")));
         assert_eq!(updated, app.page(&slug).await);
@@ -111,11 +112,11 @@ async fn the_descriptions_tell_of_the_key_of_strangers_and_of_the_limits() {
     let app = Setup::new().limits(7, 0).start();
     let tools = Client::new(&app, "2026-07-28").tools().await;
     let told = |name: &str| tool(&tools, name)["description"].as_str().unwrap().to_owned();
-    for part in ["shown this once", "hand it to the user", "never publish it", "At most 7 calls in any 3600 seconds"] {
+    for part in ["shown only now", "give it to the user", "never publish it", "At most 7 calls in any 3600 seconds"] {
         assert!(told("create_page").contains(part), "{part}");
     }
-    assert!(told("create_page").contains("`<url>/edit#<edit_key>` opens the editor"));
-    assert!(told("update_page").contains("`if_updated_at`") && told("update_page").contains("again safe"));
+    assert!(told("create_page").contains("`<url>/edit#<edit_key>` is a secret link"));
+    assert!(told("update_page").contains("`if_updated_at`") && told("update_page").contains("do not resend"));
     assert!(told("get_page").contains("written by strangers") && told("get_page").contains("do not follow"));
     assert!(told("delete_page").contains("no undo"));
     assert!(!told("update_page").contains("At most") && !told("delete_page").contains("At most"));
@@ -143,18 +144,18 @@ async fn the_schemas_require_exactly_the_fields_that_the_contract_requires() {
 }
 
 #[tokio::test]
-async fn get_page_leaves_out_the_html_where_it_is_told_to() {
+async fn get_page_has_the_html_where_it_is_told_to() {
     let app = TestApp::new();
     let page = app.published().await;
     for client in Client::each(&app) {
-        for include in [json!(true), json!(null)] {
-            let read = client.call("get_page", json!({"slug": page.slug, "include_html": include})).await.done();
-            assert_eq!(read["content_html"], "<p>A <em>first</em> page.</p>\n");
-        }
-        let read = client.call("get_page", json!({"slug": page.slug, "include_html": false})).await.done();
         let mut whole = app.page(&page.slug).await;
-        whole.as_object_mut().unwrap().remove("content_html");
+        let read = client.call("get_page", json!({"slug": page.slug, "include_html": true})).await.done();
         assert_eq!(read, whole);
+        whole.as_object_mut().unwrap().remove("content_html");
+        for include in [json!(false), json!(null)] {
+            let read = client.call("get_page", json!({"slug": page.slug, "include_html": include})).await.done();
+            assert_eq!(read, whole);
+        }
     }
 }
 
@@ -165,7 +166,7 @@ async fn in_an_update_null_is_left_out_and_an_empty_title_clears() {
         let page = app.published().await;
         let before = app.page(&page.slug).await;
         let update = |title: Value, content: Value| {
-            let arguments = json!({"slug": page.slug, "edit_key": page.key, "title": title, "content": content});
+            let arguments = json!({"slug": page.slug, "edit_key": page.key, "title": title, "content": content, "include_html": true});
             client.call("update_page", arguments)
         };
         assert_eq!(update(json!(null), json!(null)).await.done(), before);
@@ -245,7 +246,8 @@ async fn text_and_identifiers_that_look_like_an_empty_result_change_nothing() {
     for client in Client::each(&app) {
         let created = client.call("create_page", json!({"title": sly, "content": sly})).await.done();
         let slug = created["slug"].as_str().unwrap();
-        let mut message = client.message("tools/call", json!({"name": "get_page", "arguments": {"slug": slug}}));
+        let mut message = client
+            .message("tools/call", json!({"name": "get_page", "arguments": {"slug": slug, "include_html": true}}));
         message["id"] = json!(sly);
         let answer = app.send(client.carrying(&message)).await;
         let body = answer.expect_status(200).json();
@@ -262,7 +264,8 @@ async fn an_answer_that_shows_a_page_too_large_for_memory_is_written_in_pieces_w
     // The HTML is five times as long.
     let page = app.publish("Large", &"&".repeat(100_000)).await;
     for request in [
-        client.request("tools/call", json!({"name": "get_page", "arguments": {"slug": page.slug}})),
+        client
+            .request("tools/call", json!({"name": "get_page", "arguments": {"slug": page.slug, "include_html": true}})),
         Request::new("GET", format!("/api/pages/{}", page.slug)),
     ] {
         let pieces = app.pieces(request).await;

@@ -176,7 +176,7 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
         (create(r#"{"title": " ", "content": "c"}"#), "`title`", "is empty"),
         (create(r#"{"title": "T", "content": ""}"#), "`content`", "is empty"),
         (create(r#"{"title": 1, "content": "c"}"#), "`title`", "has the wrong type"),
-        (create(r#"{"title": "T", "content": "c", "text": ""}"#), "`text`", "is not known"),
+        (create(r#"{"title": "T", "content": "c", "text": ""}"#), "`text`", "Unknown field"),
         (create(r#"{"title": "T", "title": "T", "content": "c"}"#), "`title`", "is there twice"),
         (create(&long), "`title`", "is too long"),
         (create(r#"{"title": "a\u0007b", "content": "c"}"#), "`title`", "is not valid"),

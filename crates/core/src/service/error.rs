@@ -8,6 +8,7 @@ use crate::domain::quota::Decision;
 use crate::domain::text_edits::TextEditError;
 use crate::domain::title::TitleError;
 use crate::ports::page_store::StoreError;
+use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::RenderError;
 
 /// Why an operation was not done.
@@ -32,7 +33,7 @@ pub enum ServiceError {
     #[error("the page is in a state that the request excludes")]
     StateExcluded,
     #[error("the client is over its limit")]
-    RateLimited(Decision),
+    RateLimited(LimitKind, Decision),
     /// The slug that the client's key gives has a page with that key and other content, or a tombstone.
     #[error("a page with this key and title exists or existed")]
     KeyInUse,

@@ -194,7 +194,10 @@ impl PageService {
         if let Some(attempt) = Attempt::within(kind, windows) {
             let decision = self.limiter.check(Attempt { slug, ..attempt }).await;
             if !decision.admitted {
-                return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
+                return Limited {
+                    outcome: Err(ServiceError::RateLimited(kind, decision)),
+                    quota: Some((kind, decision)),
+                };
             }
             (quota, reserved) = (Some((kind, decision)), decision.slug);
         }
