@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::iter;
 
 use memchr::memmem;
+use percent_encoding::percent_decode_str;
 
 use handbill_core::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use handbill_core::domain::markdown::CODE_BLOCK;
@@ -36,7 +37,7 @@ pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Opt
     with_sections(&html).map_or(html, Cow::Owned)
 }
 
-/// `html` with an `id` in each heading, made from its text, and a link to it; `None` if it has no heading.
+/// `html` with an `id` in each heading, made from its text, and links to it; `None` if it has no heading.
 fn with_sections(html: &str) -> Option<String> {
     // A `<` in text or in an attribute is a reference, so this begins a tag.
     let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
@@ -63,18 +64,38 @@ fn with_sections(html: &str) -> Option<String> {
         copied = end;
     }
     article.push_str(&html[copied..]);
-    Some(article)
+    Some(with_links_to_sections(&article, &ids))
+}
+
+/// `article` with its links to headings by their names on GitHub, such as `#first-section`, made links to their `ids`.
+fn with_links_to_sections(article: &str, ids: &HashSet<String>) -> String {
+    const LINK: &str = "<a href=\"#";
+    let mut parts = article.split(LINK);
+    let mut linked = String::with_capacity(article.len());
+    linked.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        linked.push_str(LINK);
+        let end = part.find('"').unwrap_or_default();
+        let id = format!("{SECTION}{}", section_name(&percent_decode_str(&part[..end]).decode_utf8_lossy()));
+        let is_heading = ids.contains(&id);
+        linked.push_str(if is_heading { &id } else { &part[..end] });
+        linked.push_str(&part[end..]);
+    }
+    linked
 }
 
 /// The `id` of a heading with this text. It is none of `ids`, to which it is added.
 fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
-    let words: Vec<_> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let words: String = words.join("-").to_lowercase().chars().take(MAX_SECTION_CHARS).collect();
-    let name = format!("{SECTION}{words}");
-    let name = name.trim_end_matches('-');
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut free = iter::once(name.to_owned()).chain(numbered);
+    let name = format!("{SECTION}{}", section_name(text));
+    let numbered = (1..).map(|number| format!("{name}-{number}"));
+    let mut free = iter::once(name.clone()).chain(numbered);
     free.find(|id| ids.insert(id.clone())).unwrap_or_default()
+}
+
+/// The name that GitHub gives to a heading with this text, so that a table of contents written for GitHub works here.
+fn section_name(text: &str) -> String {
+    let kept = text.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.take(MAX_SECTION_CHARS).flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// The same without ids and links of headings. Only the leading heading is searched; the rest of the HTML is copied.
@@ -108,7 +129,7 @@ pub(super) fn first_image(content_html: &str) -> Option<&str> {
 }
 
 /// `html` without its first heading, if that heading has the same text as `title` and contains no link or image.
-fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
+pub(super) fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
     let searched = &html[..html.floor_char_boundary(MAX_HEADING_BYTES)];
     let heading = ["h2", "h3", "h4"].into_iter().find_map(|name| {
         let inside = searched.strip_prefix(&format!("<{name}>"))?;
@@ -149,22 +170,39 @@ mod tests {
     fn a_heading_has_an_id_made_from_its_text_and_a_link_to_it() {
         assert_eq!(
             super::article("<p>a</p>\n<h3>A <em>b</em> &amp; c</h3>\n<hr>\n", &[], None),
-            "<p>a</p>\n<h3 id=\"section-a-b-c\">A <em>b</em> &amp; c<a class=\"section\" href=\"#section-a-b-c\" \
+            "<p>a</p>\n<h3 id=\"section-a-b--c\">A <em>b</em> &amp; c<a class=\"section\" href=\"#section-a-b--c\" \
              aria-label=\"Link to this section\" lang=\"en\"></a></h3>\n<hr>\n"
         );
         assert_eq!(
             ids("# Über uns\n\n> ## 第一章 한국어\n\n### ![](https://a.example/b)\n"),
-            ["section-über-uns", "section-第一章-한국어", "section"]
+            ["section-über-uns", "section-第一章-한국어", "section-"]
         );
-        assert_eq!(ids(&format!("# {}", "long ".repeat(30)))[0].len(), "section-".len() + 59);
+        assert_eq!(ids(&format!("# {}", "long ".repeat(30)))[0].len(), "section-".len() + 60);
     }
 
     #[test]
     fn the_ids_of_a_page_are_unique_and_hold_nothing_but_letters_and_digits() {
         assert_eq!(
             ids("# a\n# a 2\n# A\n# a\n# !\n# ?\n# \"><script>'&lt;\u{202e}x"),
-            ["section-a", "section-a-2", "section-a-3", "section-a-4", "section", "section-2", "section-script-x"]
+            ["section-a", "section-a-2", "section-a-1", "section-a-3", "section-", "section--1", "section-scriptx"]
         );
+    }
+
+    #[test]
+    fn a_link_to_a_heading_by_its_name_on_github_leads_there() {
+        let article = |markdown: &str| super::article(&render(markdown).html, &[], None).into_owned();
+        for (heading, link, id) in [
+            ("First section", "#first-section", "section-first-section"),
+            ("What's new: a & b", "#whats-new-a--b", "section-whats-new-a--b"),
+            ("Über uns", "#%C3%BCber-uns", "section-über-uns"),
+            ("Über uns", "#über-uns", "section-über-uns"),
+            ("a\n\n# a", "#a-1", "section-a-1"),
+        ] {
+            let article = article(&format!("# {heading}\n\n[there]({link})"));
+            assert!(article.contains(&format!("<a href=\"#{id}\"")), "{link}: {article}");
+        }
+        assert!(article("# a\n\n[b](#b)").contains("<a href=\"#b\""), "no such heading");
+        assert!(article("[a](#a)").contains("<a href=\"#a\""), "no heading at all");
     }
 
     #[test]

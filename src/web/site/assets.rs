@@ -38,18 +38,14 @@ pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
 /// The files of the editor: name, media type, content.
-pub(super) static FILES: [(&str, &str, &[u8]); 12] = [
+pub(super) static FILES: [(&str, &str, &[u8]); 8] = [
     ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
     ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
     ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
     ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
-    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
     ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
-    ("qr.js", SCRIPT, include_bytes!("assets/qr.js")),
-    ("receipt.js", SCRIPT, include_bytes!("assets/receipt.js")),
     ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),
-    ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
     ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
 ];
 

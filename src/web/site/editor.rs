@@ -42,7 +42,8 @@ pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_stati
 pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// The warning about a text with something of a key's form in it.
-pub(super) const KEY_WARNING: &str = "This text holds something that looks like an edit key. Anyone who has the key of a page can change and delete that page, so check that you did not paste the wrong thing.";
+pub(super) const KEY_WARNING: &str =
+    "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
 
 pub(super) fn policy() -> HeaderValue {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -61,8 +62,6 @@ pub(super) fn policy() -> HeaderValue {
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
     pub(super) layout: Layout<'a>,
-    /// How many pages one client may create; `None` if there is no limit.
-    pub(super) create_quota: Option<Quota>,
     /// Whether the page answers a post, and so has no address of its own.
     pub(super) is_answer: bool,
     pub(super) title: &'a str,
@@ -112,14 +111,14 @@ struct HelpTemplate<'a> {
 }
 
 impl<'a> EditorTemplate<'a> {
-    pub(super) fn new(layout: Layout<'a>, create_quota: Option<Quota>) -> Self {
-        Self { layout, create_quota, is_answer: false, title: "", content: "", message: None, preview: None }
+    pub(super) fn new(layout: Layout<'a>) -> Self {
+        Self { layout, is_answer: false, title: "", content: "", message: None, preview: None }
     }
 }
 
 pub(in crate::web) fn home(http: &Http) -> Representation {
     let base_url = &http.base_url;
-    let html = templates::html(&EditorTemplate::new(Layout::of(http), http.service.quotas().create), 0);
+    let html = templates::html(&EditorTemplate::new(Layout::of(http)), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
     page.with(LINK, links(base_url, r#"</help>; rel="help""#))
 }
@@ -230,16 +229,12 @@ mod tests {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let slug = Slug::parse("hello-2222bbbb").unwrap();
         let edit = EditTemplate { layout: Layout::new(&base_url, &[]), slug: &slug };
-        for html in
-            [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[]), None), 0), templates::html(&edit, 0)]
-        {
+        for html in [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[])), 0), templates::html(&edit, 0)] {
             let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
             assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
-        for html in
-            [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[]), None), 0), templates::html(&edit, 0)]
-        {
-            assert!(html.contains(&format!(r#"id="status" class="said" data-key-warning="{KEY_WARNING} "#)));
+        for html in [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[])), 0), templates::html(&edit, 0)] {
+            assert!(html.contains(&format!(r#"id="status" class="said" data-key-warning="{KEY_WARNING}""#)));
         }
         let script = text("sheet.js");
         assert!(script.contains("$('status').dataset.keyWarning"));
@@ -307,8 +302,8 @@ mod tests {
             "curl -X PATCH https://pages.example/api/pages/",
             "curl -X DELETE https://pages.example/api/pages/",
             "href=\"https://pages.example/openapi.json\"",
-            "up to 100 KB of Markdown",
-            "10 new pages an hour",
+            "up to 100 KB of text",
+            "10 new pages per hour",
         ] {
             assert!(help(Some(ten)).contains(expected), "{expected}");
         }
@@ -325,7 +320,7 @@ mod tests {
             title: hostile,
             content: hostile,
             message: Some(hostile),
-            ..EditorTemplate::new(Layout::new(&base_url, &[]), None)
+            ..EditorTemplate::new(Layout::new(&base_url, &[]))
         };
         let html = templates::html(&editor, 0);
         assert!(!html.contains("<script>") && html.contains("\n\n&#60;/textarea&#62;"), "{html}");

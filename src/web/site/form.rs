@@ -199,7 +199,7 @@ impl Form<'_> {
             title: sent.title.as_ref().and_then(Option::as_deref).unwrap_or_default(),
             content: sent.content.as_ref().and_then(Option::as_deref).unwrap_or_default(),
             is_answer: true,
-            ..EditorTemplate::new(Layout::of(self.http), self.http.service.quotas().create)
+            ..EditorTemplate::new(Layout::of(self.http))
         }
     }
 }
@@ -210,7 +210,7 @@ fn for_people(problem: &ApiError, is_lost: bool) -> String {
         (Code::RateLimited, Some(seconds)) => {
             let minutes = seconds.div_ceil(60);
             let time = if minutes == 1 { "a minute".to_owned() } else { format!("{minutes} minutes") };
-            format!("This network address has reached its limit. Nothing was published; try again in {time}.")
+            format!("Too many new pages from your network. Nothing was published; try again in {time}.")
         }
         _ => problem.message.replace('`', ""),
     };

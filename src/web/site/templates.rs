@@ -20,16 +20,19 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use super::article::{article, first_image};
+use super::article::{article, first_image, without_heading};
 use super::assets::{self, FAVICON, STYLE, VERSION};
+use crate::api::error::quota_in_words;
 use crate::api::metadata;
 use crate::web::state::Http;
 use handbill_core::domain::excerpt::shorten;
+use handbill_core::domain::html_text::collapsed;
 use handbill_core::domain::language::{Language, UNDETERMINED};
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::rate_limiter::LimitKind;
 
 /// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -130,6 +133,14 @@ impl PageTemplate<'_> {
         }
     }
 
+    /// The beginning of the text, without a leading heading that repeats the title.
+    fn described(&self) -> Option<&str> {
+        let repeated =
+            self.title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
+        let rest = repeated.and_then(|title| self.description.strip_prefix(&*collapsed(title)));
+        Some(rest.unwrap_or(self.description).trim_start()).filter(|text| !text.is_empty())
+    }
+
     fn article(&self) -> Cow<'_, str> {
         article(self.content_html, self.code_blocks, self.title)
     }
@@ -199,14 +210,7 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
 }
 
 pub(super) fn quota_sentence(quota: &Quota) -> String {
-    let pages = if quota.limit == 1 { "new page" } else { "new pages" };
-    let window = match quota.window.as_secs() {
-        60 => "a minute".to_owned(),
-        3600 => "an hour".to_owned(),
-        86_400 => "a day".to_owned(),
-        _ => format!("within {}", humantime::format_duration(quota.window)),
-    };
-    format!("One network address can publish {} {pages} {window}.", quota.limit)
+    format!("Your network can publish {}.", quota_in_words(LimitKind::Create, *quota))
 }
 
 #[cfg(test)]
@@ -291,6 +295,17 @@ mod tests {
         let html = super::html(&PageTemplate { title: None, content_html: "", description: "", ..page() }, 0);
         assert!(html.contains("<title>Untitled page</title>"));
         assert!(!html.contains("description"));
+    }
+
+    #[test]
+    fn a_description_does_not_repeat_the_title() {
+        let described = |title, content_html, description| {
+            PageTemplate { title: Some(title), content_html, description, ..page() }.described().map(str::to_owned)
+        };
+        let repeated = described("A title", "<h2>A title</h2>\n<p>Text.</p>\n", "A title Text.");
+        assert_eq!(repeated.as_deref(), Some("Text."));
+        assert_eq!(described("Dogs", "<p>Dogs bark.</p>\n", "Dogs bark.").as_deref(), Some("Dogs bark."));
+        assert_eq!(described("A title", "<h2>A title</h2>\n", "A title"), None);
     }
 
     #[test]
@@ -383,8 +398,9 @@ mod tests {
             if template.file_type().is_file() {
                 let name = template.file_name().to_str().unwrap();
                 // The tag of the editor and of the help is a hash of the whole answer.
-                let hashed_whole = ["bar", "card", "edit", "editor", "help", "markdown", "pages", "published"]
-                    .map(|name| format!("{name}.html"));
+                let hashed_whole =
+                    ["bar", "card", "edit", "editor", "help", "markdown", "pages", "published", "receipt"]
+                        .map(|name| format!("{name}.html"));
                 assert!(
                     hashed_whole.iter().any(|whole| whole == name) || covered.iter().any(|rest| rest.starts_with(name)),
                     "{name}"

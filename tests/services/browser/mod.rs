@@ -130,17 +130,17 @@ async fn in_firefox_the_editor_publishes_edits_and_deletes_and_no_key_reaches_th
 }
 
 #[tokio::test]
-async fn in_chromium_the_sheet_helps_to_write_and_a_link_fills_an_empty_one() {
+async fn in_chromium_the_sheet_helps_to_write() {
     run("sheet.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_firefox_the_sheet_helps_to_write_and_a_link_fills_an_empty_one() {
+async fn in_firefox_the_sheet_helps_to_write() {
     run("sheet.mjs", "firefox").await;
 }
 
 #[tokio::test]
-async fn in_chromium_a_page_is_found_again_changed_compared_copied_and_deleted() {
+async fn in_chromium_a_page_is_found_again_changed_copied_and_deleted() {
     run("mine.mjs", "chromium").await;
 }
 

@@ -1,48 +1,32 @@
-// The home page: writing, drafts, files and publishing.
+// The home page: writing, the draft, files, publishing, and the receipt of a page that was just published.
 
-import { addDraft, dropDraft, isPage, keep, leaveDraft, newKey, otherDrafts, saveDraft, takeDraft } from './keys.js';
+import { dropDraft, forget, isPage, keep, newKey, saveDraft, takeDraft } from './keys.js';
 import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
-import { closeReceipt, expectKey, isKeySafe, showReceipt } from './receipt.js';
-import { check, content, count, fill, form, guard, title } from './sheet.js';
-import { helpTyping } from './typing.js';
-import { $, Problem, ask, once, say, tell } from './ui.js';
+import { check, content, count, fill, form, guard, helpTyping, title } from './sheet.js';
+import { $, Problem, answer, ask, confirmOn, copy, download, editLink, once, say, tell } from './ui.js';
 
 const editor = $('editor');
-// The script says what is missing beside the field.
+// The script says what is missing above the field.
 editor.noValidate = true;
 
-// Drafts
+// The draft
 
 let isDraftStored = true;
 
-/** The text that was sent last, with the key that was made for it, until its page is there. It is a part of the draft. */
+/** The text that was sent last and the key that was made for it, until its page is there. The draft holds both. */
 let sent = null;
 
-/** Stores the sheet as a draft. Returns how that went, in words. */
+const sheet = () => ({ title: title.value, content: content.value });
+
+/** Stores the sheet as the draft. Returns how that went, in words. */
 function store() {
-    // The fields of a page that was published are empty.
     const isEmpty = !title.value && !content.value;
-    isDraftStored = isEmpty || saveDraft('', { title: title.value, content: content.value, ...(sent && { sent }) });
-    if (isEmpty) dropDraft();
-    showDrafts();
-    return isEmpty ? '' : isDraftStored ? 'Draft saved' : 'Draft not saved: this browser won’t store it';
+    $('discard').hidden = isEmpty;
+    if (isEmpty) dropDraft('');
+    const refusal = isEmpty ? '' : saveDraft('', { ...sheet(), ...(sent && { sent }) });
+    isDraftStored = !refusal;
+    return refusal || (isEmpty ? '' : 'Draft saved');
 }
-
-function showDrafts() {
-    const others = otherDrafts('').length;
-    $('other-draft').hidden = !others;
-    $('other-draft').textContent = others > 1 ? `Other drafts (${others})` : 'Other draft';
-    showTools();
-}
-
-/** An empty sheet has nothing to discard. */
-function showTools() {
-    $('new-page').hidden = $('discard').hidden = !title.value && !content.value;
-}
-
-editor.addEventListener('input', showTools);
-
-const keepDraft = guard(editor, store, () => !isKeySafe() || !isDraftStored);
 
 function show(text) {
     fill(text);
@@ -51,37 +35,13 @@ function show(text) {
     followAtOnce();
 }
 
-function open(draft, words) {
-    takeDraft(draft);
-    show(draft);
-    say(words);
-}
-
-$('other-draft').addEventListener('click', () => {
-    keepDraft();
-    // The oldest: each has its turn.
-    open(otherDrafts('').at(-1), 'This is another draft. The previous one is saved.');
-    content.focus();
-});
-$('new-page').addEventListener('click', () => {
-    keepDraft();
-    if (!isDraftStored) return say('This browser can’t save your draft, so it stays here.', 'bad');
-    leaveDraft();
-    show({ title: '', content: '' });
-    say('This is a new page. Your draft is saved: “Other draft” brings it back.');
-    title.focus();
-});
 $('discard').addEventListener('click', () => {
-    const discarded = { title: title.value, content: content.value };
-    dropDraft();
+    const discarded = { ...sheet(), sent };
     show({ title: '', content: '' });
-    say('Draft discarded.', '', ['Undo', () => {
-        // Something else may have been written meanwhile.
-        if (title.value || content.value) addDraft(discarded);
-        else show(discarded);
-        showDrafts();
+    say('Draft discarded.', '', answer('Undo', () => {
+        show(discarded);
         content.focus();
-    }]);
+    }));
     title.focus();
 });
 
@@ -90,7 +50,7 @@ $('discard').addEventListener('click', () => {
 // A heading with markup is left to the server, which takes its text as the title.
 const HEADING = /^\uFEFF?#[ \t]+([^\n*_`[\]<>&\\~]*?)[ \t]*#*[ \t]*(?:\n+|$)/;
 
-/** Moves a leading heading to the title, if there is none yet. */
+/** Moves a leading heading to the title, if there is no title yet. */
 function liftHeading() {
     const found = HEADING.exec(content.value);
     const rest = found && content.value.slice(found[0].length);
@@ -104,7 +64,7 @@ content.addEventListener('paste', () => setTimeout(liftHeading));
 async function openFile(file) {
     if (!file || editor.hidden) return;
     if (file.type.startsWith('image/')) {
-        throw new Problem('Handbill can’t store pictures. Put the picture on the web, and paste its address here.');
+        throw new Problem('Handbill can’t store pictures. Put the picture on the web, and write ![what it shows](its link).');
     }
     let text;
     try {
@@ -120,7 +80,7 @@ async function openFile(file) {
     say(`${file.name} was opened.`);
     liftHeading();
     if (!title.value && !/^#/m.test(content.value)) title.value = file.name.replace(/\.\w{1,8}$/, '');
-    show({ title: title.value, content: content.value });
+    show(sheet());
 }
 
 $('file').addEventListener('change', once($('file'), async () => {
@@ -140,27 +100,23 @@ for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
 
 // Publishing
 
-const publishButton = editor.querySelector('[value=publish]');
-const previewButton = editor.querySelector('[value=preview]');
+const [publishButton, previewButton] = ['publish', 'preview'].map((value) => editor.querySelector(`[value=${value}]`));
 
-const UNKNOWN = 'Your text is safe here. Publish it again as it is: it will go online only once.';
-
-/** Pauses before a text is sent again whose answer was lost, in milliseconds. */
+/** Pauses before a text is sent again if its answer was lost, in milliseconds. */
 const AGAIN_AFTER = [500, 2000];
 
 const isLost = ({ status }) => navigator.onLine && [0, 502, 504].includes(status);
 
-/** Sends the text with its key, which is stored before. Sent again, the server finds the page that it made. */
+/** Sends the text with its key, which is stored before. If it is sent again, the server finds the page that it made. */
 async function send() {
-    if (sent?.title !== title.value || sent.content !== content.value) {
-        sent = { title: title.value, content: content.value, edit_key: newKey() };
-    }
+    if (sent?.title !== title.value || sent.content !== content.value) sent = { ...sheet(), edit_key: newKey() };
     keepDraft();
     for (const pause of [...AGAIN_AFTER, null]) {
         const body = form('publish');
         body.append('edit_key', sent.edit_key);
         try {
-            return await ask('/', { method: 'POST', body, expect: isPage, unknown: UNKNOWN });
+            const after = 'Your text is safe. Try again: it won’t be published twice.';
+            return await ask('/', { method: 'POST', body, expect: isPage, after });
         } catch (problem) {
             if (problem.code === 'key_in_use') sent = null;
             if (pause === null || !isLost(problem)) throw problem;
@@ -169,35 +125,35 @@ async function send() {
     }
 }
 
-/** Asks which heading became the title of `published`, and keeps that too. */
-async function nameByHeading(published) {
-    const { body } = await ask(`/api/pages/${published.slug}`);
-    if (isPage(published) && !$('published').hidden) keep({ ...published, title: body.title });
-}
-
 const publish = once(publishButton, async () => {
     keepDraft();
     check();
     publishButton.textContent = 'Publishing…';
-    expectKey(true);
+    // The key may be on its way, so nothing may close the tab.
+    isKeySafe = false;
     let made;
     try {
         ({ body: made } = await send());
     } finally {
         publishButton.textContent = 'Publish';
-        expectKey(false);
+        isKeySafe = true;
     }
     sent = null;
     const name = title.value.trim();
-    const published = { ...made, title: name || made.slug, ...(!name && { from_heading: true }) };
-    showReceipt(published, dropDraft);
+    showReceipt({ ...made, title: name || made.slug });
     editor.hidden = true;
     closePreview();
     fill({ title: '', content: '' });
     tell('');
-    // The page may be named later: its slug names it until then.
-    if (!name) nameByHeading(published).catch(() => {});
+    scrollTo(0, 0);
+    if (!name) nameByServer(made).catch(() => {});
 });
+
+/** Asks which heading became the title of the page `made`, and saves that too. */
+async function nameByServer(made) {
+    const { body } = await ask(`/api/pages/${made.slug}`);
+    if (page?.slug === made.slug && !$('kept').hidden) keep({ ...made, title: body.title });
+}
 
 editor.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -205,70 +161,87 @@ editor.addEventListener('submit', (event) => {
     else publish();
 });
 const showPreview = once(previewButton, togglePreview);
-helpTyping(editor, publish, () => {
+helpTyping(publish, () => {
     keepDraft();
     tell('Draft saved.');
 });
 
+// The receipt
+
+/** The page whose receipt is shown, and whether its key is safe: saved here, copied or in a file. */
+let page = null;
+let isKeySafe = true;
+
+const keepDraft = guard(store, () => !isKeySafe || !isDraftStored);
+const link = () => editLink(page.slug, page.edit_key);
+const safe = (isDone) => { isKeySafe ||= isDone; };
+
+/** Says whether this browser has the key, or else why not. */
+function showKept(isKept, why) {
+    $('kept').hidden = $('shared-part').hidden = !isKept;
+    $('not-kept').hidden = $('edit-link').hidden = isKept;
+    $('not-kept').firstChild.textContent = why ?? '';
+    $('edit-page').href = isKept ? `/${page.slug}/edit` : link();
+}
+
+function showReceipt(published) {
+    page = published;
+    // The key is stored before anything else happens. The draft may take the room that it needs.
+    isKeySafe = keep(page);
+    dropDraft('');
+    isKeySafe ||= keep(page);
+    $('address').href = $('open-page').href = $('address').textContent = page.url;
+    $('edit-link').textContent = link();
+    $('share').hidden = !navigator.share;
+    showKept(isKeySafe, 'This browser won’t save the edit link. Copy it now: you won’t see it again.');
+    $('published').hidden = false;
+    $('published-name').focus();
+}
+
+$('copy-address').addEventListener('click', () => copy($('copy-address'), page.url, 'The link was'));
+$('share').addEventListener('click', () => navigator.share({ title: page.title, url: page.url }).catch(() => {}));
+$('copy-link').addEventListener('click', async () => safe(await copy($('copy-link'), link(), 'The edit link, which is a secret, was')));
+$('save-key').addEventListener('click', () => {
+    download(`${page.slug}.key.txt`, `${link()}\n${page.url}\n${page.edit_key}\n`);
+    confirmOn($('save-key'), 'Saved', 'The edit link was saved to a file.');
+    safe(true);
+});
+$('forget-key').addEventListener('click', () => {
+    forget(page.slug);
+    isKeySafe = false;
+    showKept(false, 'This browser no longer has the edit link. Copy it before you leave.');
+    $('not-kept').focus();
+});
 $('another').addEventListener('click', () => {
-    if (!closeReceipt()) return;
+    if (!isKeySafe && !confirm('The edit link is not saved anywhere. Leave without it?')) return;
+    page = null;
+    isKeySafe = true;
+    $('edit-link').textContent = '';
+    $('published').hidden = true;
     say('');
     editor.hidden = false;
-    keepDraft();
     startPreview();
     title.focus();
 });
 
-// The sheet at the start
+// The sheet at the start. The fields may have a text already: the browser's, after a reload or a crash, or the server's, with an error.
 
-/** A text that a link brings, `/?title=…&text=…`. It leaves the address, so that a reload does not bring it again. */
-function takeLinked() {
-    const given = new URLSearchParams(location.search);
-    const linked = { title: (given.get('title') ?? '').replace(/[\r\n]+/g, ' '), content: given.get('text') ?? '' };
-    if (!linked.title && !linked.content) return null;
-    history.replaceState(null, '', location.pathname);
-    return linked;
-}
-
-// The fields may have a text already: the browser's, after a reload or a crash, or the server's, with an error.
 function restore() {
-    const linked = takeLinked();
-    const drafts = otherDrafts('');
-    const isAnswer = Boolean($('status').textContent);
-    const own = drafts.find((draft) => [draft.title, ''].includes(title.value) && [draft.content, ''].includes(content.value));
-    if (own) {
-        takeDraft(own);
-        show(own);
-    } else if (drafts[0] && !content.defaultValue) {
-        keepDraft();
-        if (isDraftStored) {
-            takeDraft(drafts[0]);
-            show(drafts[0]);
-        }
-    }
-    const isWritten = title.value || content.value;
-    if (linked && !isWritten) {
-        show(linked);
-        say('A link filled in this text. Nothing is public until you publish it.');
-    } else if (linked) {
-        say('A link brought some text. Your draft was here first, so it stays.', '', ['Open that text', () => {
-            keepDraft();
-            leaveDraft();
-            show(linked);
-            content.focus();
-        }]);
-    } else if (own || (isWritten && !isAnswer)) {
-        say('Your draft is back.');
+    const found = sheet();
+    const isAnswer = Boolean(content.defaultValue);
+    const draft = isAnswer ? null : takeDraft('');
+    if (draft) show(draft);
+    else keepDraft();
+    const isOther = draft && found.content && (found.content !== draft.content || found.title !== draft.title);
+    if (draft || (!isAnswer && found.content)) {
+        say('Your draft is back.', '', ...(isOther ? [answer('Use the text that was here', () => show(found))] : []));
     }
     count();
-    showDrafts();
     $('pick').hidden = false;
     startPreview();
     if (matchMedia('(min-width: 48rem)').matches) (title.value ? content : title).focus({ preventScroll: true });
 }
 
-// Another tab may change them.
-for (const event of ['storage', 'pageshow']) addEventListener(event, showDrafts);
 // After a crash the browser fills in the fields when the document is complete.
 if (document.readyState === 'complete') restore();
 else addEventListener('load', restore);

@@ -1,4 +1,4 @@
-// Keys and drafts in this browser's storage. A browser may refuse to store: then `false` says so, and nothing fails.
+// Keys and drafts in this browser's storage. A browser may refuse to store: then a result says so, and nothing fails.
 
 const KEY = 'handbill:key:';
 const DRAFT = 'handbill:draft:';
@@ -9,11 +9,11 @@ export const findKey = (text) => /hbk_[0-9A-Za-z]{43}(?![0-9A-Za-z])/.exec(text)
 
 const KEY_CHARS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** A new edit key, drawn by the browser's cryptographic generator. The server takes none with fewer different characters. */
+/** A new edit key from the browser's cryptographic generator. The server refuses a key with fewer than 20 different characters. */
 export function newKey() {
     let key = '';
     while (key.length < 43) {
-        // With the last bytes some characters would be likelier than others.
+        // Bytes from 248 on would make some characters likelier than others.
         const [byte] = crypto.getRandomValues(new Uint8Array(1));
         if (byte < 248) key += KEY_CHARS[byte % 62];
     }
@@ -32,35 +32,31 @@ function stored(work, otherwise = null) {
 const raw = (name) => stored((storage) => storage.getItem(name));
 const read = (name) => stored(() => JSON.parse(raw(name)));
 const remove = (name) => stored((storage) => storage.removeItem(name));
-const namesFrom = (beginning) => stored((storage) => Object.keys(storage).filter((name) => name.startsWith(beginning)), []);
 const write = (name, text) => stored((storage) => {
     storage.setItem(name, text);
     return raw(name) === text;
 }, false);
 
-/** Whether `page` is one that can be kept: a slug with a key. */
+/** Whether `page` has a slug and a key, and so can be saved. */
 export const isPage = (page) => SLUG.test(page?.slug) && Boolean(page.edit_key) && findKey(page.edit_key) === page.edit_key;
 
-/** Every page whose key is kept, the newest first. */
-export const pages = () => namesFrom(KEY).map(read).filter(isPage)
+/** Every page whose key is saved, the newest first. */
+export const pages = () => stored((storage) => Object.keys(storage), []).filter((name) => name.startsWith(KEY)).map(read).filter(isPage)
     .map((page) => ({ ...page, title: `${page.title || page.slug}`, created_at: `${page.created_at ?? ''}` }))
     .sort((a, b) => b.created_at.localeCompare(a.created_at));
 
-/** The kept page `slug`, with its key. */
-export function page(slug) {
-    const kept = read(KEY + slug);
-    return isPage(kept) ? kept : null;
-}
+/** The saved page `slug`, with its key. */
+export const page = (slug) => [read(KEY + slug)].find(isPage) ?? null;
 
-/** Keeps `{ slug, url, title, edit_key, created_at }`, and whether the title came from a heading. Returns whether it is stored. */
-export const keep = (kept) => isPage(kept) && write(KEY + kept.slug, JSON.stringify(kept));
+/** Saves `{ slug, url, title, edit_key, created_at }`. Returns whether it is stored. */
+export const keep = (page) => isPage(page) && write(KEY + page.slug, JSON.stringify(page));
 
 export const forget = (slug) => remove(KEY + slug);
 
-/** Notes that the page `slug` is no more, if its key is kept. */
+/** Notes that the page `slug` was deleted, if its key is saved. */
 export function markGone(slug) {
-    const kept = page(slug);
-    if (kept) keep({ ...kept, gone: true });
+    const saved = page(slug);
+    if (saved) keep({ ...saved, gone: true });
 }
 
 /** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
@@ -68,9 +64,8 @@ export function importKeys(text, origins) {
     const counts = { added: 0, here: 0, differ: 0, none: 0 };
     let address;
     for (const line of text.split('\n').map((line) => line.trim())) {
-        if (!line) continue;
         if (/^https?:\S+$/.test(line)) address = line;
-        else counts[importLine(line, address, origins)] += 1;
+        else if (line) counts[importLine(line, address, origins)] += 1;
     }
     return counts;
 }
@@ -91,43 +86,27 @@ function importLine(line, address, origins) {
 export const exportKeys = () => pages()
     .map(({ url, edit_key, title, created_at }) => `${JSON.stringify({ url, edit_key, title, created_at })}\n`).join('');
 
-// Drafts of the page `slug`, or with '' of a new page. Each tab writes to a place of its own.
+// A browser has one draft of the page `slug`, or with '' of a new page. The tab that wrote it last may write it again.
 
-let place = null;
 let written = null;
 
-/** The drafts that this tab does not write, the newest first. */
-export const otherDrafts = (slug) => namesFrom(DRAFT + slug)
-    .filter((name) => name !== place && (name + '~').startsWith(`${DRAFT}${slug}~`))
-    .map((name) => ({ ...read(name), name }))
-    .filter((draft) => typeof draft.content === 'string')
-    .sort((a, b) => (b.at ?? 0) - (a.at ?? 0));
-
-/** From now on this tab writes `draft`. */
-export function takeDraft({ name }) {
-    place = name;
-    written = raw(name);
+/** The draft, which this tab now writes. */
+export function takeDraft(slug) {
+    written = raw(DRAFT + slug);
+    const draft = read(DRAFT + slug);
+    return typeof draft?.content === 'string' ? draft : null;
 }
 
-/** From now on this tab writes a new draft. The one before stays. */
-export const leaveDraft = () => { place = null; };
-
-/** A place for a draft of the page `slug` that has none. */
-const newPlace = (slug) => (raw(DRAFT + slug) === null ? DRAFT + slug : `${DRAFT}${slug}~${Date.now()}`);
-
-/** Stores `fields` as a draft of a new page, beside any other. Returns whether it is stored. */
-export const addDraft = (fields) => write(newPlace(''), JSON.stringify({ ...fields, at: Date.now() }));
-
+/** Stores the draft. Returns the reason if it is not stored. */
 export function saveDraft(slug, fields) {
-    // Another tab may have written there since.
-    if (!place || raw(place) !== written) place = newPlace(slug);
-    const text = JSON.stringify({ ...fields, at: Date.now() });
-    const isStored = write(place, text);
-    if (isStored) written = text;
-    return isStored;
+    if (![null, written].includes(raw(DRAFT + slug))) return 'Not saved: another tab has the draft';
+    const text = JSON.stringify(fields);
+    if (!write(DRAFT + slug, text)) return 'Not saved: this browser won’t store it';
+    written = text;
+    return '';
 }
 
-export function dropDraft() {
-    if (place && raw(place) === written) remove(place);
-    place = null;
+/** Deletes the draft, unless another tab has written it. */
+export function dropDraft(slug) {
+    if (raw(DRAFT + slug) === written) remove(DRAFT + slug);
 }

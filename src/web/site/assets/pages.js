@@ -1,29 +1,44 @@
-// My pages: those whose keys this browser keeps.
+// My pages: the pages whose keys this browser has.
 
 import { exportKeys, forget, importKeys, markGone, pages } from './keys.js';
-import { $, Problem, ask, copy, download, element, once, say, tell } from './ui.js';
+import { $, Problem, ask, button, copy, download, element, once, say, tell } from './ui.js';
 
 /** So many pages are asked whether they are still there, this many at once. */
 const CHECKED = 100;
 const AT_ONCE = 4;
 
-const DAY = 24 * 60 * 60 * 1000;
-
-/** A date in words. */
+/** A date in words, or nothing. */
 function when(iso) {
     const time = new Date(iso);
-    if (Number.isNaN(time.getTime())) return '';
-    const midnight = (date) => new Date(date).setHours(0, 0, 0, 0);
-    const days = Math.round((midnight(Date.now()) - midnight(time)) / DAY);
-    return days >= 0 && days < 7
-        ? new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(-days, 'day')
-        : time.toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
+    return Number.isNaN(time.getTime()) ? '' : time.toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
 }
 
-function button(label, spoken, act, className = 'quiet') {
-    const made = element('button', label, { type: 'button', className, ariaLabel: spoken });
-    made.addEventListener('click', act);
-    return made;
+/** A button of the page `name`, which only screen readers hear. */
+const named = (label, name, act, className = 'quiet') => button(label, act, { className, ariaLabel: `${label}: ${name}` });
+
+/** Asks once more before `page` is deleted. */
+function confirmIn(item, page) {
+    const isSure = named('Delete', page.title, null, 'danger');
+    isSure.addEventListener('click', once(isSure, async () => {
+        try {
+            await ask(`/api/pages/${page.slug}`, { method: 'DELETE', headers: { authorization: `Bearer ${page.edit_key}` }, after: 'Try again.' });
+        } catch (problem) {
+            if (problem.status !== 410) throw problem;
+        }
+        forget(page.slug);
+        take(item);
+        tell(`${page.title} was deleted.`);
+    }));
+    const cancel = named('Cancel', page.title, () => {
+        question.remove();
+        item.querySelector('.delete').focus();
+    }, '');
+    const question = element('div', `Delete “${page.title}” for everyone? This can’t be undone.`, { className: 'sure' });
+    question.append(isSure, cancel);
+    item.querySelector('.sure')?.remove();
+    item.append(question);
+    // Enter twice, or held down, deletes nothing.
+    cancel.focus();
 }
 
 /** Takes `item` out of the list. The focus goes on to the next one. */
@@ -34,89 +49,40 @@ function take(item) {
     showParts();
 }
 
-/** Asks once more before `page` goes. */
-function confirmIn(item, page) {
-    const question = element('div', '', { className: 'sure' });
-    const close = () => {
-        question.remove();
-        item.querySelector('.delete')?.focus();
-    };
-    const isSure = button('Delete permanently', `Delete permanently: ${page.title}`, null, 'danger');
-    isSure.addEventListener('click', once(isSure, async () => {
-        try {
-            await ask(`/api/pages/${page.slug}`, { method: 'DELETE', headers: { authorization: `Bearer ${page.edit_key}` } });
-        } catch (problem) {
-            if (problem.status !== 410) throw problem;
-        }
-        forget(page.slug);
-        const gone = entry({ ...page, gone: true });
-        item.replaceWith(gone);
-        gone.querySelector('button').focus();
-        tell(`${page.title} was deleted.`);
-    }));
-    const keep = button('Keep the page', `Keep the page: ${page.title}`, close, '');
-    question.append(
-        element('span', 'Delete the page for everyone, or only remove the key from this list? Without another copy of the key, nobody can change the page.'),
-        isSure,
-        button('Remove from list', `Remove from list: ${page.title}`, () => {
-            forget(page.slug);
-            take(item);
-            tell(`${page.title} was removed from this list.`);
-        }, ''),
-        keep,
-    );
-    item.querySelector('.sure')?.remove();
-    item.append(question);
-    // Enter twice, or held down, deletes nothing.
-    keep.focus();
-}
-
 function entry(page) {
     const item = document.createElement('li');
-    item.dataset.title = page.title.toLowerCase();
-    const date = element('time', when(page.created_at), { dateTime: page.created_at });
     if (page.gone) {
         item.append(
             element('span', page.title, { className: 'title gone', dir: 'auto' }),
             element('span', 'Deleted', { className: 'hint' }),
-            button('Remove', `Remove: ${page.title}`, () => {
+            named('Remove', page.title, () => {
                 forget(page.slug);
                 take(item);
             }),
         );
         return item;
     }
-    const copyLink = button('Copy link', `Copy link: ${page.title}`, () => copy(copyLink, `${location.origin}/${page.slug}`, 'The link was'));
+    const copyLink = named('Copy link', page.title, () => copy(copyLink, `${location.origin}/${page.slug}`, 'The link was'));
     item.append(
         element('a', page.title, { className: 'title', href: `/${page.slug}`, dir: 'auto' }),
-        date,
+        element('time', when(page.created_at), { dateTime: page.created_at }),
         element('a', 'Edit', { className: 'quiet button', href: `/${page.slug}/edit`, ariaLabel: `Edit: ${page.title}` }),
         copyLink,
-        button('Delete…', `Delete…: ${page.title}`, () => confirmIn(item, page), 'quiet delete'),
+        named('Delete…', page.title, () => confirmIn(item, page), 'quiet delete'),
     );
     return item;
 }
 
-const items = () => [...$('pages').children];
-
-function search() {
-    const words = $('search').value.toLowerCase().trim();
-    for (const item of items()) item.hidden = !item.dataset.title.includes(words);
-    showParts();
-}
-
 function showParts() {
-    const count = items().length;
-    $('none').hidden = count > 0;
-    $('searching').hidden = count < 2 && !$('search').value;
-    $('nothing').hidden = !count || items().some((item) => !item.hidden);
-    $('export').hidden = $('saved-here').hidden = !count;
+    const isEmpty = !$('pages').children.length;
+    $('none').hidden = !isEmpty;
+    $('export').hidden = $('saved-here').hidden = isEmpty;
     $('keys').hidden = false;
 }
 
 function list() {
     $('pages').replaceChildren(...pages().map(entry));
-    search();
+    showParts();
 }
 
 /** Marks the pages that were deleted elsewhere. */
@@ -127,15 +93,12 @@ async function check() {
             const { status } = await fetch(`/api/pages/${page.slug}`, { method: 'HEAD', credentials: 'omit' });
             if (status !== 410 && status !== 404) continue;
             markGone(page.slug);
-            const shown = items().find((item) => item.querySelector(`a[href="/${page.slug}"]`));
-            shown?.replaceWith(entry({ ...page, gone: true }));
+            $('pages').querySelector(`li:has([href="/${page.slug}"])`)?.replaceWith(entry({ ...page, gone: true }));
         }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, next)).catch(() => {});
-    search();
 }
 
-$('search').addEventListener('input', search);
 $('export').addEventListener('click', () => download('handbill-keys.jsonl', exportKeys()));
 $('import').addEventListener('change', once($('import'), async () => {
     // The service's own origin may not be the one that this browser uses.
@@ -144,12 +107,14 @@ $('import').addEventListener('change', once($('import'), async () => {
     $('import').value = '';
     const { added, here, differ, none } = importKeys(text, [location.origin, new URL(own).origin]);
     list();
-    const parts = [`Keys added: ${added}.`];
-    if (here) parts.push(`Already here: ${here}.`);
-    if (differ) parts.push(`Different key already here, which stays: ${differ}.`);
-    if (none) parts.push(`Lines without a key for this site: ${none}.`);
-    if (!added && !here) throw new Problem(parts.join(' '));
-    say(parts.join(' '));
+    const rest = [
+        here && `${here} already here`,
+        differ && `${differ} already here with another key, which stays`,
+        none && `${none} ${none === 1 ? 'line wasn’t a key' : 'lines weren’t keys'} for this site`,
+    ].filter(Boolean).join(', ');
+    const words = `Added ${added} ${added === 1 ? 'page' : 'pages'}${rest && `: ${rest}`}.`;
+    if (!added && !here) throw new Problem(words);
+    say(words);
 }));
 
 // Another tab may change them.

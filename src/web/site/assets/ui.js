@@ -3,48 +3,50 @@
 export const $ = (id) => document.getElementById(id);
 
 /** A new element with a text. */
-export function element(name, text = '', properties = {}) {
-    const made = Object.assign(document.createElement(name), properties);
-    made.textContent = text;
+export const element = (name, textContent = '', properties = {}) =>
+    Object.assign(document.createElement(name), { textContent, ...properties });
+
+/** A button that calls `act`. */
+export function button(label, act, properties = {}) {
+    const made = element('button', label, { type: 'button', className: 'quiet', ...properties });
+    made.addEventListener('click', act);
     return made;
 }
 
-/** Shows `text` beside the bar until the next action. A failure has the kind `bad`. The message may end in a button. */
-export function say(text, kind = '', [label, act] = []) {
-    const status = $('status');
-    status.className = `said ${kind}`;
-    status.textContent = text;
-    if (!label) return;
-    const button = element('button', label, { type: 'button', className: 'quiet' });
-    button.addEventListener('click', () => {
-        say('');
-        act();
-    });
-    status.append(button);
+/** Shows `text` below the bar until the next action. A failure has the kind `bad`. The message may end in buttons. */
+export function say(text, kind = '', ...buttons) {
+    $('status').className = `said ${kind}`;
+    $('status').replaceChildren(text, ...buttons);
 }
+
+/** A button for a message, which it removes. */
+export const answer = (label, act) => button(label, () => {
+    say('');
+    act();
+});
 
 /** Tells those who cannot see it what a button has just shown. */
 export const tell = (text) => { $('told').textContent = text; };
 
-/** Shows on `button` itself that it is done. */
-export function confirmOn(button, words, spoken = words) {
+/** Shows on `control` itself that it is done. */
+export function confirmOn(control, words, spoken = words) {
     tell('');
-    button.dataset.words ??= button.textContent;
-    button.textContent = `${words} ✓`;
-    clearTimeout(button.timer);
-    button.timer = setTimeout(() => { button.textContent = button.dataset.words; }, 2500);
+    control.dataset.words ??= control.textContent;
+    control.textContent = `${words} ✓`;
+    clearTimeout(control.timer);
+    control.timer = setTimeout(() => { control.textContent = control.dataset.words; }, 2500);
     tell(spoken);
 }
 
-/** A failure with words for people. `field` is the one that must be corrected, and `status` is 0 if there was no answer. */
+/** A failure with words for people. `field` is the field to correct, and `status` is 0 if there was no answer. */
 export class Problem extends Error {
-    constructor(message, { status = 0, code, wait = 0, field } = {}) {
+    constructor(message, details = {}) {
         super(message);
-        Object.assign(this, { status, code, wait, field });
+        Object.assign(this, details);
     }
 }
 
-/** Shows beside `field` what is wrong with it, or nothing. */
+/** Shows above `field` what is wrong with it, or nothing. */
 export function mark(field, text) {
     const problem = $(`${field.id}-problem`);
     problem.textContent = text;
@@ -52,82 +54,69 @@ export function mark(field, text) {
     field.setAttribute('aria-invalid', Boolean(text));
 }
 
-function report(problem) {
+function report(problem, retry) {
+    const { field, status } = problem;
     const message = problem instanceof Problem ? problem.message : `Something went wrong: ${problem.message}`;
-    if (!problem.field) return say(message, 'bad');
+    if (!field) return say(message, 'bad', ...(status === 0 || status === 429 || status >= 500 ? [answer('Try again', retry)] : []));
     say('');
-    mark(problem.field, message);
-    problem.field.focus({ preventScroll: true });
-    $(`${problem.field.id}-problem`).scrollIntoView({ block: 'nearest' });
+    mark(field, message);
+    field.focus({ preventScroll: true });
+    $(`${field.id}-problem`).scrollIntoView({ block: 'nearest' });
     tell(message);
 }
 
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
 
-const when = (seconds) => (seconds < 90
-    ? `in ${seconds} seconds`
-    : `at ${clock(Date.now() + seconds * 1000)}, in ${Math.ceil(seconds / 60)} minutes`);
-
-const UNKNOWN = 'Your text is safe here; try again.';
-
-function words(status, body, wait, unknown) {
-    switch (status) {
+function words({ status }, body, wait, after) {
+    const limit = /^Limit reached(: [^.]+)\./.exec(body?.message)?.[1] ?? '';
+    switch (body?.error === 'key_in_use' ? body.error : status) {
         case 401: return 'This isn’t the edit key for this page.';
-        case 404: return 'There is no page at this address.';
+        case 404: return 'There is no page at this link.';
         case 410: return 'This page was deleted.';
-        case 429: return `Your network has reached its limit. Your text is safe here; try again ${when(wait)}.`;
+        case 429: return `Your network has reached its limit${limit}. Your text is saved; try again after ${clock(Date.now() + wait * 1000)}.`;
+        case 'key_in_use': return 'This text was published before, and its page has been changed or deleted since. Publish again to make a new page.';
+        default: return body?.message?.replaceAll('`', '') ?? `Handbill can’t answer right now (${status}). ${after}`;
     }
-    if (body?.error === 'key_in_use') {
-        return 'This text was published before, and its page has been changed or deleted since. Publish again to make a new page.';
-    }
-    return body?.message?.replaceAll('`', '') ?? `Handbill can’t answer right now (${status}). ${unknown}`;
 }
 
-/** Sends a request. Returns its answer's body, as JSON, and entity tag. Any failure is a `Problem`, also a body that `expect` refuses. */
-export async function ask(path, { headers, expect = () => true, unknown = UNKNOWN, ...options } = {}) {
+/** Sends a request. Returns its answer's JSON and entity tag. Any failure is a `Problem`, also an answer that `expect` refuses. */
+export async function ask(path, { headers, expect = () => true, after = 'Your text is safe. Try again.', ...options } = {}) {
     const wasOnline = navigator.onLine;
     let response;
     let body = null;
     try {
         response = await fetch(path, {
-            ...options,
-            headers: { accept: 'application/json', ...headers },
-            cache: 'no-store',
-            credentials: 'omit',
+            ...options, headers: { accept: 'application/json', ...headers }, cache: 'no-store', credentials: 'omit',
         });
         const text = await response.text();
         body = text && JSON.parse(text);
     } catch {
-        // No answer, half of one, or that of a gateway.
+        // There was no answer, or half of one, or a gateway's.
     }
     if (response?.ok && body !== null && expect(body)) return { body, etag: response.headers.get('etag') };
-    if (response && !response.ok) {
-        const wait = Number(response.headers.get('retry-after')) || 5;
-        // The server's words are for shells too.
-        const message = words(response.status, body, wait, unknown);
-        const isOfTitle = message.startsWith('The page has no title');
-        throw new Problem(isOfTitle ? 'Give your page a title.' : message,
-            { status: response.status, code: body?.error, wait, field: isOfTitle ? $('title') : undefined });
+    if (!response || response.ok) {
+        throw new Problem(wasOnline || response
+            ? `Couldn’t reach Handbill. ${after}`
+            : 'You’re offline. Your text is saved here; try again when you’re back online.', { status: 0 });
     }
-    throw new Problem(wasOnline || response
-        ? `Can’t reach Handbill. ${unknown}`
-        : 'You are offline. Your text is safe here; try again when you are back.');
-}
-
-let running = 0;
-function run(more) {
-    running += more;
-    // Words that are typed while a text is sent would come too late.
-    for (const field of document.querySelectorAll('.sheet textarea')) field.readOnly = running > 0;
+    const wait = Number(response.headers.get('retry-after')) || 5;
+    const message = words(response, body, wait, after);
+    // The server's words are for shells too.
+    const isOfTitle = message.startsWith('The page has no title');
+    throw new Problem(isOfTitle ? 'Give your page a title.' : message,
+        { status: response.status, code: body?.error, wait, field: isOfTitle ? $('title') : undefined });
 }
 
 /** Runs `work` once at a time, and says how it failed. `control` shows that it runs. */
 export function once(control, work) {
-    return async (event) => {
+    const run = async (event) => {
         event?.preventDefault();
         if (control.getAttribute('aria-disabled') === 'true') return;
+        // Words typed while a text is sent would come too late.
+        const lock = (on) => document.querySelectorAll('.sheet textarea').forEach((field) => { field.readOnly = on; });
         control.setAttribute('aria-disabled', 'true');
-        run(1);
+        lock(true);
+        if (control.dataset.words) control.textContent = control.dataset.words;
         let problem;
         try {
             say('');
@@ -135,19 +124,19 @@ export function once(control, work) {
             await work(event);
         } catch (caught) {
             problem = caught;
-        } finally {
-            control.removeAttribute('aria-disabled');
-            run(-1);
         }
-        if (problem) report(problem);
+        control.removeAttribute('aria-disabled');
+        lock(false);
+        if (problem) report(problem, () => { control.focus(); run(); });
     };
+    return run;
 }
 
-/** Copies `text` and shows it on `button`; or shows the text, to be copied by hand. Returns whether it was copied. */
-export async function copy(button, text, what) {
+/** Copies `text` and shows it on `control`, or shows the text to be copied by hand. Returns whether it was copied. */
+export async function copy(control, text, what) {
     try {
         await navigator.clipboard.writeText(text);
-        confirmOn(button, 'Copied', `${what} copied.`);
+        confirmOn(control, 'Copied', `${what} copied.`);
         return true;
     } catch {
         say(`This browser doesn’t let the page copy. Select this and copy it yourself: ${text}`, 'bad');
@@ -157,12 +146,10 @@ export async function copy(button, text, what) {
 
 /** Offers `text` as a file. */
 export function download(name, text) {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }));
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    const href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }));
+    element('a', '', { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
-/** The address that opens a page for editing. Whoever has it has the key. */
+/** The secret link that opens a page for editing. */
 export const editLink = (slug, key) => `${location.origin}/${slug}/edit#${key}`;

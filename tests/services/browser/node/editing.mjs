@@ -71,8 +71,8 @@ export async function publishByHand(tab, base, title, content) {
     await write(tab, 'content', content);
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
-    const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
-    assert.match(key, /^hbk_[0-9A-Za-z]{43}$/);
+    const [address, link] = [await text(tab, 'address'), await text(tab, 'edit-link')];
+    const [, key] = link.match(/^http\S+\/edit#(hbk_[0-9A-Za-z]{43})$/);
     return { address, key, slug: new URL(address).pathname.slice(1) };
 }
 

@@ -60,7 +60,8 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'published');
     assert.equal(await tab.evaluate(() => window.keptBefore), 1, 'the key was kept before it was shown');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'published-name');
-    const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
+    const [address, link] = [await text(tab, 'address'), await text(tab, 'edit-link')];
+    const key = link.split('#')[1];
     const slug = new URL(address).pathname.slice(1);
     await look(tab, 'published');
     await press(tab, '#copy-address');
@@ -96,22 +97,22 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'content', pasted);
     await press(tab, '#save');
     await said(tab, 'looks like an edit key');
+    await said(tab, 'press Save again');
     assert.notEqual((await read(base, slug)).content, pasted);
     await press(tab, '#save');
     await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, pasted);
 
-    // Somebody else changes the page meanwhile: both texts are shown, and nothing is lost.
+    // The page changes meanwhile: the text in the sheet stays, and nothing is replaced unasked.
     await change(base, { slug, key }, 'PATCH', { content: 'Their text.' });
     await write(tab, 'content', 'My text.');
     await press(tab, '#save');
-    await shown(tab, 'conflict');
-    const marked = (mark) => tab.$$eval(`#compare ${mark}`, (lines) => lines.map((line) => line.textContent));
-    assert.deepEqual([await marked('del'), await marked('ins')], [['Their text.'], ['My text.']]);
+    await said(tab, 'This page changed since you opened it');
     assert.equal(await text(tab, 'content'), 'My text.');
     assert.equal((await read(base, slug)).content, 'Their text.');
+    assert.equal(await tab.$eval('#status a', (link) => link.getAttribute('href')), `/${slug}`);
     await look(tab, 'conflict');
-    await press(tab, '#save-mine');
+    await press(tab, '#status button');
     await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, 'My text.');
 
@@ -152,10 +153,11 @@ await withBrowser(name, async (browser) => {
 
     // An edit link, in a browser that does not know the page.
     const linked = await publishByHand(tab, base, 'Linked', 'Text.');
-    await unfold(tab, 'shared-part');
     await press(tab, '#forget-key');
-    await press(tab, '#copy-key');
-    await said(tab, 'The key was copied');
+    await shown(tab, 'edit-link');
+    await look(tab, 'forgotten');
+    await press(tab, '#copy-link');
+    await said(tab, 'The edit link, which is a secret, was copied');
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
     await other.tab.goto(`${base}/help`);

@@ -17,7 +17,7 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'content', 'More text.');
     await press(tab, '[value=publish]');
     await said(tab, 'reached its limit');
-    assert.match(await text(tab, 'status'), /Your text is safe here; try again at .+, in (59|60) minutes\.$/);
+    assert.match(await text(tab, 'status'), /Your text is saved; try again after .+\./);
     assert.equal(await text(tab, 'content'), 'More text.');
     await keepScreenshot(tab, `${name}-limited`);
 
@@ -31,7 +31,7 @@ await withBrowser(name, async (browser) => {
     } while (preview.ok);
     assert.equal(preview.status, 429);
     await write(tab, 'content', 'Another text.');
-    await tab.waitForFunction(() => /preview is paused.* It goes on at /.test(document.getElementById('preview-note').textContent));
+    await tab.waitForFunction(() => /^Preview paused until /.test(document.getElementById('preview-note').textContent));
     assert.match(await text(tab, 'preview-article'), /More text\./, 'the last one stays');
     await keepScreenshot(tab, `${name}-limited-preview`);
 });

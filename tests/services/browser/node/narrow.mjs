@@ -63,9 +63,13 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => window.shared.length);
     assert.deepEqual(await tab.evaluate(() => window.shared), [{ title: TITLE, url: page.address }]);
     assert.equal(await text(tab, 'status'), '');
-    await press(tab, '#show-code');
-    for (const part of ['key-part', 'shared-part']) await unfold(tab, part);
-    await fits('receipt-unfolded');
+    await press(tab, '#forget-key');
+    await fits('receipt-forgotten');
+    await press(tab, '#copy-link');
+    await said(tab, 'was copied');
+    await tab.goto(`${page.address}/edit#${page.key}`);
+    await shown(tab, 'editor');
+    await press(tab, '#keep-key');
     await publishByHand(tab, base, 'Another', 'Text.');
     await openPages(tab, base);
     await press(tab, '#pages .delete');
@@ -86,10 +90,9 @@ await withBrowser(name, async (browser) => {
     await change(base, page, 'PATCH', { content: `${WORDS} Theirs.` });
     await write(tab, 'content', `${WORDS} Mine.`);
     await press(tab, '#save');
-    await shown(tab, 'conflict');
+    await said(tab, 'This page changed');
     await fits('conflict');
-    await press(tab, '#go-on');
-    await press(tab, '#save');
+    await press(tab, '#status button');
     await said(tab, 'Saved');
     assert.match((await read(base, page.slug)).content, /Mine\.$/);
 

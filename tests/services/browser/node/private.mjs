@@ -18,8 +18,7 @@ await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
     page = await publishByHand(tab, base, 'In private', 'Text.');
     await shown(tab, 'kept');
-    assert.match(await text(tab, 'kept'), /edit the page from this browser/);
-    assert.match(await text(tab, 'shared-part'), /private window, the key is gone/);
+    assert.match(await text(tab, 'kept'), /a private window when you close it/);
     await keepScreenshot(tab, `${name}-private`);
     // The window keeps it as long as it is open.
     await tab.goto(`${base}/${page.slug}/edit`);
@@ -55,14 +54,14 @@ await withBrowser(name, async (browser) => {
     }), null, 'nothing is stored');
     const lost = await publishByHand(tab, base, 'Nowhere', 'Text.');
     await shown(tab, 'not-kept');
-    assert.match(await text(tab, 'not-kept'), /can’t remember the edit key.*Save it now/s);
+    assert.match(await text(tab, 'not-kept'), /won’t save the edit link. Copy it now/);
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs, ['beforeunload'], 'leaving without the key warns');
     // A key that was copied is safe.
     dialogs.length = 0;
     await publishByHand(tab, base, 'Copied', 'Text.');
-    await press(tab, '#copy-key');
-    await said(tab, 'The key was copied');
+    await press(tab, '#copy-link');
+    await said(tab, 'The edit link, which is a secret, was copied');
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs, []);
     // Editing needs no storage.

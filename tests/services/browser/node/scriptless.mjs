@@ -31,7 +31,7 @@ await withBrowser(name, async (browser) => {
     const html = await source();
     assert.ok(await (await tab.$('.address-line a')).isVisible(), 'the address is seen');
     const [, address] = html.match(/href="([^"]+\/without-script-[^"/]+)"/);
-    const [, key] = html.match(/>(hbk_[0-9A-Za-z]{43})</);
+    const [, key] = html.match(/\/edit#(hbk_[0-9A-Za-z]{43})<\/code>/);
     await keepScreenshot(tab, `${name}-scriptless-published`);
     const slug = new URL(address).pathname.slice(1);
     const page = await read(base, slug);

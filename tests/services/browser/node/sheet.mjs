@@ -1,4 +1,4 @@
-// Writing on the sheet with the keyboard: shortcuts, links, lists, the preview beside the text, a text from a link.
+// Writing on the sheet with the keyboard: shortcuts, links, lists, line breaks, the preview beside the text.
 //
 //   node sheet.mjs chromium|firefox <base URL>
 
@@ -67,13 +67,6 @@ await withBrowser(name, async (browser) => {
     assert.equal(await value(tab), 'see [here](https://a.example/b_%28c%29)');
     await chord(tab, 'z');
     assert.equal(await value(tab), 'see here', 'it can be undone');
-    await select(tab, 'here');
-    await paste(tab, 'https://a.example/cat.jpg');
-    assert.equal(await value(tab), 'see ![here](https://a.example/cat.jpg)');
-    await write(tab, 'content', ' ');
-    await paste(tab, 'https://a.example/cat.png?size=2');
-    await tab.keyboard.type('a cat');
-    assert.equal(await value(tab), ' ![a cat](https://a.example/cat.png?size=2)', 'the words that describe it come next');
     for (const [before, pasted, after] of [['see ', 'https://a.example/', 'see https://a.example/'], ['[x](', 'https://a.example/c.png', '[x](https://a.example/c.png']]) {
         await write(tab, 'content', before);
         await paste(tab, pasted);
@@ -85,8 +78,6 @@ await withBrowser(name, async (browser) => {
         [['- milk', 'bread', '', 'after'], '- milk\n- bread\n\nafter'],
         [['  9. nine', 'ten'], '  9. nine\n  10. ten'],
         [['* [x] done', 'to do'], '* [x] done\n* [ ] to do'],
-        [['> quote', 'more', '', 'after'], '> quote\n> more\n\nafter'],
-        [['> - one', '', 'after'], '> - one\n>\n> after'],
         [['--- ', 'text'], '--- \ntext'],
         [['text - text', 'text'], 'text - text\ntext'],
     ]) {
@@ -99,6 +90,14 @@ await withBrowser(name, async (browser) => {
         assert.equal(await value(tab), expected, typed[0]);
     }
 
+    // Shift+Enter breaks a line.
+    await write(tab, 'content', 'First line');
+    await tab.keyboard.down('Shift');
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.up('Shift');
+    await tab.keyboard.type('second line');
+    assert.equal(await value(tab), 'First line\\\nsecond line');
+
     // Ctrl+S saves the draft at once.
     await write(tab, 'content', 'A draft to save');
     await chord(tab, 's');
@@ -106,17 +105,18 @@ await withBrowser(name, async (browser) => {
     assert.ok(await tab.evaluate(() => localStorage.getItem('handbill:draft:').includes('A draft to save')));
     assert.equal(await text(tab, 'count'), '4 words · Draft saved');
 
-    // The preview beside the text follows, and the reader stays where they were.
+    // The preview beside the text follows.
     await shown(tab, 'preview');
     const previewed = (words) => tab.waitForFunction(
         (words) => document.getElementById('preview-article').textContent.includes(words), {}, words);
     await write(tab, 'content', `${'A paragraph.\n\n'.repeat(80)}The end.`);
     await previewed('The end.');
-    await tab.$eval('#preview', (pane) => { pane.scrollTop = 700; });
-    await tab.focus('#content');
-    await tab.keyboard.type(' And more.');
-    await previewed('And more.');
-    assert.equal(await tab.$eval('#preview', (pane) => pane.scrollTop), 700);
+    // The preview shows the part that is written.
+    await tab.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+    await tab.waitForFunction(() => {
+        const { scrollTop, scrollHeight, clientHeight } = document.getElementById('preview');
+        return scrollTop > 700 && scrollHeight - clientHeight - scrollTop < 2;
+    });
     await keepScreenshot(tab, `${name}-sheet-beside`);
     assert.ok(await tab.$eval('#content', (field) => field.clientHeight >= field.scrollHeight - 1), 'the sheet grows with its text');
 
@@ -131,49 +131,25 @@ await withBrowser(name, async (browser) => {
         assert.ok(name <= first, `the buttons leave the name in view at ${width}: ${name} of ${first}`);
     }
 
-    // A new page keeps the draft; a discarded draft comes back once.
+    // A discarded draft comes back once.
     await tab.setViewport({ width: 1280, height: 800 });
-    await press(tab, '#new-page');
-    assert.deepEqual([await text(tab, 'title'), await value(tab)], ['', '']);
     await write(tab, 'content', 'The second');
     await press(tab, '#discard');
     assert.equal(await value(tab), '');
     await press(tab, '#status button');
     assert.equal(await value(tab), 'The second');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'content', 'the focus does not go with the button');
-    await press(tab, '#discard');
-    await press(tab, '#other-draft');
-    await said(tab, 'another draft');
-    assert.match(await value(tab), /And more\.$/);
-
-    // A link fills an empty sheet, leaves the address, and publishes nothing.
-    await press(tab, '#discard');
-    const link = `${base}/?title=Two%0Alines&text=${encodeURIComponent('From a *link*.')}`;
-    await tab.goto(link);
-    await shown(tab, 'pick');
-    await said(tab, 'A link filled in this text');
-    assert.deepEqual([await text(tab, 'title'), await value(tab)], ['Two lines', 'From a *link*.']);
-    assert.equal(await tab.evaluate(() => location.href), `${base}/`);
-    // It never takes the place of a draft.
-    await tab.goto(`${base}/?text=Other`);
-    await shown(tab, 'pick');
-    await said(tab, 'Your draft was here first');
-    assert.equal(await value(tab), 'From a *link*.');
-    await press(tab, '#status button');
-    assert.equal(await value(tab), 'Other');
-    await press(tab, '#other-draft');
-    assert.equal(await value(tab), 'From a *link*.', 'the draft is still there');
 
     // Ctrl+Enter publishes.
     await tab.focus('#content');
     await chord(tab, 'Enter');
     await shown(tab, 'published');
     const slug = new URL(await text(tab, 'address')).pathname.slice(1);
-    assert.equal((await read(base, slug)).title, 'Two lines');
+    assert.match((await read(base, slug)).title, /^A title that is long/);
 
     // An empty sheet is not sent, and says so beside the field.
     await openEditor(tab, base);
-    if (await value(tab)) await press(tab, '#discard');
+    assert.equal(await text(tab, 'count'), '', 'nothing is counted where nothing is');
     await press(tab, '[value=publish]');
     await said(tab, 'Write some text first');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'content');
@@ -189,7 +165,7 @@ await withBrowser(name, async (browser) => {
         scrollTo(0, 1e6);
     });
     await press(tab, '[value=publish]');
-    await said(tab, 'too long');
+    await said(tab, 'Text too long');
     const seen = await tab.$eval('#content-problem', (problem) => problem.getBoundingClientRect().toJSON());
     assert.ok(seen.top > 50 && seen.bottom < 800, JSON.stringify(seen));
     // The preview asks for the pictures above, which are nowhere, if it is made between two keys. A failure of ours names its address.
