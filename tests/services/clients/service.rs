@@ -14,7 +14,7 @@ use crate::replica::Replica;
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// No limits, since these clients do not test them.
-pub(crate) const UNLIMITED: [&str; 8] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0"];
+pub(crate) const UNLIMITED: [&str; 6] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0"];
 
 /// One replica with a store of its own.
 pub(crate) struct Service {

@@ -96,7 +96,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         let store = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
-    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
+    let unlimited = Quotas { create: None, edit: None, token: None };
     let racers = (0..24).map(|racer| {
         let service = PageService::new(ServiceParts {
             store: Arc::clone(&stores[racer % 3]),

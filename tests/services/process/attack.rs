@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Answer, Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, request, request_bytes};
+use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
 use super::support::Server;
 use crate::environment::TEST_TIMEOUT;
 

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,6 @@ use axum::Router;
 use axum::routing::{get, post};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
-use handbill::config::Budgets;
 use handbill::server::drain::Phase;
 use handbill::server::{App, Routes, ServerLimits, ServerMetrics, serve};
 use handbill_store_redb::RedbStore;
@@ -19,9 +17,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::client::{Connection, get as get_once, post as publish_at};
+use super::client::{Connection, get as get_once};
 use crate::environment::TEST_TIMEOUT;
-use crate::linearizability::faulty::{Fault, FaultyStore};
 use crate::unlimited;
 
 const SOON: Duration = Duration::from_millis(200);

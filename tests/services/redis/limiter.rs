@@ -63,18 +63,6 @@ async fn a_replica_reports_attempts_that_another_counted() {
 }
 
 #[tokio::test]
-async fn replicas_share_the_value_that_the_first_of_them_offers() {
-    for servers in ALL {
-        let (one, other) = (Replica::start(&servers.settings(), PATIENT), Replica::start(&servers.settings(), PATIENT));
-        let (name, hour) = (client().to_string(), Duration::from_hours(1));
-        for (replica, offered) in [(&one, "one"), (&other, "other"), (&one, "later")] {
-            let shared = replica.redis.share(&name, offered.to_owned(), hour).await;
-            assert_eq!(shared.as_deref(), Some("one"), "{servers:?}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_window_that_has_passed_leaves_nothing_in_redis() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);

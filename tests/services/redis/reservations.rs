@@ -1,6 +1,6 @@
 //! Reservations of slugs (contract, decision 23), on every kind of Redis, and without one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::reservation::{Reservation, Reserved};
@@ -12,7 +12,6 @@ use redis::AsyncCommands;
 
 use super::faults::SHORT;
 use super::servers::{ALL, OwnServer, PATIENT, Replica, Shared, client, connect, to};
-use crate::environment::FAR_TOO_LONG;
 use crate::port::Port;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };

@@ -4,7 +4,7 @@ use super::services::service;
 use crate::support::app::{Limits, Setup};
 
 /// The limits of a service that no other test asks.
-const LIMITS: Limits = Limits { create: 29, edit: 29, token: 60, preview: 600 };
+const LIMITS: Limits = Limits { create: 29, edit: 29, token: 60 };
 
 #[tokio::test]
 async fn each_of_three_requests_goes_to_another_replica() {
