@@ -3,7 +3,6 @@
 //! is decided.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -16,30 +15,23 @@ use crate::config::{Budgets, EmbeddedSettings, Settings, StoreKind};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::moving::backups_in;
 use crate::operators::archive::schedule::ScheduledBackups;
-use crate::operators::hiding;
 use crate::server::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};
-use handbill_core::ports::audit_log::AuditLog;
-use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_core::ports::renderer::Renderer;
-use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_core::service::PublishingPolicy;
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
-use handbill_store_redb::creates_file::CreatesFile;
 use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
-
-/// Hidden pages that are taken down in one go at most.
-const ENDED_AT_ONCE: usize = 1000;
 
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
@@ -60,8 +52,6 @@ pub(super) enum StoreHandle {
 
 /// The parts of a store that operators use.
 pub(super) struct OperatedStore {
-    /// The list of what operators did.
-    pub(super) audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
     pub(super) switch: Arc<dyn CreatesSwitch>,
@@ -166,31 +156,10 @@ impl StoreHandle {
     }
 
     /// The parts that the operators' API uses besides the store itself.
-    pub(super) fn operated(&self, settings: &Settings) -> OperatedStore {
+    pub(super) fn operated(&self) -> OperatedStore {
         match self {
-            Self::Embedded(store) => OperatedStore {
-                audit: Arc::clone(store) as _,
-                scan: Arc::clone(store) as _,
-                switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
-            },
-            Self::Cluster(store, _) => OperatedStore {
-                audit: Arc::clone(store) as _,
-                scan: Arc::clone(store) as _,
-                switch: Arc::clone(store) as _,
-            },
-        }
-    }
-
-    /// Begins to take down hidden pages whose time is over, if only this process uses the store.
-    pub(super) fn follow_hidden(&self, operators: &Operators, clock: &SharedClock) {
-        match self {
-            Self::Embedded(store) => {
-                let (store, operators, clock) = (Arc::clone(store), operators.clone(), Arc::clone(clock));
-                let over = async move |now| store.hidden_until(now, ENDED_AT_ONCE).await;
-                tokio::spawn(hiding::follow(over, operators, clock));
-            }
-            // `handbill sweep` does it for all replicas.
-            Self::Cluster(..) => {}
+            Self::Embedded(store) => OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _ },
+            Self::Cluster(store, _) => OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _ },
         }
     }
 
@@ -220,14 +189,6 @@ impl StoreHandle {
 fn measure(deps: &Deps) -> Instrumentation {
     let Deps { clock, metrics, .. } = deps;
     Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
-}
-
-/// The file that keeps the last good blocklist. A store without a folder of its own keeps none.
-pub(super) fn last_blocklist(settings: &Settings) -> Option<PathBuf> {
-    match settings.store.store {
-        StoreKind::Embedded => Some(settings.embedded.data_dir.join("blocklist.last")),
-        StoreKind::Scylla => None,
-    }
 }
 
 /// Refuses an embedded store without a database if there are backups of one.
@@ -287,9 +248,9 @@ fn connect_cluster(
             Ok(reached) => {
                 let reached = reached.with_clock(clock).observed_by(&metrics);
                 // A process that starts during a pause must not take pages until it first looks at the switch.
-                match reached.load().await {
-                    Ok(creates) => {
-                        policy.set_creates(creates);
+                match reached.paused().await {
+                    Ok(paused) => {
+                        policy.set_paused(paused);
                     }
                     Err(error) => tracing::warn!(%error, "the switch of creates cannot be read yet"),
                 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
@@ -26,7 +26,7 @@ use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
-use crate::operators::moderation::{Moderation, OperatorsFiles, check_blocklist};
+use crate::operators::moderation::{Moderation, check_blocklist};
 use crate::server;
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::server::startup::{announce, listen};
@@ -140,7 +140,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     check_start(settings)
 }
 
-/// Checks the same without the files whose last good state a start can do with.
+/// Checks the same without the files with which a start can do although they are bad.
 fn check_start(settings: &Settings) -> Result<(), StartError> {
     settings.check()?;
     backends::check_store(settings)?;
@@ -150,13 +150,6 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Caches::of(&settings.edge, &Origin::parse("http://localhost").expect("it is an origin"))?;
     Ok(())
-}
-
-fn operators_files(settings: &Settings) -> OperatorsFiles {
-    OperatorsFiles {
-        blocklist: settings.moderation.blocklist.blocklist_file.clone(),
-        last_blocklist: backends::last_blocklist(settings),
-    }
 }
 
 /// Serves until a signal ends it. Lines for the operator go to `log`.
@@ -169,7 +162,8 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &Log
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     // Signals are handled before anything else, so that a signal during the start is not lost.
-    let (signals, hangups) = runtime
+    // SIGHUP would end the process. It is ignored: files are read again when they change.
+    let (signals, _ignored) = runtime
         .block_on(async { StopSignals::install().and_then(|stop| Ok((stop, signal(SignalKind::hangup())?))) })?;
     let last_lines = log.clone();
     drain::enforce(drain_limits(&settings.http), move |overdue| {
@@ -177,7 +171,7 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &Log
         last_lines.flush(LOG_FLUSH_TIME);
         process::exit(CUT_SHORT.into());
     })?;
-    let exit_code = runtime.block_on(serve_async(settings, signals, hangups, log));
+    let exit_code = runtime.block_on(serve_async(settings, signals, log));
     // Tasks that still run were cut off, and may be waiting for a disk.
     runtime.shutdown_background();
     exit_code
@@ -187,12 +181,7 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
     DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
 }
 
-async fn serve_async(
-    settings: Settings,
-    mut signals: StopSignals,
-    hangups: Signal,
-    log: &LogQueue,
-) -> Result<ExitCode, StartError> {
+async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let memory = settings.check()?;
     let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
@@ -200,13 +189,13 @@ async fn serve_async(
     let exporting =
         wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
-    let log_filter = logs::install(&settings.logs, log, tracer);
+    logs::install(&settings.logs, log, tracer);
     if let Err(warning) = wanted {
         tracing::warn!("{warning}");
     }
     check_start(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    let mut moderation = Moderation::open(operators_files(&settings), metrics);
+    let mut moderation = Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), metrics);
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -232,13 +221,13 @@ async fn serve_async(
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let OperatedStore { audit, scan, switch } = handle.operated(&settings);
+    let OperatedStore { scan, switch } = handle.operated();
     moderation.read_switch(&*switch).await;
-    tokio::spawn(moderation.follow(Arc::clone(&switch), hangups));
-    let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
-    handle.follow_hidden(&operators, clock);
+    tokio::spawn(moderation.follow(Arc::clone(&switch)));
+    let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
-    let api = OperatorsApi { operators, records: scan, switch, policy, log: log_filter, metrics: Arc::clone(&metrics) };
+    let api =
+        OperatorsApi { operators, records: scan, switch, policy, log: log.clone(), metrics: Arc::clone(&metrics) };
     let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));
     let routes = probes.merge(api::router(api, guard, Handle::current()));
     let routes = for_hosts(routes, settings.http.allowed_names());

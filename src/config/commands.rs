@@ -33,15 +33,6 @@ impl ClusterSettings {
     }
 }
 
-/// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.
-#[derive(Args, Debug)]
-pub struct OperatedSettings {
-    #[command(flatten)]
-    pub cluster: ClusterSettings,
-    #[command(flatten, next_help_heading = "Operators' listener")]
-    pub access: OperatorAccess,
-}
-
 #[derive(Args, Debug)]
 pub struct MigrateSettings {
     #[command(flatten)]

@@ -20,8 +20,7 @@ use thiserror::Error;
 
 pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
 pub use self::commands::{
-    ClusterSettings, MigrateSettings, Moved, MovingSettings, OperatedSettings, PlaceSettings, SweepOptions,
-    SweepSettings,
+    ClusterSettings, MigrateSettings, Moved, MovingSettings, PlaceSettings, SweepOptions, SweepSettings,
 };
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};

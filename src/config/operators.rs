@@ -17,7 +17,7 @@ pub struct AdminSettings {
 
 #[derive(Args, Debug)]
 pub struct OperatorSettings {
-    /// File with the token of the operators' API (takedown, inspect, audit, log), at least 32 characters; it is read again at each request [default: none, and the API is closed]
+    /// File with the token of the operators' API (takedown, hide, show, inspect, pause), at least 32 characters; it is read again at each request [default: none, and the API is closed]
     #[arg(long, env = "HANDBILL_ADMIN_TOKEN_FILE", value_name = "FILE")]
     pub admin_token_file: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub struct ModerationSettings {
 
 #[derive(Args, Debug)]
 pub struct BlocklistSettings {
-    /// File with hosts, addresses and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
+    /// File with hosts, addresses and texts that no page may have, one a line; it is read again when it changes [default: none]
     #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
     pub blocklist_file: Option<PathBuf>,
 }

@@ -68,12 +68,7 @@ pub struct EmbeddedSettings {
     pub data_dir: PathBuf,
 }
 
-impl EmbeddedSettings {
-    /// The file in which operators pause creates. It is read every second and need not exist.
-    pub fn creates_file(&self) -> PathBuf {
-        self.data_dir.join("creates.json")
-    }
-}
+impl EmbeddedSettings {}
 
 /// The backups that `serve` makes by itself.
 #[derive(Args, Debug)]

@@ -20,11 +20,6 @@ impl WatchedFile {
         Self { path, seen: None }
     }
 
-    /// Makes the next call of [`changed`](Self::changed) return the text in any case.
-    pub(super) fn forget(&mut self) {
-        self.seen = None;
-    }
-
     /// The file's text if it is not in the state in which it was read last. After an error it is read again the next
     /// time.
     pub(super) fn changed(&mut self) -> io::Result<Option<String>> {

@@ -253,7 +253,7 @@ impl Metrics {
                 "handbill_moderation_stale",
                 "1 while the last read of the blocklist or the switch of creates has failed",
             ),
-            blocklist_entries: declare.plain("handbill_blocklist_entries", "Hosts and fingerprints on the blocklist"),
+            blocklist_entries: declare.plain("handbill_blocklist_entries", "Entries of the blocklist"),
             creates_paused: declare.plain("handbill_creates_paused", "1 while operators have paused creates"),
             renders: declare.unit(
                 "handbill_render_duration",

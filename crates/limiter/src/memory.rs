@@ -15,7 +15,7 @@ use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
 /// Tables of windows: one for each limit.
-const TABLES: usize = 5;
+const TABLES: usize = 4;
 
 /// Memory for a window besides its attempts, in bytes, with its place in the table.
 const WINDOW_BYTES: usize = 200;
@@ -43,7 +43,6 @@ pub struct MemoryRateLimiter {
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
-    all_creates: Mutex<Windows>,
     preview: Mutex<Windows>,
 }
 
@@ -52,12 +51,12 @@ impl MemoryRateLimiter {
         Self::within(DEFAULT_BYTES, clock)
     }
 
-    /// A limiter whose windows take at most `bytes`, a fifth for each limit; only a window that is larger by itself takes
+    /// A limiter whose windows take at most `bytes`, a quarter for each limit; only a window that is larger by itself takes
     /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
     /// somebody with thousands of addresses can fill it.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         let windows = || Mutex::new(Windows::new(bytes / TABLES));
-        Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows(), all_creates: windows() }
+        Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows() }
     }
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than its quota allows, the
@@ -79,7 +78,6 @@ impl MemoryRateLimiter {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
-            LimitKind::AllCreates => &self.all_creates,
             LimitKind::Preview => &self.preview,
         };
         windows.lock()

@@ -1,5 +1,5 @@
 //! Reads the tags and the text of HTML that the renderer wrote, without building a tree. Everything that is learnt from
-//! finished HTML is read here: the excerpt, the language, hosts, fingerprints, and text that must not be in it.
+//! finished HTML is read here: the excerpt, the language, hosts, and text that must not be in it.
 //!
 //! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. Other
 //! HTML causes no failure, but its pieces have no meaning.

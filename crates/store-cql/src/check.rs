@@ -24,7 +24,7 @@ impl CheckReport {
 
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { swept: SweepReport { read, unnamed, headless, hidden, without_text, unread, .. }, unended } = self;
+        let Self { swept: SweepReport { read, unnamed, headless, without_text, unread, .. }, unended } = self;
         let verdict = match (self.is_whole(), without_text + unended) {
             (true, _) => "whole".to_owned(),
             (false, 0) => format!("not known, because {unread} parts could not be read"),
@@ -33,7 +33,7 @@ impl fmt::Display for CheckReport {
         write!(
             f,
             "{verdict}; {read} keys read, the text of {without_text} pages is missing, {unended} rows of the ledger lack their end. For \
-             handbill sweep: {unnamed} texts that no page shows, {headless} texts without a page, {hidden} hidden pages whose time is over"
+             handbill sweep: {unnamed} texts that no page shows, {headless} texts without a page"
         )
     }
 }

@@ -17,7 +17,7 @@ use crate::ports::page_store::{CasResult, Record, StoreError};
 impl PageImport for CqlStore {
     async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, now: UnixMillis) -> Result<bool, StoreError> {
         let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
-        let note = self.begin_deletion(&permit, &tombstone).await?;
+        self.begin_deletion(&permit, &tombstone).await?;
         let nonce = self.random_nonce();
         let classify = |row: Option<&NonceRow>| match row {
             None => Verdict::NotYet,
@@ -35,7 +35,7 @@ impl PageImport for CqlStore {
         let is_done = self.run(&permit, write).await?;
         // A crash may have left a text that never got a head.
         let texts_until = tombstone.deleted_at.max(now);
-        self.end_deletion(&permit, &tombstone, texts_until, note, is_done).await?;
+        self.end_deletion(&permit, &tombstone, texts_until, is_done).await?;
         Ok(is_done)
     }
 

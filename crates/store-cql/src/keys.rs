@@ -16,7 +16,6 @@ use scylla::value::CqlTimestamp;
 use super::migrate::schema::server_of;
 use super::nonces::TextId;
 use super::ring::{Placed, Tokens, of_scan};
-use super::rows::HIDDEN;
 use crate::domain::page::PageVersion;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::Cause;
@@ -26,8 +25,6 @@ const PAGE_ROWS: i32 = 500;
 
 #[derive(DeserializeRow)]
 struct HeadKey {
-    state: Option<String>,
-    deleted_at: Option<CqlTimestamp>,
     current_text_version: Option<i64>,
     current_text_nonce: Option<Vec<u8>>,
 }
@@ -58,14 +55,6 @@ impl HeadKey {
 impl PageKeys {
     pub(super) fn count(&self) -> u32 {
         u32::from(self.head.is_some()).saturating_add(u32::try_from(self.texts.len()).unwrap_or(u32::MAX))
-    }
-
-    /// Whether the page is hidden until `now` at the latest.
-    pub(super) fn is_hidden_until(&self, now: UnixMillis) -> bool {
-        self.head.as_ref().is_some_and(|head| {
-            let is_over = head.deleted_at.is_some_and(|CqlTimestamp(until)| until <= now.get());
-            head.state.as_deref() == Some(HIDDEN) && is_over
-        })
     }
 
     /// Whether the text that the head names is there. The head of a deleted page names none.
@@ -110,7 +99,7 @@ impl ReadKeys {
         };
         let texts = "text_version, text_nonce, inserted_at, writetime(html) AS written_at";
         Ok(Self {
-            heads: prepare("state, deleted_at, current_text_version, current_text_nonce", "pages").await?,
+            heads: prepare("current_text_version, current_text_nonce", "pages").await?,
             texts: prepare(texts, "texts").await?,
         })
     }
@@ -169,8 +158,6 @@ mod tests {
     /// A page whose head names the text with this version and nonce.
     fn page(current: Option<(i64, u8)>, texts: Vec<TextKey>) -> PageKeys {
         let head = current.map(|(version, nonce)| HeadKey {
-            state: Some("active".to_owned()),
-            deleted_at: None,
             current_text_version: Some(version),
             current_text_nonce: Some(vec![nonce; 16]),
         });

@@ -10,7 +10,6 @@
 use scylla::DeserializeRow;
 use scylla::value::CqlTimestamp;
 
-use super::audit::TakedownNote;
 use super::permit::Permit;
 use super::recent::Base;
 use super::ring::{Placed, Tokens};
@@ -37,8 +36,8 @@ pub(super) struct LedgerRow {
     visibility: Option<VisibilityColumn>,
 }
 
-/// When operators hid or showed the page, and, if they hid it, until when, why and who.
-type VisibilityColumn = (CqlTimestamp, Option<CqlTimestamp>, Option<String>, Option<String>);
+/// When operators hid or showed the page, and, if they hid it, why and who.
+type VisibilityColumn = (CqlTimestamp, Option<String>, Option<String>);
 
 impl LedgerRow {
     /// The tombstone, if it was written.
@@ -54,8 +53,8 @@ impl LedgerRow {
 
     /// The last act of operators, if it was written.
     fn visibility(&self, slug: &Slug) -> Option<Visibility> {
-        let (at, until, reason, by) = self.visibility.clone()?;
-        let hidden = until.map(|until| hiding(reason.as_deref(), by, millis(until)));
+        let (at, reason, by) = self.visibility.clone()?;
+        let hidden = reason.map(|reason| hiding(Some(&reason), by));
         Some(Visibility { slug: slug.clone(), at: millis(at), hidden })
     }
 
@@ -76,25 +75,19 @@ fn micros(at: UnixMillis) -> i64 {
 
 impl CqlStore {
     /// Notes, before its head is written, that the page of `tombstone` is about to be deleted.
-    pub(super) async fn begin_deletion(
-        &self,
-        permit: &Permit<'_>,
-        tombstone: &Tombstone,
-    ) -> Result<Option<TakedownNote>, StoreError> {
-        let both = tokio::join!(self.note_deletion(permit, tombstone), self.note_takedown(permit, tombstone));
-        both.0?;
-        both.1
+    pub(super) async fn begin_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
+        let values = (tombstone.slug.as_str(), CqlTimestamp(tombstone.deleted_at.get()));
+        self.write(permit, &self.operated.begin_deletion, values).await
     }
 
-    /// Ends a deletion after the write of the page's head: nothing of the page's text remains, and the ledger and the
-    /// audit have it. Without its entry in the ledger the deletion is not confirmed, because a restore would bring the page
+    /// Ends a deletion after the write of the page's head: nothing of the page's text remains, and the ledger
+    /// has it. Without its entry in the ledger the deletion is not confirmed, because a restore would bring the page
     /// back; whatever else fails is done later. `texts_until` is the time of the newest text that may be there.
     pub(super) async fn end_deletion(
         &self,
         permit: &Permit<'_>,
         tombstone: &Tombstone,
         texts_until: UnixMillis,
-        note: Option<TakedownNote>,
         was_done: bool,
     ) -> Result<(), StoreError> {
         let mut entered = Ok(());
@@ -102,7 +95,6 @@ impl CqlStore {
             let deleting = self.delete_texts(permit, &tombstone.slug, texts_until);
             ((), entered) = tokio::join!(deleting, self.enter_deletion(permit, tombstone));
         }
-        self.close_takedown(permit, note, was_done).await;
         entered.map_err(|error| StoreError::OutcomeUnknown(Box::new(error)))
     }
 
@@ -123,11 +115,9 @@ impl CqlStore {
         permit: &Permit<'_>,
         visibility: &Visibility,
     ) -> Result<(), StoreError> {
-        let hidden = visibility.hidden.as_ref();
-        let until = hidden.map(|hidden| CqlTimestamp(hidden.until.get()));
-        let takedown = hidden.map(|hidden| (hidden.takedown.reason.code(), hidden.takedown.by.as_str()));
+        let takedown = visibility.hidden.as_ref().map(|hidden| (hidden.reason.code(), hidden.by.as_str()));
         let (reason, by) = takedown.unzip();
-        let column = (CqlTimestamp(visibility.at.get()), until, reason, by);
+        let column = (CqlTimestamp(visibility.at.get()), reason, by);
         let values = (visibility.slug.as_str(), column, micros(visibility.at));
         self.note_time(permit, &visibility.slug).await?;
         self.write(permit, &self.operated.enter_visibility, values).await
@@ -174,11 +164,6 @@ impl CqlStore {
         }
         self.delete_texts(permit, &tombstone.slug, tombstone.deleted_at).await;
         self.enter_deletion(permit, tombstone).await
-    }
-
-    async fn note_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
-        let values = (tombstone.slug.as_str(), CqlTimestamp(tombstone.deleted_at.get()));
-        self.write(permit, &self.operated.begin_deletion, values).await
     }
 
     /// Enters `tombstone`, which is now the page's head. Doing it again changes nothing.

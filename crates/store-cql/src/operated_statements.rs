@@ -1,11 +1,11 @@
-//! Every CQL statement for operators: scans, the ledger, the audit and the switch of creates.
+//! Every CQL statement for operators: scans, the ledger and the switch of creates.
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_times`, `read_takedowns`, `read_audit`, `read_switch` | `LOCAL_QUORUM` | | yes |
-//! | `read_audit_serially`, `read_switch_serially` | `LOCAL_SERIAL` | | yes |
-//! | `note_time`, `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
-//! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
+//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_times`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_switch_serially` | `LOCAL_SERIAL` | | yes |
+//! | `note_time`, `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility` | `LOCAL_QUORUM` | | yes |
+//! | `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 
 use scylla::errors::PrepareError;
 use scylla::statement::Consistency;
@@ -13,9 +13,6 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::migrate::schema::COMPONENT;
 use super::statements::{HEAD, Preparing, TEXT};
-
-/// The columns of an entry of the audit.
-const ENTRY: &str = "number, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
 
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
@@ -46,23 +43,11 @@ pub(super) struct OperatedStatements {
     pub(super) enter_visibility: PreparedStatement,
     /// Binds tokens and a number, yields that many rows of the ledger at most between the tokens, each with its place.
     pub(super) read_ledger: PreparedStatement,
-    /// Binds an id, the entry's time and name, slug and reason, and the number of entries before.
-    pub(super) begin_takedown: PreparedStatement,
-    /// Binds an id.
-    pub(super) end_takedown: PreparedStatement,
-    /// Yields every takedown that is under way, each with the time of the server that answers.
-    pub(super) read_takedowns: PreparedStatement,
-    /// Binds a bucket, a number and how many entries to read at most; yields the entries after the number.
-    pub(super) read_audit: PreparedStatement,
-    /// The same, and completes writes that were interrupted.
-    pub(super) read_audit_serially: PreparedStatement,
-    /// Binds a bucket and [`ENTRY`].
-    pub(super) append_audit: PreparedStatement,
     /// Yields the row of the switch.
     pub(super) read_switch: PreparedStatement,
     /// The same, and completes writes that were interrupted.
     pub(super) read_switch_serially: PreparedStatement,
-    /// Binds the revision that it makes, the pause, the budget and the revision that it replaces.
+    /// Binds the revision that it makes, the pause and the revision that it replaces.
     pub(super) change_switch: PreparedStatement,
 }
 
@@ -72,16 +57,13 @@ impl OperatedStatements {
         let quorum = async |cql| preparing.repeatable(cql, Consistency::LocalQuorum).await;
         let serial = async |cql| preparing.repeatable(cql, Consistency::LocalSerial).await;
         let conditional = async |cql| preparing.conditional(cql).await;
-        let begun = format!("{keyspace}.takedowns_begun");
-        let switch =
-            format!("SELECT revision, paused, hourly_budget FROM {keyspace}.creates WHERE component = '{COMPONENT}'");
+        let switch = format!("SELECT revision, paused FROM {keyspace}.creates WHERE component = '{COMPONENT}'");
         let between = async |columns: &str, table: &str, limit: &str| {
             let tokens = "token(slug) > ? AND token(slug) <= ?";
             let cql =
                 format!("SELECT token(slug) AS place, slug, {columns} FROM {keyspace}.{table} WHERE {tokens}{limit}");
             quorum(preparing.of_scan(cql)).await
         };
-        let audit = format!("SELECT {ENTRY} FROM {keyspace}.audit WHERE bucket = ? AND number > ? LIMIT ?");
         Ok(Self {
             read_slugs: quorum(
                 preparing
@@ -108,28 +90,10 @@ impl OperatedStatements {
             ))
             .await?,
             read_ledger: between(LEDGER, "deletions", " LIMIT ?").await?,
-            begin_takedown: quorum(format!(
-                "INSERT INTO {begun} (component, id, done_at, done_by, slug, reason, audit_after) \
-                 VALUES ('{COMPONENT}', ?, ?, ?, ?, ?, ?)"
-            ))
-            .await?,
-            end_takedown: quorum(format!("DELETE FROM {begun} WHERE component = '{COMPONENT}' AND id = ?")).await?,
-            read_takedowns: quorum(format!(
-                "SELECT id, done_at, done_by, slug, reason, audit_after, toTimestamp(now()) AS read_at FROM {begun} \
-                 WHERE component = '{COMPONENT}'"
-            ))
-            .await?,
-            read_audit: quorum(audit.clone()).await?,
-            read_audit_serially: serial(audit).await?,
-            append_audit: conditional(format!(
-                "INSERT INTO {keyspace}.audit (bucket, {ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
-            ))
-            .await?,
             read_switch: quorum(switch.clone()).await?,
             read_switch_serially: serial(switch).await?,
             change_switch: conditional(format!(
-                "UPDATE {keyspace}.creates SET revision = ?, paused = ?, hourly_budget = ? \
-                 WHERE component = '{COMPONENT}' IF revision = ?"
+                "UPDATE {keyspace}.creates SET revision = ?, paused = ? WHERE component = '{COMPONENT}' IF revision = ?"
             ))
             .await?,
         })

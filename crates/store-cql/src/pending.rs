@@ -6,12 +6,9 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::store::CqlStore;
-use crate::domain::audit::{AuditEntry, NumberedEntry};
-use crate::domain::creates::Creates;
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
-use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{
@@ -92,27 +89,12 @@ impl PageScan for PendingStore {
 }
 
 #[async_trait]
-impl AuditLog for PendingStore {
-    async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        self.store()?.append(entry).await
-    }
-
-    async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-        self.store()?.list(after, limit).await
-    }
-}
-
-#[async_trait]
 impl CreatesSwitch for PendingStore {
-    async fn load(&self) -> Result<Creates, StoreError> {
-        self.store()?.load().await
+    async fn paused(&self) -> Result<bool, StoreError> {
+        self.store()?.paused().await
     }
 
-    async fn last(&self) -> Option<Creates> {
-        None
-    }
-
-    async fn save(&self, creates: Creates) -> Result<(), StoreError> {
-        self.store()?.save(creates).await
+    async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
+        self.store()?.set_paused(paused).await
     }
 }

@@ -123,7 +123,7 @@ impl CqlStore {
         tombstone: &Tombstone,
         now: UnixMillis,
     ) -> Result<bool, StoreError> {
-        let note = self.begin_deletion(permit, tombstone).await?;
+        self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
         let nonces = nonces_after(&base, tombstone.version, nonce);
         let image = HeadParameters::of_tombstone(tombstone, &nonces, over(&base.head));
@@ -132,7 +132,7 @@ impl CqlStore {
             self.recent.forget(&tombstone.slug);
         }
         let texts_until = tombstone.deleted_at.max(base.head.updated_at).max(now);
-        self.end_deletion(permit, tombstone, texts_until, note, done).await?;
+        self.end_deletion(permit, tombstone, texts_until, done).await?;
         Ok(done)
     }
 }

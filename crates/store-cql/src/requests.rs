@@ -88,22 +88,4 @@ impl CqlStore {
         };
         self.repeat(permit, request).await
     }
-
-    /// All rows of the answer to a read.
-    pub(super) async fn rows<R>(
-        &self,
-        permit: &Permit<'_>,
-        read: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<Vec<R>, StoreError>
-    where
-        R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
-    {
-        let request = async || {
-            let answer = self.session.execute_unpaged(read, &values).await?;
-            let rows = answer.into_rows_result().map_err(unreadable)?;
-            rows.rows().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
-        };
-        self.repeat(permit, request).await
-    }
 }

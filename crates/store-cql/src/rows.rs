@@ -11,7 +11,7 @@ use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Hiding, Takedown, TakedownReason};
+use crate::domain::takedown::{Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 use crate::ports::page_store::{Cause, Lookup, StoreError};
@@ -113,8 +113,7 @@ impl HeadRow {
             nonce: nonce.ok_or(missing("current_text_nonce"))?,
         };
         let hidden = if self.state.as_deref() == Some(HIDDEN) {
-            let until = time(self.deleted_at, "deleted_at")?;
-            Some(Box::new(hiding(self.takedown_reason.as_deref(), self.takedown_by, until)))
+            Some(Box::new(hiding(self.takedown_reason.as_deref(), self.takedown_by)))
         } else {
             None
         };
@@ -146,10 +145,10 @@ pub(super) fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
     UnixMillis::new(millis)
 }
 
-/// The hiding of a page. A reason of a later version shows the page no more than any other.
-pub(super) fn hiding(reason: Option<&str>, by: Option<String>, until: UnixMillis) -> Hiding {
+/// Why a page is hidden. A reason of a later version shows the page no more than any other.
+pub(super) fn hiding(reason: Option<&str>, by: Option<String>) -> Takedown {
     let reason = reason.and_then(|reason| reason.parse().ok()).unwrap_or(TakedownReason::Terms);
-    Hiding { takedown: Takedown { reason, by: by.unwrap_or_default() }, until }
+    Takedown { reason, by: by.unwrap_or_default() }
 }
 
 /// The takedown in a tombstone. A reason of a later version is left out, because the page is deleted all the same.
@@ -250,16 +249,15 @@ pub(super) struct Replacement {
 impl HeadParameters {
     pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces, over: Over) -> Self {
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
-        let hiding = head.hidden.as_deref();
-        let takedown = hiding.map(|hiding| &hiding.takedown);
+        let takedown = head.hidden.as_deref();
         let link_origins = Some(&head.link_origins).filter(|origins| !origins.is_empty());
         Self {
             state: state_of(head),
             version: head.version.get().cast_signed(),
             created_at: CqlTimestamp(head.created_at.get()),
             updated_at: CqlTimestamp(head.updated_at.get()),
-            // Only in a hidden head this column means anything, and no page follows a tombstone.
-            deleted_at: MaybeUnset::from_option(hiding.map(|hiding| CqlTimestamp(hiding.until.get()))),
+            // No page follows a tombstone.
+            deleted_at: MaybeUnset::Unset,
             title: title.map_or_else(|| over.emptied(), MaybeUnset::Set),
             key_hash: MaybeUnset::Set(head.key_hash.as_bytes().to_vec()),
             current_text_version: MaybeUnset::Set(text.version.get().cast_signed()),

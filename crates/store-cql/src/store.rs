@@ -49,8 +49,6 @@ pub struct CqlStore {
     pub(super) operated: OperatedStatements,
     /// About how many records there are, and when that was found.
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
-    /// The number of entries of the audit, as far as it is known.
-    pub(super) audit_end: Mutex<u64>,
 }
 
 impl CqlStore {
@@ -80,7 +78,6 @@ impl CqlStore {
             clock: Arc::new(SystemClock::new()),
             operated,
             estimate: Mutex::default(),
-            audit_end: Mutex::default(),
         })
     }
 

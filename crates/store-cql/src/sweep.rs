@@ -28,7 +28,7 @@ use super::ring::{RANGES_AT_ONCE, Share, Tokens, read_parts};
 use super::store::CqlStore;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::page_store::{CasResult, Cause, Lookup, PageStore, Record};
+use crate::ports::page_store::{Cause, Lookup};
 use crate::settings::CqlSettings;
 
 /// How often a part is read again from its beginning after an error.
@@ -58,8 +58,6 @@ pub struct SweepReport {
     pub unnamed: u64,
     /// Texts without a head.
     pub headless: u64,
-    /// Pages whose time of being hidden is over.
-    pub hidden: u64,
     /// Pages whose text is missing.
     pub without_text: u64,
     /// Parts of the ring that could not be read and were left out.
@@ -73,7 +71,6 @@ impl SweepReport {
         self.read += part.read;
         self.unnamed += part.unnamed;
         self.headless += part.headless;
-        self.hidden += part.hidden;
         self.without_text += part.without_text;
         self.unread += part.unread;
     }
@@ -81,12 +78,12 @@ impl SweepReport {
 
 impl fmt::Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { read, unnamed, headless, hidden, without_text, unread, dry_run } = self;
-        let (deleted, took) = if *dry_run { ("Would delete", "Would take") } else { ("Deleted", "Took") };
+        let Self { read, unnamed, headless, without_text, unread, dry_run } = self;
+        let deleted = if *dry_run { "Would delete" } else { "Deleted" };
         write!(
             f,
             "Read {read} keys. {deleted} {unnamed} texts that no page shows and {headless} texts without a page. \
-             {took} down {hidden} hidden pages whose time was over. The text of {without_text} pages is missing."
+             The text of {without_text} pages is missing."
         )?;
         if *unread > 0 { write!(f, " {unread} parts could not be read: the log names them.") } else { Ok(()) }
     }
@@ -185,30 +182,13 @@ impl CqlStore {
                 missing(&page.slug);
                 report.without_text += 1;
             }
-            if page.is_hidden_until(plan.now) {
-                self.end_hiding(&page.slug, plan, report).await?;
-            } else {
-                for (text, written_at) in page.suspects(inserted_before) {
-                    self.sweep_text(&page.slug, text, written_at, plan.dry_run, report).await?;
-                }
+            for (text, written_at) in page.suspects(inserted_before) {
+                self.sweep_text(&page.slug, text, written_at, plan.dry_run, report).await?;
             }
             if read / 100 > before / 100 {
                 sleep_until(began + pace * read).await;
             }
         }
-        Ok(())
-    }
-
-    /// Takes the page down if its time of being hidden is still over.
-    async fn end_hiding(&self, slug: &str, plan: SweepPlan, report: &mut SweepReport) -> Result<(), SweepError> {
-        let Ok(slug) = Slug::parse(slug) else { return Ok(()) };
-        let Lookup::Hidden(head) = self.head(&slug).await.map_err(failed)? else { return Ok(()) };
-        let Some(hiding) = head.hidden.as_ref().filter(|hiding| hiding.until <= plan.now) else { return Ok(()) };
-        let tombstone = head.taken_down(hiding.takedown.clone(), plan.now);
-        let is_done = plan.dry_run
-            || self.compare_and_set(head.version, Record::Deleted(tombstone), None).await.map_err(failed)?
-                == CasResult::Swapped;
-        report.hidden += u64::from(is_done);
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
-use super::audit::{self, AUDIT};
 use super::data_dir::DATABASE_FILE;
 use super::error::OpenError;
 use super::ledger_file::{LEDGER_FILE, read_ledger};
@@ -147,12 +146,6 @@ fn records(
     if unnamed > 0 {
         checked.fault(format!("the second table lacks {}", counted(unnamed, "record")));
     }
-    let entries = audit::in_range(&read, ..)?;
-    known.audit = entries.into_iter().map(|entry| entry.number).collect();
-    let unreadable = redb::ReadableTableMetadata::len(&read.open_table(AUDIT)?)? - known.audit.len() as u64;
-    if unreadable > 0 {
-        checked.fault(format!("{} of the audit cannot be read", counted(unreadable, "line")));
-    }
     match read.open_table(UNLOGGED) {
         Ok(unlogged) => {
             for entry in unlogged.iter()? {
@@ -172,8 +165,6 @@ struct Known {
     tombstones: HashSet<String>,
     /// The last acts of operators, by slug.
     visibility: HashMap<String, Visibility>,
-    /// The numbers of the audit's entries.
-    audit: HashSet<u64>,
     /// The keys of lines that get into the ledger when the store is opened.
     unlogged: HashSet<String>,
 }
@@ -185,7 +176,6 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
         return;
     }
     let (mut named, mut noted) = (HashSet::new(), HashMap::<String, Visibility>::new());
-    let mut audit = HashSet::new();
     let read = read_ledger(data_dir, |line| match line {
         Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
             named.insert(tombstone.slug.to_string());
@@ -196,7 +186,6 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
                 noted.insert(slug, visibility);
             }
         }
-        Ok(Decoded::Audit(entry)) => drop(audit.insert(entry.number)),
         Ok(_) => {}
         Err(error) => checked.fault(format!("the ledger of deletions: {error}")),
     });
@@ -216,15 +205,8 @@ fn ledger(data_dir: &Path, checked: &mut Checked, known: &Known) {
     if missing > 0 {
         checked.fault(format!("the ledger lacks the last hiding or showing of {}", counted(missing, "page")));
     }
-    let is_missing = |number: &&u64| !known.unlogged.contains(&format!("#{number}"));
-    let missing = known.audit.difference(&audit).filter(is_missing).count();
-    if missing > 0 {
-        checked.fault(format!("the ledger lacks {} of the audit", counted(missing, "line")));
-    }
     let is_foreign = |slug: &&String| !known.visibility.contains_key(*slug) && !known.tombstones.contains(*slug);
-    let foreign = named.difference(&known.tombstones).count()
-        + noted.keys().filter(is_foreign).count()
-        + audit.difference(&known.audit).count();
+    let foreign = named.difference(&known.tombstones).count() + noted.keys().filter(is_foreign).count();
     if foreign > 0 {
         checked.fault(format!(
             "the database lacks {} of the ledger: it is not the one of this ledger",

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value};
 
-use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
 use super::folders::{FileSystem, Folders, create_file};
@@ -76,8 +75,7 @@ fn copy_tables(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), OpenError> {
     let tables: Vec<_> = read.list_tables().map_err(|error| OpenError::database(old, error))?.collect();
-    let known =
-        [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name(), SECRET.name(), VISIBILITY.name()];
+    let known = [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), SECRET.name(), VISIBILITY.name()];
     if let Some(unknown) = tables.iter().find(|table| !known.contains(&table.name())) {
         let reason = format!("it has a table {:?} that this Handbill does not know", unknown.name());
         return Err(OpenError::Damaged { path: old.to_owned(), reason });
@@ -86,7 +84,6 @@ fn copy_tables(
         let write = tables::begin_write(to)?;
         copy_table(read, &write, META, &mut |_, _| Ok(()))?;
         copy_table(read, &write, SLUGS, &mut |_, ()| Ok(()))?;
-        copy_table(read, &write, AUDIT, &mut |_, _| Ok(()))?;
         copy_table(read, &write, SECRET, &mut |_, _| Ok(()))?;
         let has = |name| tables.iter().any(|table| table.name() == name);
         if has(UNLOGGED.name()) {

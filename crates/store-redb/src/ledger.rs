@@ -1,13 +1,12 @@
-//! The ledger: every tombstone once more, which pages operators have hidden and shown, and their audit, in a file of its own beside
-//! the database.
+//! The ledger: every tombstone once more, and which pages operators have hidden and shown, in a file of its own beside the
+//! database.
 //!
 //! A backup of the database is older than what was deleted or hidden after it. Whoever restores a backup replays the ledger, and
 //! so no such page returns. The ledger is therefore not part of a backup, and never goes back in time.
 //!
 //! # Why nothing is missing
 //!
-//! The transaction that deletes, hides or shows a page also puts its slug into the table [`UNLOGGED`], and so does one that adds to
-//! the audit, with the entry's number. After the commit the writer
+//! The transaction that deletes, hides or shows a page also puts its slug into the table [`UNLOGGED`]. After the commit the writer
 //! adds the entry to the ledger, syncs it, and only then answers the caller. A later transaction removes the slug from the
 //! table. After a crash in between, the next start finds the slug in the table and adds its entry, perhaps for the second time,
 //! which changes nothing. If the ledger cannot be written, what was done still counts, and each later commit tries again.
@@ -18,15 +17,13 @@ use std::io;
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use tracing::{error, info};
 
-use super::audit;
 use super::ledger_file::LedgerFile;
-use super::ledger_line::LedgerLine;
 use super::record;
 use super::reserve;
 use super::tables::PAGES;
 use super::unlogged::UNLOGGED;
 use super::visibility;
-use crate::domain::archive::Entry;
+use crate::domain::archive::{Entry, entry_line};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
 
@@ -42,7 +39,7 @@ pub(super) struct Ledger {
     /// How the last attempt to write failed, if it did, so that the log says it once.
     failure: Option<Failure>,
     /// Lines of what is committed and not in the file.
-    waiting: Vec<LedgerLine>,
+    waiting: Vec<Entry>,
     /// Keys of lines that are in the file and still in [`UNLOGGED`].
     logged: Vec<String>,
 }
@@ -74,7 +71,7 @@ impl Ledger {
     }
 
     /// Lines of what was just committed, to be written.
-    pub(super) fn add(&mut self, lines: Vec<LedgerLine>) {
+    pub(super) fn add(&mut self, lines: Vec<Entry>) {
         self.waiting.extend(lines);
     }
 
@@ -110,7 +107,7 @@ impl Ledger {
     }
 
     fn append(&mut self) {
-        let lines: String = self.waiting.iter().map(LedgerLine::text).collect();
+        let lines: String = self.waiting.iter().map(entry_line).collect();
         // A store in memory has no ledger.
         let written = self.file.as_mut().map_or(Ok(()), |file| file.append(lines.as_bytes()));
         match written {
@@ -118,7 +115,7 @@ impl Ledger {
                 if self.failure.take().is_some() {
                     info!("the ledger of deletions can be written again, and has what was waiting");
                 }
-                self.logged.extend(self.waiting.drain(..).map(|line| line.key()));
+                self.logged.extend(self.waiting.drain(..).map(|line| line.slug().to_string()));
             }
             Err(reason) => self.failed(&reason),
         }
@@ -132,7 +129,7 @@ impl Ledger {
     }
 }
 
-fn unlogged(database: &Database) -> Result<Vec<LedgerLine>, redb::Error> {
+fn unlogged(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     let transaction = database.begin_read()?;
     let unlogged = match transaction.open_table(UNLOGGED) {
         Ok(unlogged) => unlogged,
@@ -144,31 +141,26 @@ fn unlogged(database: &Database) -> Result<Vec<LedgerLine>, redb::Error> {
     for noted in unlogged.iter()? {
         let (key, _) = noted?;
         let key = key.value();
-        if let Some(number) = LedgerLine::number_in(key) {
-            lines.extend(audit::in_range(&transaction, number..=number)?.into_iter().map(LedgerLine::Audit));
-            continue;
-        }
         let entry = match pages.get(key)?.and_then(|value| tombstone(key, value.value())) {
             Some(tombstone) => Some(tombstone),
             None => visibility::of(&transaction, key)?.map(Entry::Visibility),
         };
-        lines.extend(entry.map(LedgerLine::Of));
+        lines.extend(entry);
     }
     Ok(lines)
 }
 
 /// Everything that belongs into the ledger of `database`.
-fn all(database: &Database) -> Result<Vec<LedgerLine>, redb::Error> {
+fn all(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
     let mut lines = Vec::new();
     for entry in pages.iter()? {
         let (slug, value) = entry?;
-        lines.extend(tombstone(slug.value(), value.value()).map(LedgerLine::Of));
+        lines.extend(tombstone(slug.value(), value.value()));
     }
     let noted = visibility::in_range(&transaction, visibility::ALL)?;
-    lines.extend(noted.into_iter().flatten().map(Entry::Visibility).map(LedgerLine::Of));
-    lines.extend(audit::in_range(&transaction, ..)?.into_iter().map(LedgerLine::Audit));
+    lines.extend(noted.into_iter().flatten().map(Entry::Visibility));
     Ok(lines)
 }
 

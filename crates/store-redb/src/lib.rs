@@ -3,9 +3,6 @@
 //! | part | data | where |
 //! |---|---|---|
 //! | [`RedbStore`] | pages and tombstones | one `redb` file, through one writer thread |
-//! | [`creates_file::CreatesFile`] | the switch that pauses creates | a file of its own |
-//!
-//! The audit of operators' actions is kept in the same file, in a table of its own.
 //!
 //! # How a write becomes durable
 //!
@@ -63,21 +60,17 @@
 //!
 //! Each tombstone is also in a ledger beside the database, which is no part of a backup (see `ledger.rs`).
 
-mod audit;
-mod audit_log;
 mod check;
 mod compact;
-pub mod creates_file;
+mod creates_switch;
 mod data_dir;
 mod error;
 mod expected;
 mod folders;
-mod hidden;
 mod jobs;
 mod known_states;
 mod ledger;
 mod ledger_file;
-mod ledger_line;
 mod no_wait;
 mod opening;
 mod overlay;

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::packed_text::{self, PackedText};
 use crate::domain::page::{Page, PageHead, PageText, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::Hiding;
+use crate::domain::takedown::Takedown;
 use crate::ports::page_store::{Lookup, Record};
 
 const VERSION: u8 = 1;
@@ -56,7 +56,7 @@ const ACTIVE: u8 = 0;
 /// The same before a [`Tombstone`].
 const DELETED: u8 = 1;
 
-/// The same before the [`Hiding`] of a page, its head and its text.
+/// The same before the reason why a page is hidden, its head and its text.
 const HIDDEN: u8 = 2;
 
 /// The head of a record, as it was read.
@@ -126,7 +126,7 @@ fn head<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<(Head, &'a [u8]), RecordErro
             (Head::Page(head), rest)
         }
         [HIDDEN, both @ ..] => {
-            let ((hiding, head), rest) = postcard::take_from_bytes::<(Hiding, PageHead)>(both)?;
+            let ((hiding, head), rest) = postcard::take_from_bytes::<(Takedown, PageHead)>(both)?;
             (Head::Page(PageHead { hidden: Some(Box::new(hiding)), ..head }), rest)
         }
         [DELETED, tombstone @ ..] => {
@@ -224,8 +224,7 @@ mod tests {
     fn hidden() -> Record {
         let Record::Active(page) = page(Some("T")) else { unreachable!() };
         let takedown = Takedown::new(TakedownReason::Phishing, "desk").unwrap();
-        let hiding = Hiding { takedown, until: UnixMillis::new(9) };
-        let head = PageHead { hidden: Some(Box::new(hiding)), ..page.head.clone() };
+        let head = PageHead { hidden: Some(Box::new(takedown)), ..page.head.clone() };
         Record::Active(Arc::new(Page { head, text: page.text.clone() }))
     }
 

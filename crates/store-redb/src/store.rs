@@ -24,7 +24,6 @@ use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStor
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::expected::Expected;
-use super::hidden;
 use super::jobs::{Job, LedgerError, Write};
 use super::no_wait::Tries;
 use super::reading::{Found, Query, QueryResult, on_database, read, read_now};
@@ -167,11 +166,6 @@ impl RedbStore {
             Outcome::Done => CasResult::Swapped,
             Outcome::Refused => CasResult::Stale,
         })
-    }
-
-    /// The pages that are hidden no longer than until `now`, at most `limit`.
-    pub async fn hidden_until(&self, now: UnixMillis, limit: usize) -> Result<Vec<Slug>, StoreError> {
-        self.read_blocking(move |shared| on_database(shared, |database| hidden::over(database, now, limit))).await
     }
 
     /// Adds what the ledger lacks.
@@ -318,7 +312,7 @@ fn queued_bytes(operation: &Operation) -> usize {
         Operation::CompareAndSet { next: Record::Deleted(_), .. }
         | Operation::InsertTombstone(_)
         | Operation::KeepVisibility(_)
-        | Operation::Audit(_) => 0,
+        | Operation::Pause(_) => 0,
     };
     WRITE_BYTES + content
 }

@@ -9,16 +9,14 @@ use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::archive::Entry;
-use crate::domain::audit::AuditEntry;
 use crate::domain::page::{Page, PageHead, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Visibility;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
-use super::audit;
+use super::creates_switch;
 use super::error::OpenError;
 use super::expected::Expected;
-use super::ledger_line::LedgerLine;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::reserve;
@@ -60,15 +58,15 @@ pub(super) enum Operation {
     InsertTombstone(Tombstone),
     /// Notes what operators did to a page that may not be here yet, unless it is deleted.
     KeepVisibility(Visibility),
-    /// Appends to the list of what operators did.
-    Audit(AuditEntry),
+    /// Pauses or resumes creates.
+    Pause(bool),
 }
 
 impl Operation {
     /// The slug of the page that this operation may change. An insert changes no page.
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
-            Self::Insert(_) | Self::InsertTombstone(_) | Self::KeepVisibility(_) | Self::Audit(_) => None,
+            Self::Insert(_) | Self::InsertTombstone(_) | Self::KeepVisibility(_) | Self::Pause(_) => None,
             Self::CompareAndSet { next, .. } => Some(next.slug()),
         }
     }
@@ -78,9 +76,9 @@ impl Operation {
         matches!(self, Self::CompareAndSet { next: Record::Deleted(Tombstone { takedown: None, .. }), .. })
     }
 
-    /// Whether the write may use the room that is kept for deletions: it is one, or says what an operator did.
+    /// Whether the write may use the room that is kept for deletions: a pause ends an abuse wave that fills the volume.
     pub(super) fn may_use_reserve(&self) -> bool {
-        matches!(self, Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Audit(_))
+        matches!(self, Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Pause(_))
     }
 }
 
@@ -95,7 +93,7 @@ pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
 pub(super) enum Applied {
     /// The answers, and what the ledger must have before they are given.
-    Committed(Outcomes, Vec<LedgerLine>),
+    Committed(Outcomes, Vec<Entry>),
     /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),
     /// The batch failed before its commit; nothing was changed.
@@ -162,7 +160,6 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(PAGES)?;
     transaction.open_table(SLUGS)?;
-    audit::create_table(&transaction)?;
     slug_secret::create(&transaction)?;
     transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
     Ok(transaction.commit()?)
@@ -264,14 +261,14 @@ fn stage<'a>(
     batch: u64,
     operations: impl Iterator<Item = &'a Operation>,
     logged: &[String],
-) -> Result<(Outcomes, Vec<LedgerLine>), redb::Error> {
+) -> Result<(Outcomes, Vec<Entry>), redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
     let mut lines = Vec::new();
     let outcomes: Outcomes = operations
         .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation, &mut lines))
         .collect::<Result<_, _>>()?;
     let mut meta = transaction.open_table(META)?;
-    let tombstones = lines.iter().filter(|line| matches!(line, LedgerLine::Of(Entry::Tombstone(_)))).count();
+    let tombstones = lines.iter().filter(|line| matches!(line, Entry::Tombstone(_))).count();
     tombstone_count::add(&mut meta, &pages, tombstones as u64)?;
     meta.insert(BATCH_KEY, batch)?;
     unlogged::stage(transaction, logged, &lines)?;
@@ -284,7 +281,7 @@ fn stage_one(
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
-    lines: &mut Vec<LedgerLine>,
+    lines: &mut Vec<Entry>,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
     let mut was_hidden = false;
     let (applies, next) = match operation {
@@ -314,15 +311,12 @@ fn stage_one(
             if is_deleted || !visibility::keep(transaction, visibility)? {
                 return Ok(Ok(Outcome::Refused));
             }
-            lines.push(LedgerLine::Of(Entry::Visibility(visibility.clone())));
+            lines.push(Entry::Visibility(visibility.clone()));
             return Ok(Ok(Outcome::Done));
         }
-        Operation::Audit(entry) => {
-            let appended = audit::append(transaction, entry)?.map(LedgerLine::Audit);
-            return Ok(appended.map(|line| {
-                lines.push(line);
-                Outcome::Done
-            }));
+        Operation::Pause(paused) => {
+            creates_switch::set(transaction, *paused)?;
+            return Ok(Ok(Outcome::Done));
         }
     };
     match applies {
@@ -334,19 +328,11 @@ fn stage_one(
         Ok(bytes) => bytes,
         Err(error) => return Ok(Err(StoreError::Unavailable(error.into()))),
     };
-    if let Record::Deleted(tombstone) = &next
-        && let Some(entry) = audit::entry_of(tombstone)
-    {
-        match audit::append(transaction, &entry)? {
-            Ok(entry) => lines.push(LedgerLine::Audit(entry)),
-            Err(error) => return Ok(Err(error)),
-        }
-    }
     match &next {
         Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
             let visibility = page.head.visibility();
             if visibility::keep(transaction, &visibility)? {
-                lines.push(LedgerLine::Of(Entry::Visibility(visibility)));
+                lines.push(Entry::Visibility(visibility));
             }
         }
         Record::Active(_) => {}
@@ -354,7 +340,7 @@ fn stage_one(
             if was_hidden {
                 visibility::forget(transaction, next.slug())?;
             }
-            lines.push(LedgerLine::Of(Entry::Tombstone(tombstone.clone())));
+            lines.push(Entry::Tombstone(tombstone.clone()));
         }
     }
     pages.insert(next.slug().as_str(), bytes.as_slice())?;

@@ -2,17 +2,13 @@
 
 use redb::{TableDefinition, WriteTransaction};
 
-use super::ledger_line::LedgerLine;
+use crate::domain::archive::Entry;
 
-/// The keys of lines that the ledger may lack: slugs of pages that were deleted, hidden or shown, and numbers of entries of the audit.
+/// The keys of lines that the ledger may lack: slugs of pages that were deleted, hidden or shown.
 pub(super) const UNLOGGED: TableDefinition<&str, ()> = TableDefinition::new("unlogged");
 
 /// Removes `logged` from [`UNLOGGED`] and adds those of `lines`.
-pub(super) fn stage(
-    transaction: &WriteTransaction,
-    logged: &[String],
-    lines: &[LedgerLine],
-) -> Result<(), redb::Error> {
+pub(super) fn stage(transaction: &WriteTransaction, logged: &[String], lines: &[Entry]) -> Result<(), redb::Error> {
     if logged.is_empty() && lines.is_empty() {
         return Ok(());
     }
@@ -21,7 +17,7 @@ pub(super) fn stage(
         unlogged.remove(key.as_str())?;
     }
     for line in lines {
-        unlogged.insert(line.key().as_str(), ())?;
+        unlogged.insert(line.slug().as_str(), ())?;
     }
     Ok(())
 }

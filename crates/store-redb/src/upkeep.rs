@@ -5,17 +5,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::audit;
 use super::data_dir::{self, DATABASE_FILE, DataDir, Unchanged};
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
 use super::ledger_file::LEDGER_FILE;
-use super::panics::caught;
 use super::remains::RESTORING;
-use super::storage::{Storage, StoreMemory};
+use super::storage::StoreMemory;
 use super::store::RedbStore;
-use super::tables;
-use crate::domain::audit::NumberedEntry;
 
 /// The name of a ledger whose database was lost, once an empty one has taken its place.
 const LEDGER_BEFORE: &str = "handbill.ledger.before";
@@ -93,29 +89,6 @@ impl Restoring {
 
     pub fn directory(&self) -> PathBuf {
         self.data_dir.join(RESTORING)
-    }
-
-    /// Gives the store, which is closed, the audit that `ledgers` have, with its numbers. Takedowns that no ledger has an entry of, or
-    /// one under a number that another entry has, follow it.
-    pub fn restore_audit(&self, ledgers: Vec<NumberedEntry>) -> Result<(), OpenError> {
-        let directory = self.directory();
-        let path = directory.join(DATABASE_FILE);
-        let failed = |error: redb::Error| OpenError::database(&path, error);
-        {
-            let data_dir = existing(&directory)?;
-            let backend = data_dir.read_write().map_err(|reason| OpenError::io(&path, reason))?;
-            let database = tables::open(&path, backend.into(), StoreMemory::OF_COMMANDS.cache)?;
-            let restore = || {
-                let transaction = tables::begin_write(&database)?;
-                audit::restore(&transaction, ledgers)?;
-                Ok(transaction.commit()?)
-            };
-            caught(restore).map_err(|panicked| OpenError::panicked(&path, &panicked))?.map_err(failed)?;
-        }
-        // The next start writes a ledger with these numbers.
-        let ledger = directory.join(LEDGER_FILE);
-        fs::remove_file(&ledger).map_err(|reason| OpenError::io(&ledger, reason))?;
-        RedbStore::open_existing(&directory).map(drop)
     }
 
     /// Puts the store, which is closed, in its place. The new ledger replaces the one that was there. It has every

@@ -1,5 +1,5 @@
-//! The last acts of operators on the pages that they hid or showed again, in a table of its own: nobody reads every record to find
-//! those whose time has come, and a page that the store does not have yet may be hidden too.
+//! The last acts of operators on the pages that they hid or showed again, in a table of its own: a page that
+//! the store does not have yet may be hidden too.
 
 use std::ops::Bound;
 

@@ -220,17 +220,6 @@ impl ApiError {
                 ),
             )
             .by("pause"),
-            ServiceError::BudgetSpent(decision) => {
-                let seconds = decision.retry_after_seconds();
-                Self::after(
-                    Code::Unavailable,
-                    seconds,
-                    format!(
-                        "All clients together have created as many pages as this service takes in an hour. Nothing was published; retry in {seconds} seconds. Reading, updating and deleting still work."
-                    ),
-                )
-                .by("budget")
-            }
             ServiceError::Token(error) => error.into(),
             ServiceError::Store(StoreError::Unavailable(_)) => {
                 Self::unavailable("store", "Storage is temporarily unavailable. Nothing was changed;")

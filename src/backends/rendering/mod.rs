@@ -158,7 +158,7 @@ impl Renderer for RenderThreads {
 /// The HTML of `source`, and the results of `checks`. A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
 fn checked(source: &str, Checks { blocklist, key }: &Checks) -> Made {
     let rendered = render(source);
-    let is_refused = blocklist.as_ref().is_some_and(|blocklist| blocklist.refuses(&rendered.html));
+    let is_refused = blocklist.as_ref().is_some_and(|blocklist| blocklist.refuses(source, &rendered.html));
     let shows_key = key.as_ref().is_some_and(|key| rendered.exposes(|text| key.occurs_in(text)));
     Made { rendered, is_refused, shows_key, memory: Memory::of(()) }
 }

@@ -1,20 +1,17 @@
-//! The operators' API, on the operators' listener: it finds, inspects, takes down, hides and shows pages, lists the audit, pauses creates,
-//! gives out the records for an export, and changes the filter of the log.
+//! The operators' API, on the operators' listener: it finds, inspects, takes down, hides and shows pages, pauses creates, and
+//! gives out the records for an export. Each act is one line of the log ([`OperatorsApi::log_act`]).
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
 //! `--admin-token-file` (see [`Guard`]). The operators' commands are clients of these routes, or run them in their own
 //! process over a cluster.
 
-pub mod audit;
 mod creates;
 mod guard;
 mod host_check;
-mod log;
 mod pages;
 pub mod probes;
 pub mod records;
 mod refusal;
-mod scan;
 mod state;
 pub mod types;
 
@@ -47,13 +44,11 @@ pub fn router(api: OperatorsApi, guard: Guard, runtime: Handle) -> Router {
 pub fn routes(api: OperatorsApi) -> Router {
     Router::new()
         .route("/takedown", post(pages::take_down))
+        .route("/hide", post(pages::hide))
         .route("/show", post(pages::show))
         .route("/inspect/{slug}", get(pages::inspect))
-        .route("/scan", post(scan::scan))
-        .route("/audit", get(audit::list))
         .route("/records", get(records::list))
-        .route("/creates", get(creates::show).patch(creates::change))
-        .route("/log", get(log::show).put(log::change))
+        .route("/creates", get(creates::show).put(creates::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)
         .route_layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(Arc::new(api))

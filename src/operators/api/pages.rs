@@ -1,22 +1,19 @@
 //! Taking pages down, hiding and showing them, and looking at them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
 use super::refusal::{self, OperatorsRefusal, operator, parse};
-use super::state::OperatorsApi;
+use super::state::{LoggedAct, OperatorsApi};
 use super::types::{
-    Inspection, MAX_SLUGS, ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
-    hidden_until,
+    Inspection, MAX_SLUGS, ShowRequest, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, hidden_at,
 };
 use crate::api::error::ApiError;
-use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_core::domain::takedown::Takedown;
@@ -40,13 +37,22 @@ pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
     body: Bytes,
 ) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
-    let request: TakedownRequest = parse(&body)?;
-    let takedown = Takedown { reason: request.reason, by: operator(&request.by)? };
-    let act = match request.hidden_for_seconds {
-        None => Act::TakeDown(takedown),
-        Some(seconds) => Act::Hide(takedown, Duration::from_secs(seconds.into())),
-    };
-    on_each(&api, request.slugs, &act, request.dry_run).await
+    let (slugs, takedown) = asked(&body)?;
+    on_each(&api, slugs, &Act::TakeDown(takedown)).await
+}
+
+/// `POST /hide`: hides pages until they are shown again or taken down.
+pub(super) async fn hide(
+    State(api): State<Arc<OperatorsApi>>,
+    body: Bytes,
+) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
+    let (slugs, takedown) = asked(&body)?;
+    on_each(&api, slugs, &Act::Hide(takedown)).await
+}
+
+fn asked(body: &[u8]) -> Result<(Vec<String>, Takedown), OperatorsRefusal> {
+    let TakedownRequest { slugs, reason, by } = parse(body)?;
+    Ok((slugs, Takedown { reason, by: operator(&by)? }))
 }
 
 /// `POST /show`: shows hidden pages again.
@@ -56,32 +62,28 @@ pub(super) async fn show(
 ) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     let request: ShowRequest = parse(&body)?;
     let by = operator(&request.by)?;
-    on_each(&api, request.slugs, &Act::Show(by), request.dry_run).await
+    on_each(&api, request.slugs, &Act::Show(by)).await
 }
 
 enum Act {
     TakeDown(Takedown),
-    Hide(Takedown, Duration),
+    Hide(Takedown),
     /// The operator's name.
     Show(String),
 }
 
 /// Does `act` to each page. The results are in their order.
-async fn on_each(
-    api: &OperatorsApi,
-    texts: Vec<String>,
-    act: &Act,
-    is_dry_run: bool,
-) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
+async fn on_each(api: &OperatorsApi, texts: Vec<String>, act: &Act) -> Result<Json<TakedownAnswer>, OperatorsRefusal> {
     if texts.len() > MAX_SLUGS {
         return Err(OperatorsRefusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
     }
-    let one = |text| async move { on_one(api, text, act, is_dry_run).await };
+    let one = |text| async move { on_one(api, text, act).await };
     let results = stream::iter(texts).map(one).buffered(AT_ONCE).collect().await;
+    api.written().await;
     Ok(Json(TakedownAnswer { results }))
 }
 
-async fn on_one(api: &OperatorsApi, text: String, act: &Act, is_dry_run: bool) -> TakedownResult {
+async fn on_one(api: &OperatorsApi, text: String, act: &Act) -> TakedownResult {
     let slug = match slug_in(&text) {
         Ok(slug) => slug,
         Err(reason) => {
@@ -89,32 +91,31 @@ async fn on_one(api: &OperatorsApi, text: String, act: &Act, is_dry_run: bool) -
             return TakedownResult { slug: text, outcome, message, ..TakedownResult::default() };
         }
     };
-    let (action, outcome) = match act {
-        Act::TakeDown(takedown) => ("takedown", api.operators.take_down(&slug, takedown, is_dry_run).await),
-        Act::Hide(takedown, time) => {
-            ("hide", api.operators.hide(&slug, Some((takedown, *time)), &takedown.by, is_dry_run).await)
-        }
-        Act::Show(by) => ("show", api.operators.hide(&slug, None, by, is_dry_run).await),
+    let (action, by, reason) = match act {
+        Act::TakeDown(Takedown { reason, by }) => ("takedown", by, Some(reason.code())),
+        Act::Hide(Takedown { reason, by }) => ("hide", by, Some(reason.code())),
+        Act::Show(by) => ("show", by, None),
     };
-    let result = result_of(act, &slug, outcome).await;
-    api.count(action, result.outcome.as_str());
+    let outcome = match act {
+        Act::TakeDown(takedown) => api.operators.take_down(&slug, takedown).await,
+        Act::Hide(takedown) => api.operators.hide(&slug, Some(takedown)).await,
+        Act::Show(_) => api.operators.hide(&slug, None).await,
+    };
+    let result = result_of(act, &slug, outcome);
+    api.log_act(&LoggedAct { action, slug: Some(slug.as_str()), reason, by, outcome: result.outcome.as_str() });
     result
 }
 
-async fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceError>) -> TakedownResult {
-    let [done, would, already] = match act {
-        Act::TakeDown(_) => [TakedownCode::TakenDown, TakedownCode::WouldTakeDown, TakedownCode::AlreadyDeleted],
-        Act::Hide(..) => [TakedownCode::Hidden, TakedownCode::WouldHide, TakedownCode::AlreadyHidden],
-        Act::Show(_) => [TakedownCode::Shown, TakedownCode::WouldShow, TakedownCode::AlreadyShown],
+fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceError>) -> TakedownResult {
+    let [done, already] = match act {
+        Act::TakeDown(_) => [TakedownCode::TakenDown, TakedownCode::AlreadyDeleted],
+        Act::Hide(_) => [TakedownCode::Hidden, TakedownCode::AlreadyHidden],
+        Act::Show(_) => [TakedownCode::Shown, TakedownCode::AlreadyShown],
     };
     let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
     match outcome {
-        Ok(ActOutcome::Done(record, page)) => {
-            log_done(act, slug);
-            TakedownResult { fingerprints: fingerprints_of(page).await, ..result_with(&record, done) }
-        }
-        Ok(ActOutcome::NotInLedger(record, page, reason)) => {
-            log_done(act, slug);
+        Ok(ActOutcome::Done(record)) => result_with(&record, done),
+        Ok(ActOutcome::NotInLedger(record, reason)) => {
             refusal::log(&reason);
             let message = if let Record::Deleted(_) = record {
                 tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
@@ -123,12 +124,8 @@ async fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceEr
                 tracing::error!(slug = slug.as_str(), "a page that was hidden or shown is not in the ledger");
                 TURN_NOT_IN_LEDGER
             };
-            let (message, fingerprints) = (Some(message.to_owned()), fingerprints_of(page).await);
-            TakedownResult { message, fingerprints, ..result_with(&record, TakedownCode::NotInLedger) }
-        }
-        Ok(ActOutcome::WouldBeDone(page)) => {
-            let title = page.as_ref().and_then(|page| page.head.title.as_ref()).map(|title| title.as_str().to_owned());
-            TakedownResult { title, fingerprints: fingerprints_of(page).await, ..result(would) }
+            let message = Some(message.to_owned());
+            TakedownResult { message, ..result_with(&record, TakedownCode::NotInLedger) }
         }
         Ok(ActOutcome::Already(record @ Record::Active(_))) => result_with(&record, already),
         Ok(ActOutcome::Already(record)) => result_with(&record, TakedownCode::AlreadyDeleted),
@@ -147,32 +144,18 @@ async fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceEr
 
 /// The result for a page of which `record` is there now.
 fn result_with(record: &Record, outcome: TakedownCode) -> TakedownResult {
-    let (deleted_at, hidden_until) = match record {
-        Record::Active(page) => (None, hidden_until(page)),
+    let (deleted_at, hidden_at) = match record {
+        Record::Active(page) => (None, hidden_at(page)),
         Record::Deleted(tombstone) => (Some(tombstone.deleted_at.to_string()), None),
     };
-    TakedownResult { slug: record.slug().to_string(), outcome, deleted_at, hidden_until, ..TakedownResult::default() }
-}
-
-fn log_done(act: &Act, slug: &Slug) {
-    let slug = slug.as_str();
-    match act {
-        Act::TakeDown(Takedown { reason, by }) => {
-            tracing::info!(slug, reason = reason.code(), by, "an operator took a page down");
-        }
-        Act::Hide(Takedown { by, .. }, _) => tracing::info!(slug, by, "an operator hid a page"),
-        Act::Show(by) => tracing::info!(slug, by, "an operator showed a page again"),
-    }
+    TakedownResult { slug: record.slug().to_string(), outcome, deleted_at, hidden_at, ..TakedownResult::default() }
 }
 
 pub(super) async fn inspect(
     State(api): State<Arc<OperatorsApi>>,
     Path(text): Path<String>,
-    RawQuery(query): RawQuery,
 ) -> Result<Json<Inspection>, OperatorsRefusal> {
     let slug = slug_in(&text).map_err(OperatorsRefusal::invalid)?;
-    let by = refusal::query(query.as_deref(), |_, _| false)?;
-    api.note(&by, AuditAction::Inspect { slug: slug.clone() }).await;
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
     Ok(Json(match found? {
@@ -181,14 +164,6 @@ pub(super) async fn inspect(
         Found::Absent => Inspection::absent(&slug),
         Found::Unreadable(head, reason) => Inspection::unreadable(&slug, head.as_deref(), &reason),
     }))
-}
-
-/// The fingerprints of a page; none of one that cannot be read.
-async fn fingerprints_of(page: Option<Arc<Page>>) -> Vec<String> {
-    match page {
-        Some(page) => aside(page, fingerprints).await,
-        None => Vec::new(),
-    }
 }
 
 /// The result of `work` on `page`, on a thread that answers nobody: a hostile page takes up to 0.2 s of CPU.

@@ -7,10 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
-use super::refusal::{self, OperatorsRefusal};
+use super::refusal::OperatorsRefusal;
 use super::state::OperatorsApi;
 use handbill_core::domain::archive::{Entry, entry_line};
-use handbill_core::domain::audit::AuditAction;
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_core::ports::page_store::Record;
 
@@ -27,19 +26,20 @@ pub struct BatchEnd {
     pub expected_records: Option<u64>,
 }
 
-/// `GET /records?by=NAME&after=CURSOR`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
+/// `GET /records?after=CURSOR`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
 pub(super) async fn list(
     State(api): State<Arc<OperatorsApi>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, OperatorsRefusal> {
-    let mut after = None;
-    let by = refusal::query(query.as_deref(), |name, value| {
-        after = ScanCursor::from_hex(&value).filter(|_| name == "after");
-        after.is_some()
-    })?;
-    if after.is_none() {
-        api.note(&by, AuditAction::Export).await;
-    }
+    let after = match query.as_deref() {
+        None => None,
+        Some(query) => Some(
+            query
+                .strip_prefix("after=")
+                .and_then(ScanCursor::from_hex)
+                .ok_or_else(|| OperatorsRefusal::invalid("The query is `after=CURSOR`, or nothing."))?,
+        ),
+    };
     let ScanBatch { records, visibilities, next } = api.records.scan(after.as_ref(), BATCH).await?;
     let expected_records = api.records.estimated_records().await?;
     let (mut lines, mut unreadable) = (String::new(), Vec::new());

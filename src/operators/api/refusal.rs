@@ -1,13 +1,10 @@
 //! The answer to an operator's request that was not done.
 
-use std::borrow::Cow;
-
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
-use url::form_urlencoded;
 
 use super::types::ErrorBody;
 use crate::api::error::{self, ApiError};
@@ -96,22 +93,6 @@ pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, OperatorsRefu
 /// The name of the operator who asks, which the field `by` has.
 pub(super) fn operator(by: &str) -> Result<String, OperatorsRefusal> {
     operator_name(by).map_err(|error| OperatorsRefusal::invalid(format!("The field `by` is not as expected: {error}.")))
-}
-
-/// The fields of a query: `by`, the name of the operator who asks, and those that `others` takes.
-pub(super) fn query<'a>(
-    query: Option<&'a str>,
-    mut others: impl FnMut(&str, Cow<'a, str>) -> bool,
-) -> Result<String, OperatorsRefusal> {
-    let mut by = None;
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        if name == "by" {
-            by = Some(operator(&value)?);
-        } else if !others(&name, value) {
-            return Err(OperatorsRefusal::invalid(format!("The query has no field `{name}`, or not with this value.")));
-        }
-    }
-    by.ok_or_else(|| OperatorsRefusal::invalid("Add `?by=NAME` with the operator's name: reads are in the audit."))
 }
 
 /// The answer to a method that the route does not take. Axum adds `Allow`.

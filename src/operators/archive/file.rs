@@ -12,7 +12,6 @@ use thiserror::Error;
 use super::export::Place;
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
-use handbill_core::domain::audit::NumberedEntry;
 use handbill_core::domain::timestamp::UnixMillis;
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
@@ -272,17 +271,6 @@ impl Records {
         self.summary.as_ref()
     }
 
-    /// The entries of the audit in the rest of a ledger.
-    fn audit(mut self) -> Result<Vec<NumberedEntry>, FileError> {
-        let mut entries = Vec::new();
-        while let Some(line) = self.read()? {
-            if let Decoded::Audit(entry) = line {
-                entries.push(entry);
-            }
-        }
-        Ok(entries)
-    }
-
     /// The next line.
     fn read(&mut self) -> Result<Option<Decoded>, FileError> {
         let refused = |path: &Path, reason| FileError::Refused { path: path.to_owned(), reason };
@@ -362,12 +350,6 @@ pub fn is_of_deletions(path: &Path) -> bool {
     let (format, expected) = (records.header.format, records.header.expected_records);
     let is_something_else = |entry| matches!(entry, Ok(Entry::Page(..)) | Err(_));
     format == Format::Ledger || (expected.is_none() && !records.any(is_something_else))
-}
-
-/// The entries of the audit that the file has; none unless it is a ledger.
-pub fn audit_in(path: &Path, skip: Option<&Skip>) -> Result<Vec<NumberedEntry>, FileError> {
-    let records = Records::open(path, skip)?;
-    if records.header.format == Format::Ledger { records.audit() } else { Ok(Vec::new()) }
 }
 
 /// Reads the whole file. Returns what it holds, if all of it is whole.

@@ -11,7 +11,6 @@ use clap::Args;
 
 use super::client::Client;
 use super::lines::{print_line, progress, shown, shown_on};
-use super::reader::Reader;
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
 use crate::config::{EmbeddedSettings, Moved, MovingSettings};
@@ -39,8 +38,6 @@ pub struct Export {
     #[arg(long, value_name = "NUMBER/OF", default_value = "1/1")]
     part: Share,
     #[command(flatten)]
-    reader: Reader,
-    #[command(flatten)]
     settings: MovingSettings,
 }
 
@@ -55,8 +52,6 @@ pub struct Backup {
     /// Number of the newest files that stay: older ones of this kind are removed [default: all]
     #[arg(long, value_name = "NUMBER")]
     keep: Option<NonZeroUsize>,
-    #[command(flatten)]
-    reader: Reader,
     #[command(flatten)]
     settings: MovingSettings,
 }
@@ -94,7 +89,7 @@ impl Export {
             Some("-") => Destination::Stdout,
             _ => Destination::File(self.file.clone()),
         };
-        let summary = export(&self.settings, &self.reader, &to, selection, self.part, stores).await?;
+        let summary = export(&self.settings, &to, selection, self.part, stores).await?;
         if let Destination::File(path) = &to {
             print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
         }
@@ -127,7 +122,7 @@ impl Backup {
         } else {
             let path = new_backup_in(&self.to, selection, SystemClock::new().now());
             let to = Destination::File(path.clone());
-            let summary = export(&self.settings, &self.reader, &to, selection, Share::WHOLE, stores).await?;
+            let summary = export(&self.settings, &to, selection, Share::WHOLE, stores).await?;
             (path, summary)
         };
         print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
@@ -144,17 +139,16 @@ impl Backup {
 /// Writes the records of the store: directly, or through the running process if an embedded store has one.
 async fn export(
     settings: &MovingSettings,
-    reader: &Reader,
     to: &Destination,
     selection: Selection,
     share: Share,
     stores: &Stores<'_>,
 ) -> Result<Summary, String> {
     let bar = progress(None);
-    let written = match stores.export(settings, &reader.name(), to, selection, share, &shown_on(&bar)).await {
+    let written = match stores.export(settings, to, selection, share, &shown_on(&bar)).await {
         Err(MoveError::InUse(error)) => {
-            let client = Client::of_process(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
-            let records = Arc::new(RemoteRecords::new(client, reader.name()));
+            let client = Client::new(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
+            let records = Arc::new(RemoteRecords::new(client));
             write(records, to, selection, SystemClock::new().now(), &shown_on(&bar)).await
         }
         written => written,

@@ -1,25 +1,18 @@
-//! Asks the operators' API: that of a running process or, with a cluster, one in this process over the store itself.
+//! Asks the operators' API of a running process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, LINK};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tower::ServiceExt;
 
-use super::stores::Stores;
-use crate::config::{OperatedSettings, OperatorAccess};
+use crate::config::OperatorAccess;
 use crate::operators::api::TokenFile;
 use crate::operators::api::types::ErrorBody;
 use crate::outbound::{Limits, Outbound, OutboundError};
-use handbill_core::service::PublishingPolicy;
 
 /// How long one answer may take. The process gives up on its store earlier.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -27,40 +20,16 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Most bytes of one answer. A batch of records has about 1 MiB, and one of found pages has the hosts of 256 pages.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// A client of the operators' API. Errors are one line for the operator.
-pub(super) enum Client {
-    /// Asks a running process.
-    Process(Box<Process>),
-    /// Calls the routes in this process.
-    InProcess(Router),
-}
-
-/// A running process, and the token that it asks for.
-pub(super) struct Process {
+/// A client of the operators' API of a running process, with the token that the process asks for. Errors are one line for the
+/// operator.
+pub(super) struct Client {
     outbound: Outbound,
     origin: String,
     authorization: HeaderValue,
 }
 
 impl Client {
-    pub(super) async fn new(settings: &OperatedSettings, stores: &Stores<'_>) -> Result<Self, String> {
-        Self::under(PublishingPolicy::default(), settings, stores).await
-    }
-
-    /// The same, with `policy` in force unless a running process is asked, which has its own.
-    pub(super) async fn under(
-        policy: PublishingPolicy,
-        settings: &OperatedSettings,
-        stores: &Stores<'_>,
-    ) -> Result<Self, String> {
-        match stores.routes(&settings.cluster, policy).await? {
-            None => Self::of_process(&settings.access),
-            Some(routes) => Ok(Self::InProcess(routes)),
-        }
-    }
-
-    /// A client of a running process, with the token of `access`.
-    pub(super) fn of_process(access: &OperatorAccess) -> Result<Self, String> {
+    pub(super) fn new(access: &OperatorAccess) -> Result<Self, String> {
         let token =
             TokenFile::new(access.operators.admin_token_file.clone()).read().map_err(|error| error.to_string())?;
         let token = token.ok_or("give --admin-token-file, with the token of the running process")?;
@@ -69,17 +38,11 @@ impl Client {
         authorization.set_sensitive(true);
         let outbound = Outbound::without_tls(Limits { time: ANSWER_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
         let origin = format!("http://{}", reachable(access.admin.admin_listen));
-        Ok(Self::Process(Box::new(Process { outbound, origin, authorization })))
+        Ok(Self { outbound, origin, authorization })
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Bytes, String> {
         self.ask(Method::GET, path, Bytes::new()).await
-    }
-
-    /// The answer to `GET path`, which the audit keeps under the name `by`, from the place `after`.
-    pub(super) async fn read(&self, path: &str, by: &str, after: Option<&str>) -> Result<Bytes, String> {
-        let (by, after) = (utf8_percent_encode(by, NON_ALPHANUMERIC), after.map(|after| format!("&after={after}")));
-        self.get(&format!("{path}?by={by}{}", after.unwrap_or_default())).await
     }
 
     /// The answer to `method path` with `body`.
@@ -94,33 +57,19 @@ impl Client {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, String> {
-        let request = Request::builder().method(method);
-        let request = match self {
-            Self::Process(process) => {
-                let address = format!("{}{path}", process.origin);
-                request.uri(address).header(AUTHORIZATION, &process.authorization)
-            }
-            Self::InProcess(_) => request.uri(path),
-        };
-        let request = request.body(body).map_err(|error| error.to_string())?;
-        let answer = match self {
-            Self::Process(process) => process.outbound.send(request).await.map_err(|error| {
-                let is_elsewhere = !matches!(error, OutboundError::Silent(_));
-                let advice = if is_elsewhere { ": is --admin-listen that of a running process?" } else { "" };
-                format!("{} {error}{advice}", process.origin)
-            })?,
-            Self::InProcess(routes) => {
-                let Ok(answer) = routes.clone().oneshot(request.map(Body::from)).await;
-                let (head, body) = answer.into_parts();
-                let body = body.collect().await.map_err(|error| error.to_string())?;
-                Response::from_parts(head, body.to_bytes())
-            }
-        };
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
+        let request =
+            request.header(AUTHORIZATION, &self.authorization).body(body).map_err(|error| error.to_string())?;
+        let answer = self.outbound.send(request).await.map_err(|error| {
+            let is_elsewhere = !matches!(error, OutboundError::Silent(_));
+            let advice = if is_elsewhere { ": is --admin-listen that of a running process?" } else { "" };
+            format!("{} {error}{advice}", self.origin)
+        })?;
         // Every answer to clients leads to the API's description, and none of the operators' listener does.
-        if let (Self::Process(process), true) = (self, answer.headers().contains_key(LINK)) {
+        if answer.headers().contains_key(LINK) {
             return Err(format!(
                 "{} is where clients are served: give the operators' listener to --admin-listen",
-                process.origin
+                self.origin
             ));
         }
         let (status, body) = (answer.status(), answer.into_body());

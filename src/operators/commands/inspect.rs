@@ -8,33 +8,30 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::client::{Client, parse};
 use super::lines::{given_or_read, print, print_json, shown};
-use super::reader::Reader;
-use super::stores::Stores;
-use crate::config::OperatedSettings;
+use crate::config::OperatorAccess;
 use crate::operators::api::types::Inspection;
 
 #[derive(Args, Debug)]
 pub struct Inspect {
-    /// Slugs or addresses of pages; without any, one a line on standard input
+    /// Slugs or addresses of pages; `-` reads them from standard input, one a line
+    #[arg(required = true)]
     slugs: Vec<String>,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    reader: Reader,
-    #[command(flatten)]
-    settings: OperatedSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    access: OperatorAccess,
 }
 
 impl Inspect {
     /// Exit code 1 if no page ever had one of the slugs.
-    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self) -> Result<ExitCode, String> {
         let slugs = given_or_read(&self.slugs)?;
-        let client = Client::new(&self.settings, stores).await?;
+        let client = Client::new(&self.access)?;
         let mut all_found = true;
         for slug in slugs {
             let path = format!("/inspect/{}", utf8_percent_encode(&slug, NON_ALPHANUMERIC));
-            let found: Inspection = parse(&client.read(&path, &self.reader.name(), None).await?)?;
+            let found: Inspection = parse(&client.get(&path).await?)?;
             all_found &= found.state != "absent";
             if self.json { print_json(&found)? } else { print(&as_text(&found))? }
         }
@@ -56,9 +53,7 @@ fn as_text(found: &Inspection) -> String {
         line("title", page.title.as_deref().unwrap_or("(none)"));
         line("begins", &page.excerpt);
     }
-    for (name, time) in
-        [("created", &found.created_at), ("deleted", &found.deleted_at), ("hidden until", &found.hidden_until)]
-    {
+    for (name, time) in [("created", &found.created_at), ("deleted", &found.deleted_at), ("hidden", &found.hidden_at)] {
         if let Some(time) = time {
             line(name, time);
         }
@@ -70,11 +65,11 @@ fn as_text(found: &Inspection) -> String {
         line("HTML", &format!("{} bytes", page.html_bytes));
         line("links to", &if page.hosts.is_empty() { "nowhere".to_owned() } else { page.hosts.join(", ") });
     }
-    for print in found.page.iter().flat_map(|page| &page.fingerprints).flatten() {
-        line("fingerprint", print);
+    if let Some(page) = &found.page {
+        line("fingerprint", &page.fingerprint);
     }
     if let Some(takedown) = &found.takedown {
-        let name = if found.hidden_until.is_some() { "hidden" } else { "taken down" };
+        let name = if found.hidden_at.is_some() { "because of" } else { "taken down" };
         line(name, &format!("{}, by {}", takedown.reason, takedown.by));
     }
     text

@@ -1,30 +1,27 @@
 //! Lines of input and output, and progress.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::stdout::written;
 
-/// `given`, or the lines of standard input if nothing is given, each up to its first tab, so that one command reads what another
-/// found. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
+/// `given`, or the lines of standard input if `given` is `-`, each up to its first tab, so that one command reads what another
+/// printed. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     if given.iter().any(|page| page.trim().is_empty()) {
         return Err("an argument is empty: give slugs or addresses of pages".to_owned());
     }
-    if !given.is_empty() {
+    if given != ["-"] {
         return Ok(given.to_vec());
-    }
-    if io::stdin().is_terminal() {
-        return Err("give slugs or addresses of pages, as arguments or one a line on standard input".to_owned());
     }
     let lines = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>();
     let lines = lines.map_err(|error| format!("standard input cannot be read: {error}"))?;
     let lines = lines.into_iter().map(|line| line.split('\t').next().unwrap_or_default().trim().to_owned());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     if lines.is_empty() {
-        return Err("standard input names no page, so nothing was done".to_owned());
+        return Err("no pages on standard input; nothing was changed".to_owned());
     }
     Ok(lines)
 }
@@ -46,17 +43,6 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {
 /// `text` on one line that cannot move the cursor or change the colours of a terminal.
 pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Asks `question` on the terminal; true for `yes`. Without a terminal nobody can answer.
-pub(super) fn confirmed(question: &str) -> Result<bool, String> {
-    if !io::stdin().is_terminal() {
-        return Err("give --yes, since nobody can be asked: standard input is no terminal".to_owned());
-    }
-    eprint!("{question}");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(|error| format!("the answer cannot be read: {error}"))?;
-    Ok(answer.trim() == "yes")
 }
 
 /// Progress over `total` things on standard error, if that is a terminal.

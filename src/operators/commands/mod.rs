@@ -1,23 +1,16 @@
-//! The operators' commands. They ask the running process through its operators' listener, work on the cluster itself, or
-//! work on the files of a store that no process uses.
+//! The operators' commands. They ask the running process through its operators' listener. `migrate` works on the cluster itself.
 
 mod archive;
-mod audit;
-mod blocklist;
 mod client;
 mod creates;
-mod criteria;
-mod fingerprint;
 mod healthcheck;
 mod inspect;
 mod lines;
-mod reader;
 mod remote_records;
 mod stores;
 mod takedown;
 mod upkeep;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -44,8 +37,6 @@ pub enum OperatorsCommand {
     Show(takedown::Show),
     /// Show what is known of pages, without their text
     Inspect(inspect::Inspect),
-    /// Print what operators did, as one JSON object a line
-    Audit(audit::Audit),
     /// Write all pages and deletions to a file, also while serving
     Export(archive::Export),
     /// Store such files, never over a newer page or a deletion
@@ -62,15 +53,6 @@ pub enum OperatorsCommand {
     Pause(creates::Switch),
     /// Allow creates again
     Resume(creates::Switch),
-    /// Limit the pages that all clients together may create in an hour
-    Budget(creates::Budget),
-    /// Find published pages that the blocklist refuses now
-    Blocklist(blocklist::Blocklist),
-    /// Print the fingerprints of Markdown, for --blocklist-file
-    Fingerprint {
-        /// File with the Markdown [default: standard input]
-        file: Option<PathBuf>,
-    },
 }
 
 pub fn run(command: OperatorsCommand, stores: &Stores<'_>) -> Result<ExitCode, CommandError> {
@@ -88,22 +70,18 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
             print_line(&Box::pin(stores.sweep(&settings.cluster, settings.options)).await?).map(|()| ExitCode::SUCCESS)
         }
         OperatorsCommand::Healthcheck(admin) => healthcheck::run(admin.admin_listen).await,
-        OperatorsCommand::Takedown(takedown) => takedown.run(stores).await,
-        OperatorsCommand::Hide(hide) => hide.run(stores).await,
-        OperatorsCommand::Show(show) => show.run(stores).await,
-        OperatorsCommand::Inspect(inspect) => inspect.run(stores).await,
-        OperatorsCommand::Audit(audit) => audit.run(stores).await,
+        OperatorsCommand::Takedown(takedown) => takedown.run().await,
+        OperatorsCommand::Hide(hide) => hide.run().await,
+        OperatorsCommand::Show(show) => show.run().await,
+        OperatorsCommand::Inspect(inspect) => inspect.run().await,
         OperatorsCommand::Export(export) => export.run(stores).await,
         OperatorsCommand::Import(import) => import.run(stores).await,
         OperatorsCommand::Backup(backup) => backup.run(stores).await,
         OperatorsCommand::Restore(restore) => restore.run(stores).await,
         OperatorsCommand::Check(check) => check.run().await,
         OperatorsCommand::Compact(compact) => compact.run(),
-        OperatorsCommand::Pause(switch) => switch.run(true, stores).await,
-        OperatorsCommand::Resume(switch) => switch.run(false, stores).await,
-        OperatorsCommand::Budget(budget) => budget.run(stores).await,
-        OperatorsCommand::Blocklist(blocklist) => blocklist.run(stores).await,
-        OperatorsCommand::Fingerprint { file } => fingerprint::run(file.as_deref()),
+        OperatorsCommand::Pause(switch) => switch.run(true).await,
+        OperatorsCommand::Resume(switch) => switch.run(false).await,
     };
     Ok(done?)
 }

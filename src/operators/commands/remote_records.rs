@@ -19,8 +19,6 @@ use handbill_core::ports::page_store::{Record, StoreError};
 /// a batch is.
 pub(super) struct RemoteRecords {
     client: Client,
-    /// The name of who reads, for the audit.
-    by: String,
     /// The first batch, which also says how many records there are.
     first: Mutex<Option<Bytes>>,
 }
@@ -42,13 +40,13 @@ enum RemoteError {
 }
 
 impl RemoteRecords {
-    pub(super) fn new(client: Client, by: String) -> Self {
-        Self { client, by, first: Mutex::new(None) }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, first: Mutex::new(None) }
     }
 
     async fn get(&self, after: Option<&ScanCursor>) -> Result<Bytes, StoreError> {
-        let after = after.map(ScanCursor::to_hex);
-        let answer = self.client.read("/records", &self.by, after.as_deref()).await;
+        let query = after.map(|after| format!("?after={}", after.to_hex())).unwrap_or_default();
+        let answer = self.client.get(&format!("/records{query}")).await;
         answer.map_err(|reason| StoreError::Unavailable(Box::new(RemoteError::Refused(reason))))
     }
 }

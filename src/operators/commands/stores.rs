@@ -4,34 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use axum::Router;
 use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::RenderThreads;
 use crate::config::{Budgets, ClusterSettings, EmbeddedSettings, MigrateSettings, Moved, MovingSettings, SweepOptions};
-use crate::operators::api::{self, OperatorsApi};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::{Records, Skip, audit_in};
+use crate::operators::archive::file::{Records, Skip};
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::ledger_copy::{self, NewCopy};
 use crate::operators::archive::moving::{
     Destination, MoveError, Progress, new_backup_in, store_all, verify_all, write,
 };
 use crate::telemetry::logs::{self, LogQueue};
-use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::archive::{LedgerCopy, Summary};
-use handbill_core::domain::audit::{AuditAction, AuditEntry};
 use handbill_core::domain::hex;
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::audit_log::AuditLog;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
-use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_store_cql::{self, CqlStore, Scanned, Share, ShareScan};
 use handbill_store_redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
 
@@ -56,23 +49,6 @@ const NAMES_AT_ONCE: usize = 1000;
 pub struct Stores<'a>(pub &'a LogQueue);
 
 impl Stores<'_> {
-    /// The routes of the operators' API over the store itself, for whoever may change it without a token; `None` if only
-    /// the process that serves can use the store.
-    pub(super) async fn routes(
-        &self,
-        settings: &ClusterSettings,
-        policy: PublishingPolicy,
-    ) -> Result<Option<Router>, String> {
-        let Ok(cluster) = settings.cluster() else { return Ok(None) };
-        let log = logs::install(&settings.logs, self.0, None);
-        let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
-        let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
-        let scan: Arc<dyn PageScan> = Arc::new(ShareScan::of(Arc::clone(&store), Share::WHOLE, Scanned::Pages));
-        let (records, audit) = (Arc::clone(&store) as _, Arc::clone(&store) as _);
-        let operators = Operators::new(records, audit, Arc::clone(&scan), clock, Random::System);
-        Ok(Some(api::routes(OperatorsApi { operators, records: scan, switch: store, policy, log, metrics })))
-    }
-
     /// Updates the schema. Returns a summary.
     pub(super) async fn migrate(&self, settings: &MigrateSettings) -> Result<String, String> {
         logs::install(&settings.cluster.logs, self.0, None);
@@ -113,12 +89,10 @@ impl Stores<'_> {
         }
     }
 
-    /// Writes the records of a cluster or of its part `share`, or of an embedded store that no process uses. A copy of everything is in the audit, by the
-    /// name `by`.
+    /// Writes the records of a cluster or of its part `share`, or of an embedded store that no process uses.
     pub(super) async fn export(
         &self,
         settings: &MovingSettings,
-        by: &str,
         to: &Destination,
         selection: Selection,
         share: Share,
@@ -128,15 +102,8 @@ impl Stores<'_> {
         match settings.place.place_of(share).map_err(|wrong| MoveError::Open(wrong.to_string()))? {
             Moved::Files(embedded) => {
                 let store = match RedbStore::open_existing(&embedded.data_dir) {
-                    Err(error) if error.is_read_only() => {
-                        eprintln!("handbill: the store cannot be written, so the audit does not have this export");
-                        Arc::new(RedbStore::open_unchanged(&embedded.data_dir)?)
-                    }
-                    opened => {
-                        let store = Arc::new(opened?);
-                        note(&*store, by, selection, now).await;
-                        store
-                    }
+                    Err(error) if error.is_read_only() => Arc::new(RedbStore::open_unchanged(&embedded.data_dir)?),
+                    opened => Arc::new(opened?),
                 };
                 let written = write(Arc::clone(&store) as _, to, selection, now, progress).await;
                 store.close().await;
@@ -144,7 +111,6 @@ impl Stores<'_> {
             }
             Moved::Cluster(cluster) => {
                 let store = Arc::new(CqlStore::reach(&cluster).await?);
-                note(&*store, by, selection, now).await;
                 let scanned = match selection {
                     Selection::All => Scanned::Pages,
                     Selection::Deletions => Scanned::Ledger,
@@ -223,11 +189,6 @@ impl Stores<'_> {
         let expected = verify_all(&files, skip, progress)?;
         let skip_again: Option<Skip> = skip.map(|_| Arc::new(|_: &str| {}) as _);
         let counts = import_into(&restoring.directory(), &files, skip_again.as_ref(), expected, progress).await?;
-        let audit =
-            files.iter().map(|file| audit_in(file, skip_again.as_ref())).collect::<Result<Vec<_>, _>>()?.concat();
-        if !audit.is_empty() {
-            restoring.restore_audit(audit)?;
-        }
         restoring.finish()?;
         Ok(counts)
     }
@@ -257,17 +218,6 @@ async fn go_on(
 async fn name_of(store: &CqlStore, share: Share) -> Result<String, MoveError> {
     let keyspace = Sha256::digest(store.slug_secret().await?.as_bytes());
     Ok(format!("{share:?} {}", hex::encode(&keyspace[..16])))
-}
-
-/// Notes in the audit that `by` is about to copy everything. A store that can no longer be written is exported all the same.
-async fn note(audit: &dyn AuditLog, by: &str, selection: Selection, now: UnixMillis) {
-    if selection == Selection::Deletions {
-        return;
-    }
-    let entry = AuditEntry { at: now, by: by.to_owned(), action: AuditAction::Export };
-    if let Err(error) = audit.append(entry).await {
-        eprintln!("handbill: the audit does not have this export ({})", error.causes());
-    }
 }
 
 impl From<OpenError> for MoveError {

@@ -1,6 +1,5 @@
 //! Structured logs on standard error: one JSON object, or one line of text, for each event.
 
-mod filter;
 mod libraries;
 mod queue;
 mod request_end;
@@ -21,9 +20,8 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use self::filter::LogFilter;
 use self::libraries::{may_be_logged, once_a_minute};
-pub use self::queue::LogQueue;
+pub use self::queue::{AUDIT, LogQueue};
 pub use self::request_end::ErrorName;
 pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
@@ -31,18 +29,15 @@ use crate::config::{LogFormat, LogSettings};
 use handbill_core::ports::clock::{Clock, SystemClock};
 
 /// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
-/// Returns what changes the filter of the log.
-pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) -> LogFilter {
+pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
     if format == LogFormat::Json {
         request_end::install(queue.clone());
     }
-    let (control, logging) = subscriber(settings.log.clone(), tracer, format, is_terminal, queue.clone());
-    logging.init();
+    subscriber(settings.log.clone(), tracer, format, is_terminal, queue.clone()).init();
     // The standard hook writes to standard error directly, and blocks if nobody reads from there.
     panic::set_hook(Box::new(log_panic));
-    control
 }
 
 /// Logs to `writer`, and exports spans with `tracer`.
@@ -52,25 +47,24 @@ fn subscriber<W>(
     format: LogFormat,
     is_terminal: bool,
     writer: W,
-) -> (LogFilter, Dispatch)
+) -> Dispatch
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     let clock = SystemClock::new();
     let now = move || clock.monotonic();
     // A layer of no tracer would do nothing, but `tracing` would make every span for it.
-    if let Some(tracer) = tracer {
-        let (control, filter) = LogFilter::new(directives);
-        let logging =
-            Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer, now));
-        (control, logging.into())
-    } else {
-        let (control, filter) = LogFilter::new(directives);
-        (control, Registry::default().with(lines(format, is_terminal, filter, writer, now)).into())
+    request_end::look_at(&directives);
+    match tracer {
+        Some(tracer) => {
+            let logging = lines(format, is_terminal, directives, writer, now);
+            Registry::default().with(spans::layer(tracer)).with(logging).into()
+        }
+        None => Registry::default().with(lines(format, is_terminal, directives, writer, now)).into(),
     }
 }
 
-/// Writes the events that `filter` passes and that [`may_be_logged`], by the monotonic time that `now` tells.
+/// Writes the events that `filter` passes and that [`may_be_logged`], and every act of an operator, by the monotonic time that `now` tells.
 fn lines<S, F, W>(
     format: LogFormat,
     is_terminal: bool,
@@ -96,7 +90,8 @@ where
     // Without a level hint, this filter would hide the level of `filter`. This level disables most events at little
     // cost.
     let keyless = FilterFn::new(may_be_logged).with_max_level_hint(LevelFilter::TRACE);
-    lines.with_filter(filter.and(keyless))
+    let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
+    lines.with_filter(filter.and(keyless).or(acts))
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
@@ -163,8 +158,23 @@ pub(super) mod tests {
             Registry::default(),
             || tracing::info_span!(target: spans::TARGET, "a call"),
         );
-        let (_, logging) = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink);
+        let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink);
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());
+    }
+
+    #[test]
+    fn no_filter_hides_an_act_of_an_operator_and_the_filter_hides_all_else() {
+        for (directives, others) in [("off", 0), ("warn", 0), ("info", 1)] {
+            let log = Log::default();
+            let layer = log.layer(directives, || Duration::ZERO);
+            tracing::subscriber::with_default(Registry::default().with(layer), || {
+                tracing::info!(target: AUDIT, audit = true, "an operator acted");
+                tracing::info!(target: "handbill::other", "something else");
+            });
+            let lines = log.lines();
+            let acts = lines.iter().filter(|line| line["audit"] == true).count();
+            assert_eq!((acts, lines.len() - acts), (1, others), "{directives}");
+        }
     }
 
     #[test]

@@ -37,6 +37,9 @@ const GATHER_TIME: Duration = Duration::from_millis(5);
 /// another process that shares standard error has made it non-blocking.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
+/// The target of an event that says what an operator did. Its line is never dropped while it waits.
+pub const AUDIT: &str = "handbill::audit";
+
 /// The priority of an error, as systemd's journal reads it at the beginning of a line.
 const ERROR: &str = "<3>";
 
@@ -121,9 +124,14 @@ impl LogQueue {
 
 impl Shared {
     fn push(&self, priority: &str, line: &[u8]) {
+        self.push_line(priority, line, false);
+    }
+
+    /// Appends a line, unless the queue is full and the line may be dropped.
+    fn push_line(&self, priority: &str, line: &[u8], is_kept: bool) {
         let mut waiting = self.waiting.lock();
         let is_full = priority.len() + line.len() > self.max_bytes.saturating_sub(waiting.lines.len());
-        if is_full && self.writer.get() != Some(&thread::current().id()) {
+        if is_full && !is_kept && self.writer.get() != Some(&thread::current().id()) {
             waiting.unreported += 1;
             self.dropped.inc();
             return;
@@ -184,7 +192,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { shared: &self.0, priority: "" }
+        Line { shared: &self.0, priority: "", is_kept: false }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
@@ -195,7 +203,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
             // The journal takes lines without one for informational.
             _ => "",
         };
-        Line { shared: &self.0, priority }
+        Line { shared: &self.0, priority, is_kept: event.target() == AUDIT }
     }
 }
 
@@ -211,11 +219,12 @@ fn is_journal(stream: Option<&str>, stderr: &File) -> bool {
 pub struct Line<'a> {
     shared: &'a Shared,
     priority: &'static str,
+    is_kept: bool,
 }
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.shared.push(self.priority, line);
+        self.shared.push_line(self.priority, line, self.is_kept);
         Ok(line.len())
     }
 
@@ -281,6 +290,22 @@ mod tests {
         drop(open);
         assert!(queue.flush(TEST_TIMEOUT));
         assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["123\n456\n"]);
+    }
+
+    #[test]
+    fn the_line_about_an_act_of_an_operator_is_kept_by_a_full_queue() {
+        let (queue, takes, open) = held_up();
+        queue.line("1234567");
+        let lines = tracing_subscriber::fmt().with_writer(queue.clone()).with_level(false).with_target(false);
+        tracing::subscriber::with_default(lines.without_time().finish(), || {
+            tracing::info!("dropped");
+            tracing::info!(target: AUDIT, "kept");
+        });
+        drop(open);
+        assert!(queue.flush(TEST_TIMEOUT));
+        let written = takes.try_iter().collect::<String>();
+        assert!(written.starts_with("1234567\nkept\n") && !written.contains("dropped\n"), "{written}");
+        assert_eq!(queue.dropped().get(), 1);
     }
 
     #[test]

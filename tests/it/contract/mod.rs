@@ -6,7 +6,6 @@ mod batches;
 mod damage;
 pub(crate) mod disk;
 mod faults;
-mod format;
 mod limiter;
 mod now;
 mod opening;

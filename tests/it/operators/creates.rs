@@ -1,14 +1,8 @@
-//! Pausing creates, the budget that all clients share, and the blocklist.
+//! Pausing creates, and the blocklist.
 
-use std::time::Duration;
-
-use handbill_core::domain::blocklist::Blocklist;
-use handbill_core::domain::creates::Creates;
-use handbill_core::domain::fingerprint::Fingerprint;
-use handbill_core::domain::link_hosts::link_hosts;
-use handbill_core::domain::markdown::render;
+use handbill_core::domain::blocklist::{self, Blocklist};
 use handbill_core::service::PublishingPolicy;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Operated;
 use crate::in_process::app::{Setup, TestApp};
@@ -31,13 +25,6 @@ fn with_blocklist(setup: Setup, lines: &str) -> (TestApp, PublishingPolicy) {
     (setup.policy(policy.clone()).start(), policy)
 }
 
-/// The lines of a list that refuse this text or its links.
-fn fingerprints_of(markdown: &str) -> String {
-    let html = render(markdown).html;
-    let prints = Fingerprint::of_page(&html, &link_hosts(&html)).into_iter().map(|print| print.to_string());
-    prints.collect::<Vec<_>>().join("\n")
-}
-
 /// The spellings of a mail link to `spam.example`.
 const MAIL_LINKS: [&str; 6] = [
     "[x](mailto:a@spam.example,b@ok.example)",
@@ -56,11 +43,9 @@ fn expect_refused(answer: &Answer) {
 
 #[tokio::test]
 async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_published() {
-    let list = format!("spam.example\n{}\n", fingerprints_of(SPAM));
+    let list = format!("spam.example\n{}\n", blocklist::entry_of(SPAM));
     let (app, _) = with_blocklist(Setup::unlimited(), &list);
-    for content in
-        ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", &format!("# {}", SPAM.to_uppercase())]
-    {
+    for content in ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", SPAM] {
         expect_refused(&app.create(body(content)).await);
     }
     assert_eq!(app.store.calls(), Calls::default(), "the store was not even asked");
@@ -68,17 +53,14 @@ async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_publishe
 }
 
 #[tokio::test]
-async fn a_mail_link_to_a_listed_host_is_refused_and_found_in_each_spelling() {
+async fn a_mail_link_to_a_listed_host_is_refused_in_each_spelling() {
     let operated = Operated::start();
     let mut slugs = Vec::new();
     for link in MAIL_LINKS {
         slugs.push(operated.app.publish("Mail", link).await.slug);
     }
-    let answer =
-        operated.ask("POST", "/scan", json!({"by": "desk", "linking_to": "spam.example"})).await.expect(200).json();
-    assert_eq!(answer["pages"].as_array().unwrap().len(), MAIL_LINKS.len(), "{answer}");
     for slug in slugs {
-        let found = operated.ask("GET", &format!("/inspect/{slug}?by=desk"), "").await.expect(200).json();
+        let found = operated.ask("GET", &format!("/inspect/{slug}"), "").await.expect(200).json();
         assert!(found["hosts"].as_array().unwrap().contains(&json!("spam.example")), "{found}");
     }
 
@@ -89,22 +71,6 @@ async fn a_mail_link_to_a_listed_host_is_refused_and_found_in_each_spelling() {
         expect_refused(&app.update(&page, json!({"content": link})).await);
     }
     app.create(body("[x](mailto:b@ok.example?subject=spam.example)")).await.expect_status(201);
-}
-
-#[tokio::test]
-async fn a_listed_text_is_refused_in_letters_that_look_alike() {
-    let (app, _) = with_blocklist(Setup::unlimited(), &fingerprints_of(SPAM));
-    let page = app.published().await;
-    // Cyrillic с, р, В, н and о; Greek ο, α and ρ.
-    for disguised in [
-        "Buy сheap watсhes today, the best priсes in town, сall us!",
-        "Вuy cheaр watcнes tоday, the best рrices in tоwn, call us!",
-        "Buy cheαp wαtches tοdαy, the best ρrices in tοwn, cαll us!",
-    ] {
-        expect_refused(&app.create(body(disguised)).await);
-        expect_refused(&app.update(&page, json!({"content": disguised})).await);
-    }
-    app.create(body(&format!("{SPAM} Or do not."))).await.expect_status(201);
 }
 
 #[tokio::test]
@@ -165,8 +131,8 @@ async fn while_creates_are_paused_nothing_is_published_or_found_again_and_all_el
     let page = operated.app.published().await;
     let repeated = json!({"title": "Hello", "content": "text", "edit_key": new_key()}).to_string();
     operated.app.create(repeated.clone()).await.expect_status(201);
-    let state = operated.ask("PATCH", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
-    assert_eq!(state.json(), json!({"paused": true, "hourly_budget": null}));
+    let state = operated.ask("PUT", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
+    assert_eq!(state.json(), json!({"paused": true}));
     for sent in [body("text"), repeated] {
         let refused = operated.app.create(sent).await;
         refused.expect_error(503, "unavailable");
@@ -179,11 +145,8 @@ async fn while_creates_are_paused_nothing_is_published_or_found_again_and_all_el
     operated.app.update(&page, json!({"content": "new"})).await.expect_status(200);
     operated.app.delete(&page).await.expect_status(204);
 
-    operated.ask("PATCH", "/creates", json!({"paused": false, "by": "desk"})).await.expect(200);
+    operated.ask("PUT", "/creates", json!({"paused": false, "by": "desk"})).await.expect(200);
     operated.app.create(body("text")).await.expect_status(201);
-    let audit = operated.audit().await;
-    assert_eq!(audit.iter().map(|line| &line["paused"]).collect::<Vec<_>>(), [&json!(true), &json!(false)]);
-    assert_eq!((&audit[0]["action"], &audit[0]["by"]), (&json!("creates"), &json!("desk")));
 }
 
 /// Operators may have paused creates, and a process that starts does not know yet.
@@ -194,60 +157,24 @@ async fn nothing_is_created_until_the_switch_was_read_once() {
     let refused = app.create(body("text")).await;
     refused.expect_error(503, "unavailable");
     assert!(refused.field("message").contains("Nothing was changed"), "{refused:?}");
-    policy.set_creates(Creates::default());
+    policy.set_paused(false);
     app.create(body("text")).await.expect_status(201);
 }
 
 #[tokio::test]
-async fn all_clients_together_create_no_more_than_the_budget_in_any_hour() {
-    let policy = PublishingPolicy::default();
-    policy.set_creates(Creates { paused: false, hourly_budget: Some(3) });
-    let app = Setup::new().policy(policy.clone()).start();
-    let create = |client: usize| app.send(Request::create(body("text")).peer(&format!("192.0.2.{client}")));
-    for client in 0..3 {
-        create(client).await.expect_status(201);
-        app.clock.advance(Duration::from_mins(10));
-    }
-    let refused = create(7).await;
-    refused.expect_error(503, "unavailable");
-    assert_eq!(refused.header("retry-after"), "1800", "the first create leaves the hour then");
-    app.clock.advance(Duration::from_mins(30));
-    create(8).await.expect_status(201);
-    create(9).await.expect_error(503, "unavailable");
-    policy.set_creates(Creates::default());
-    create(9).await.expect_status(201);
-}
-
-#[tokio::test]
-async fn refused_content_does_not_spend_the_budget() {
-    let (app, policy) = with_blocklist(Setup::unlimited(), "spam.example");
-    policy.set_creates(Creates { paused: false, hourly_budget: Some(1) });
-    for _ in 0..3 {
-        expect_refused(&app.create(body("http://spam.example/")).await);
-    }
-    app.create(body("fine")).await.expect_status(201);
-    app.create(body("fine")).await.expect_error(503, "unavailable");
-}
-
-#[tokio::test]
-async fn a_field_that_is_left_out_stays_and_a_change_that_makes_no_sense_changes_nothing() {
+async fn a_change_that_makes_no_sense_changes_nothing() {
     let operated = Operated::start();
-    let change = |body: Value| async { operated.ask("PATCH", "/creates", body).await };
-    change(json!({"hourly_budget": 500, "by": "desk"})).await.expect(200);
-    let state = change(json!({"paused": true, "by": "desk"})).await.expect(200).json();
-    assert_eq!(state, json!({"paused": true, "hourly_budget": 500}));
-    for wrong in [
-        json!({"paused": true}),
-        json!({"paused": true, "by": ""}),
-        json!({"paused": "yes", "by": "desk"}),
-        json!({"hourly_budget": 0, "by": "desk"}),
-        json!({"hourly_budget": 1_000_001, "by": "desk"}),
-        json!({"budget": 1, "by": "desk"}),
-    ] {
-        change(wrong.clone()).await.expect(400);
-        assert_eq!(operated.ask("GET", "/creates", "").await.expect(200).json(), state, "{wrong}");
+    for wrong in [json!({"paused": true}), json!({"paused": true, "by": ""}), json!({"paused": "yes", "by": "desk"})] {
+        operated.ask("PUT", "/creates", &wrong).await.expect(400);
+        let state = operated.ask("GET", "/creates", "").await.expect(200).json();
+        assert_eq!(state, json!({"paused": false}), "{wrong}");
     }
-    let state = change(json!({"hourly_budget": null, "by": "desk"})).await.expect(200).json();
-    assert_eq!(state, json!({"paused": true, "hourly_budget": null}));
-    assert_eq!(operated.audit().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_pause_is_kept_with_the_pages() {
+    let data = tempfile::tempdir().unwrap();
+    Operated::on(data.path()).ask("PUT", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
+    let state = Operated::on(data.path()).ask("GET", "/creates", "").await.expect(200).json();
+    assert_eq!(state, json!({"paused": true}));
 }

@@ -6,34 +6,27 @@ use std::time::Duration;
 
 use handbill::app::Deps;
 use handbill::operators::archive::import::Importer;
-use handbill::operators::hiding;
 use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::PageHead;
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::{Clock, SharedClock};
+use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
-use handbill_core::ports::random::Random;
-use handbill_core::service::Operators;
 use handbill_store_redb::{LEDGER_FILE, RedbStore, check};
 use serde_json::{Value, json};
 
 use super::Operated;
 use crate::contract::disk::Disk;
 use crate::in_process::app::Setup;
-use crate::in_process::stores::{Calls, Fault, Operation};
-use crate::support::calls::Published;
+use crate::in_process::stores::{Fault, Operation};
 use crate::support::pages::{CREATED, noise, page, with_head};
 
-const DAY: u64 = 24 * 60 * 60;
-
 impl Operated {
-    /// Hides pages for a day, and returns the result of each.
+    /// Hides pages, and returns the result of each.
     async fn hide(&self, slugs: &[&str]) -> Vec<Value> {
-        let body = json!({"slugs": slugs, "reason": "phishing", "by": "desk", "hidden_for_seconds": DAY});
-        self.results("/takedown", body).await
+        let body = json!({"slugs": slugs, "reason": "phishing", "by": "desk"});
+        self.results("/hide", body).await
     }
 
     async fn show(&self, slugs: &[&str]) -> Vec<Value> {
@@ -81,50 +74,24 @@ async fn what_is_hidden_shown_deleted_or_was_never_there_is_left_as_it_is() {
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     let slugs = [page.slug.as_str(), &deleted.slug, "a-page-22222222", "no slug"];
     assert_eq!(outcomes(&operated.show(&slugs).await), ["already_shown", "already_deleted", "not_found", "not_a_slug"]);
-    let first = operated.hide(&[&page.slug]).await[0]["hidden_until"].clone();
+    let first = operated.hide(&[&page.slug]).await[0]["hidden_at"].clone();
     operated.app.clock.advance(Duration::from_mins(1));
     let again = operated.hide(&slugs).await;
     assert_eq!(outcomes(&again), ["already_hidden", "already_deleted", "not_found", "not_a_slug"]);
-    assert_eq!(again[0]["hidden_until"], first, "the time does not begin again");
-    assert_eq!(operated.audit().await.len(), 1, "nothing else was done");
+    assert_eq!(again[0]["hidden_at"], first, "it is hidden since the first time");
 }
 
 #[tokio::test]
-async fn the_audit_and_an_inspection_say_who_hid_and_showed_a_page_and_until_when() {
+async fn an_inspection_says_who_hid_a_page_when_and_why() {
     let operated = Operated::start();
     let page = operated.app.published().await;
-    let until = operated.hide(&[&page.slug]).await[0]["hidden_until"].clone();
-    assert_eq!(until, operated.app.clock.now().after(Duration::from_secs(DAY)).to_string());
-    let inspected = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200).json();
-    assert_eq!((&inspected["state"], &inspected["hidden_until"]), (&json!("hidden"), &until));
+    let at = operated.hide(&[&page.slug]).await[0]["hidden_at"].clone();
+    let inspected = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200).json();
+    assert_eq!((&inspected["state"], &inspected["hidden_at"]), (&json!("hidden"), &at));
     assert_eq!(inspected["takedown"], json!({"reason": "phishing", "by": "desk"}));
     assert_eq!(inspected["title"], json!("Hello, world"), "there is the page");
     operated.show(&[&page.slug]).await;
-    let audit = operated.audit().await;
-    let entry = |line: &Value| ["number", "action", "slug", "by", "reason"].map(|field| line[field].clone());
-    let hidden = [json!(1), json!("hide"), json!(page.slug), json!("desk"), json!("phishing")];
-    let inspected = [json!(2), json!("inspect"), json!(page.slug), json!("desk"), json!(null)];
-    let shown = [json!(3), json!("show"), json!(page.slug), json!("chief"), json!(null)];
-    assert_eq!(audit.iter().map(entry).collect::<Vec<_>>(), [hidden, inspected, shown]);
-    assert_eq!(operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.json()["state"], "active");
-}
-
-#[tokio::test]
-async fn a_dry_run_hides_and_shows_nothing() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
-    let before = operated.app.store.calls();
-    let hide = json!({
-        "slugs": [page.slug], "reason": "spam", "by": "desk", "dry_run": true, "hidden_for_seconds": DAY,
-    });
-    let results = operated.results("/takedown", hide).await;
-    assert_eq!(results, [json!({"slug": page.slug, "outcome": "would_hide", "title": "Hello, world"})]);
-    let Calls { inserts, swaps, .. } = operated.app.store.calls();
-    assert_eq!((inserts, swaps, operated.audit().await.len()), (before.inserts, before.swaps, 0));
-    operated.hide(&[&page.slug]).await;
-    let results = operated.results("/show", json!({"slugs": [page.slug], "by": "desk", "dry_run": true})).await;
-    assert_eq!(outcomes(&results), ["would_show"]);
-    operated.app.read(&page.slug).await.expect_status(410);
+    assert_eq!(operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.json()["state"], "active");
 }
 
 #[tokio::test]
@@ -138,7 +105,6 @@ async fn an_update_that_comes_between_does_not_save_the_page_from_being_hidden_a
     operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
     operated.app.read(&page.slug).await.expect_status(410);
-    assert_eq!(operated.audit().await.len(), 1);
     operated.show(&[&page.slug]).await;
     assert_eq!(operated.app.read(&page.slug).await.field("content"), "quickly");
 }
@@ -162,34 +128,6 @@ async fn a_hidden_page_can_be_taken_down_at_once() {
     operated.hide(&[&page.slug]).await;
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
     assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["already_deleted"]);
-    let actions: Vec<_> = operated.audit().await.iter().map(|line| line["action"].clone()).collect();
-    assert_eq!(actions, ["hide", "takedown"]);
-}
-
-#[tokio::test]
-async fn a_hidden_page_whose_time_is_over_is_taken_down_and_one_that_was_shown_again_is_not() {
-    let store = Arc::new(RedbStore::in_memory().unwrap());
-    let app = Setup::unlimited().over(Arc::clone(&store) as _).start();
-    let clock = Arc::clone(&app.clock) as SharedClock;
-    let pages = Arc::clone(&store) as Arc<dyn PageStore>;
-    let operators = Operators::new(pages, Arc::clone(&store) as _, Arc::clone(&store) as _, clock, Random::System);
-    let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-    let time = Duration::from_secs(DAY);
-    let [hidden, shown] = [app.published().await, app.published().await];
-    for Published { slug, .. } in [&hidden, &shown] {
-        operators.hide(&Slug::parse(slug).unwrap(), Some((&takedown, time)), "desk", false).await.unwrap();
-    }
-    operators.hide(&Slug::parse(&shown.slug).unwrap(), None, "desk", false).await.unwrap();
-    let over = async |now| store.hidden_until(now, 10).await;
-    let until = app.clock.now().after(time);
-
-    hiding::take_down(&over, &operators, UnixMillis::new(until.get() - 1)).await.unwrap();
-    assert!(matches!(app.stored(&hidden.slug).await, Lookup::Hidden(_)), "it is early");
-    hiding::take_down(&over, &operators, until).await.unwrap();
-    let Lookup::Deleted(tombstone) = app.stored(&hidden.slug).await else { panic!("it is there") };
-    assert_eq!(tombstone.takedown, Some(takedown));
-    app.read(&shown.slug).await.expect_status(200);
-    assert_eq!(store.hidden_until(UnixMillis::new(i64::MAX), 10).await.unwrap(), []);
 }
 
 /// The entries of all records of `store`, as an archive has them.
@@ -210,8 +148,7 @@ async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
     let importer = Importer { store: Arc::clone(&to) as _, renderer, clock: Arc::clone(&app.clock) as SharedClock };
     let first = page("text");
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-    let hiding = Hiding { takedown, until: UnixMillis::new(CREATED + 9) };
-    let hidden = with_head(&first, |head| head.turned(Some(hiding), UnixMillis::new(CREATED + 5)));
+    let hidden = with_head(&first, |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 5)));
     let version = hidden.head.version.next().next();
     let later = with_head(&first, |head| PageHead { version, updated_at: UnixMillis::new(CREATED + 6), ..head });
     from.insert_if_absent(Arc::clone(&hidden), None).await.unwrap();
@@ -252,8 +189,7 @@ async fn a_page_that_was_hidden_or_shown_and_is_not_in_the_ledger_says_so_until_
     let lines = fs::read_to_string(&ledger).unwrap();
     let line = lines.lines().last().unwrap();
     assert!(line.contains(&page.slug), "{lines}");
-    assert!(line.contains("\"hidden\":{\"until_ms\":") && line.contains("\"by\":\"desk\""), "{line}");
-    assert_eq!(operated.audit().await.len(), 3);
+    assert!(line.contains("\"hidden\":{\"reason\":") && line.contains("\"by\":\"desk\""), "{line}");
 }
 
 #[tokio::test]
@@ -272,13 +208,11 @@ async fn what_a_process_hid_before_it_ended_is_in_the_ledger_of_the_next_also_wh
     let without = before.lines().filter(|line| !line.contains(&hidden.slug)).collect::<Vec<_>>().join("\n");
     fs::write(&ledger, without + "\n").unwrap();
     let faults = check(data.path(), &|_, _| {}).unwrap().faults;
-    let missing = ["the last hiding or showing of 1 page", "1 line of the audit"];
-    assert_eq!(faults, missing.map(|what| format!("the ledger lacks {what}")));
+    assert_eq!(faults, ["the ledger lacks the last hiding or showing of 1 page"]);
 
     fs::remove_file(&ledger).unwrap();
     drop(Operated::on(data.path()));
     assert_eq!(lines().matches("\"visibility\":").count(), 2, "the last state of each");
-    assert_eq!(lines().matches("\"audit\":").count(), 3);
     assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
 }
 

@@ -7,9 +7,6 @@ mod exports;
 mod guard;
 mod hiding;
 mod hosts;
-mod log;
-mod reads;
-mod scan;
 mod takedown;
 
 use std::fs;
@@ -19,13 +16,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use handbill::operators::api::{self, Guard, OperatorsApi, TokenFile};
-use handbill::telemetry::logs::LogFilter;
+use handbill::telemetry::logs::LogQueue;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
 use handbill_store_redb::RedbStore;
-use handbill_store_redb::creates_file::CreatesFile;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -33,13 +29,10 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tower::ServiceExt;
-use tracing_subscriber::filter::EnvFilter;
-use tracing_subscriber::registry::Registry;
-use tracing_subscriber::reload;
 
 use crate::in_process::app::{Setup, TestApp};
 
-/// Taken by tests that listen to the log or change its filter: one of them changes what the process makes of all events meanwhile.
+/// Taken by tests that listen to the log: one of them changes what the process makes of all events meanwhile.
 static LISTENING: Mutex<()> = Mutex::const_new(());
 
 /// The token of the operators under test.
@@ -50,8 +43,6 @@ struct Operated {
     app: TestApp,
     routes: Router,
     token_file: PathBuf,
-    /// The filter that `PUT /log` changes.
-    filter: reload::Layer<EnvFilter, Registry>,
     _directory: TempDir,
 }
 
@@ -110,25 +101,18 @@ impl Operated {
         let policy = PublishingPolicy::default();
         let setup = Setup::unlimited().policy(policy.clone());
         let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
-        let (log, filter) = LogFilter::new(EnvFilter::new("info"));
         let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
         let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
         let parts = OperatorsApi {
-            operators: Operators::new(
-                pages,
-                Arc::clone(&store) as _,
-                Arc::clone(&store) as _,
-                Arc::clone(&clock),
-                Random::System,
-            ),
-            records: store,
-            switch: Arc::new(CreatesFile::new(directory.path().join("creates.json"))),
+            operators: Operators::new(pages, Arc::clone(&clock), Random::System),
+            records: Arc::clone(&store) as _,
+            switch: store,
             policy,
-            log,
+            log: LogQueue::to_stderr().unwrap(),
             metrics: Arc::clone(&metrics),
         };
         let routes = api::router(parts, Guard::new(token, metrics, clock), Handle::current());
-        Self { app, routes, token_file, filter, _directory: directory }
+        Self { app, routes, token_file, _directory: directory }
     }
 
     async fn send(&self, request: Request<Body>) -> OperatorsAnswer {
@@ -149,13 +133,6 @@ impl Operated {
         let answer = self.ask("POST", "/takedown", body).await.expect(200).json();
         let results = answer["results"].as_array().unwrap();
         results.iter().map(|result| result["outcome"].as_str().unwrap().to_owned()).collect()
-    }
-
-    /// The lines of the audit.
-    async fn audit(&self) -> Vec<Value> {
-        let answer = self.ask("GET", "/audit", "").await.expect(200);
-        assert_eq!(answer.headers["content-type"], "application/x-ndjson");
-        answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 

@@ -1,22 +1,19 @@
-//! Taking pages down, looking at them, and the audit.
+//! Taking pages down, and looking at them.
 
 use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_core::domain::audit::AuditAction;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::audit_log::AuditLog;
-use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, check};
 use serde_json::json;
 
 use super::{Operated, TOKEN};
-use crate::in_process::stores::{Calls, Fault, Operation};
+use crate::in_process::stores::{Fault, Operation};
 use crate::support::calls::Published;
 use crate::support::exchange::Request;
-use crate::support::pages::{CREATED, edited, page};
+use crate::support::pages::page;
 
 impl Operated {
     /// Asserts that nothing that anybody can ask tells `page` from `deleted`, whose owner deleted it.
@@ -58,7 +55,7 @@ async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else
 
     let operated = Operated::on(directory.path());
     let slug = damaged.head.slug.as_str();
-    let inspected = operated.ask("GET", &format!("/inspect/{slug}?by=desk"), "").await.expect(200).json();
+    let inspected = operated.ask("GET", &format!("/inspect/{slug}"), "").await.expect(200).json();
     assert_eq!(inspected["state"], "unreadable");
     assert!(inspected["error"].as_str().unwrap().contains("does not match its checksum"), "{inspected}");
 
@@ -71,83 +68,39 @@ async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else
             answer["results"][0]["message"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    for (path, more) in [("/takedown", json!({"reason": "malware", "hidden_for_seconds": 60})), ("/show", json!({}))] {
+    for (path, more) in [("/hide", json!({"reason": "malware"})), ("/show", json!({}))] {
         let (outcome, message) = act(path, more).await;
         assert_eq!(outcome, "failed");
         assert!(message.contains("can only be taken down"), "{message}");
     }
-    let (outcome, _) = act("/takedown", json!({"reason": "malware", "dry_run": true})).await;
-    assert_eq!(outcome, "would_take_down");
     operated.app.get(&format!("/{slug}")).await.expect_status(500);
 
     assert_eq!(operated.take_down(&[slug]).await, ["taken_down"]);
     assert_eq!(operated.take_down(&[slug]).await, ["already_deleted"]);
     operated.app.get(&format!("/{slug}")).await.expect_status(410);
-    let of_takedowns = |line: &serde_json::Value| line["action"] == "takedown";
-    assert_eq!(operated.audit().await.into_iter().filter(of_takedowns).count(), 1);
     let ledger = fs::read_to_string(directory.path().join(LEDGER_FILE)).unwrap();
     let tombstones = ledger.lines().filter(|line| line.contains("\"tombstone\":") && line.contains(slug));
     assert_eq!(tombstones.count(), 1, "{ledger}");
 }
 
 #[tokio::test]
-async fn the_tombstone_and_the_audit_say_when_why_and_who_and_nothing_of_the_page() {
+async fn the_tombstone_says_when_why_and_who() {
     let operated = Operated::start();
     let page = operated.app.publish("Secret title", "secret text").await;
     operated.take_down(&[&page.slug]).await;
     let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
     assert_eq!(tombstone.takedown, Some(Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()));
     assert!(tombstone.deleted_at > tombstone.created_at);
-
-    let audit = operated.audit().await;
-    let expected = json!({
-        "number": 1, "at": tombstone.deleted_at.to_string(), "by": "abuse desk",
-        "action": "takedown", "slug": page.slug, "reason": "phishing",
-    });
-    assert_eq!(audit, [expected]);
-    for secret in ["Secret", "secret", page.key.as_str()] {
-        assert!(!audit[0].to_string().replace(&page.slug, "").contains(secret), "{audit:?}");
-    }
 }
 
 #[tokio::test]
-async fn what_was_deleted_or_never_there_is_reported_and_not_audited() {
+async fn what_was_deleted_or_never_there_is_reported() {
     let operated = Operated::start();
     let (by_owner, by_operator) = (operated.app.deleted().await, operated.app.published().await);
     operated.take_down(&[&by_operator.slug]).await;
     let slugs = [by_owner.slug.as_str(), &by_operator.slug, "a-page-22222222", "no slug"];
     let outcomes = operated.take_down(&slugs).await;
     assert_eq!(outcomes, ["already_deleted", "already_deleted", "not_found", "not_a_slug"]);
-    assert_eq!(operated.audit().await.len(), 1, "a deletion by the owner is no operator's act");
-}
-
-#[tokio::test]
-async fn a_dry_run_names_the_page_and_changes_nothing() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
-    let before = operated.app.store.calls();
-    let body = json!({"slugs": [page.slug], "reason": "spam", "by": "desk", "dry_run": true});
-    let answer = operated.ask("POST", "/takedown", body).await.expect(200).json();
-    assert_eq!(answer["results"], json!([{"slug": page.slug, "outcome": "would_take_down", "title": "Hello, world"}]));
-    operated.app.read(&page.slug).await.expect_status(200);
-    let Calls { inserts, swaps, .. } = operated.app.store.calls();
-    assert_eq!((inserts, swaps, operated.audit().await.len()), (before.inserts, before.swaps, 0));
-}
-
-#[tokio::test]
-async fn a_takedown_has_the_fingerprints_of_the_page_while_there_is_one() {
-    let operated = Operated::start();
-    let text = "A text that is long enough to be told from all others, see https://a.example/.";
-    let page = operated.app.publish("Title", text).await;
-    let inspected = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200).json();
-    let take_down = async |is_dry: bool| {
-        let body = json!({"slugs": [page.slug], "reason": "spam", "by": "desk", "dry_run": is_dry});
-        operated.ask("POST", "/takedown", body).await.expect(200).json()["results"][0]["fingerprints"].clone()
-    };
-    assert_eq!(inspected["fingerprints"].as_array().unwrap().len(), 2);
-    assert_eq!(take_down(true).await, inspected["fingerprints"]);
-    assert_eq!(take_down(false).await, inspected["fingerprints"]);
-    assert_eq!(take_down(false).await, json!(null), "the text is gone");
 }
 
 #[tokio::test]
@@ -161,18 +114,16 @@ async fn an_update_that_comes_between_does_not_save_the_page() {
     operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
     operated.app.read(&page.slug).await.expect_status(410);
-    assert_eq!(operated.audit().await.len(), 1, "the attempt that lost is not audited");
 }
 
 #[tokio::test]
-async fn of_takedowns_at_the_same_time_one_takes_the_page_down_and_is_audited() {
+async fn of_takedowns_at_the_same_time_one_takes_the_page_down() {
     let operated = Operated::start();
     let page = operated.app.published().await;
     let slugs = [page.slug.as_str()];
     let outcomes = join_all((0..10).map(|_| operated.take_down(&slugs))).await.concat();
     assert_eq!(outcomes.iter().filter(|outcome| *outcome == "taken_down").count(), 1, "{outcomes:?}");
     assert_eq!(outcomes.iter().filter(|outcome| *outcome == "already_deleted").count(), 9, "{outcomes:?}");
-    assert_eq!(operated.audit().await.len(), 1);
 }
 
 /// The takedown's outcome is unknown, and the page's owner deletes it before anybody looks again.
@@ -188,7 +139,6 @@ async fn a_page_that_its_owner_deleted_meanwhile_is_not_called_taken_down() {
     operated.app.store.next(Operation::Swap, Fault::NotDoneAndUnknown);
     operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(delete)));
     assert_eq!(operated.take_down(&[&page.slug]).await, ["already_deleted"]);
-    assert!(operated.audit().await.is_empty());
 }
 
 #[tokio::test]
@@ -200,7 +150,6 @@ async fn a_store_that_does_not_answer_fails_that_page_alone_and_says_so() {
     let mut outcomes = operated.take_down(&slugs).await;
     outcomes.sort();
     assert_eq!(outcomes, ["failed", "taken_down", "taken_down"]);
-    assert_eq!(operated.audit().await.len(), 2);
     assert_eq!(operated.take_down(&slugs).await.iter().filter(|outcome| *outcome == "taken_down").count(), 1);
 }
 
@@ -222,7 +171,6 @@ async fn a_request_that_does_not_fit_takes_nothing_down() {
         assert!(!answer.json()["message"].as_str().unwrap().is_empty(), "{body}");
     }
     operated.app.read(&page.slug).await.expect_status(200);
-    assert_eq!(operated.audit().await.len(), 0);
 }
 
 #[tokio::test]
@@ -231,7 +179,7 @@ async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
     let text =
         format!("See [a](https://a.example/x) and ![](https://b.example/i.png).\n\n{}", "hidden text ".repeat(200));
     let page = operated.app.publish("A title", &text).await;
-    let answer = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200);
+    let answer = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200);
     let found = answer.json();
     assert_eq!((&found["state"], &found["title"], &found["version"]), (&json!("active"), &json!("A title"), &json!(1)));
     assert_eq!((&found["hosts"], &found["content_bytes"]), (&json!(["a.example", "b.example"]), &json!(text.len())));
@@ -243,61 +191,13 @@ async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
     assert!(answer.text.len() < text.len(), "it is the beginning at most");
 
     operated.take_down(&[&page.slug]).await;
-    let found = operated.ask("GET", &format!("/inspect/{}?by=desk", page.slug), "").await.expect(200).json();
+    let found = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200).json();
     assert_eq!(found["state"], "deleted");
     assert_eq!(found["takedown"], json!({"reason": "phishing", "by": "abuse desk"}));
     assert!(found["title"].is_null() && found["excerpt"].is_null(), "{found}");
-    let absent = operated.ask("GET", "/inspect/a-page-22222222?by=desk", "").await.expect(200).json();
+    let absent = operated.ask("GET", "/inspect/a-page-22222222", "").await.expect(200).json();
     assert_eq!(absent, json!({"slug": "a-page-22222222", "state": "absent"}));
-    operated.ask("GET", "/inspect/nonsense?by=desk", "").await.expect(400);
-}
-
-#[tokio::test]
-async fn the_audit_is_read_in_parts_from_any_number_on() {
-    let operated = Operated::start();
-    for _ in 0..3 {
-        let page = operated.app.published().await;
-        operated.take_down(&[&page.slug]).await;
-    }
-    let all = operated.audit().await;
-    assert_eq!(all.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
-    let rest = operated.ask("GET", "/audit?after=2", "").await.expect(200);
-    assert_eq!(rest.text.lines().count(), 1);
-    assert_eq!(rest.json(), all[2]);
-    assert_eq!(operated.ask("GET", "/audit?after=3", "").await.expect(200).text, "");
-    operated.ask("GET", "/audit?after=x", "").await.expect(400);
-}
-
-/// The takedowns in the audit of `store`, as slug and time.
-async fn audited(store: &RedbStore) -> Vec<(String, UnixMillis)> {
-    let entries = store.list(0, 100).await.unwrap().into_iter();
-    let takedowns = entries.filter_map(|numbered| match numbered.entry.action {
-        AuditAction::Takedown { slug, .. } => Some((slug.to_string(), numbered.entry.at)),
-        _ => None,
-    });
-    takedowns.collect()
-}
-
-#[tokio::test]
-async fn a_tombstone_and_its_entry_in_the_audit_are_written_together_or_not_at_all() {
-    let directory = tempfile::tempdir().unwrap();
-    let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-    let (taken, stale) = (Arc::new(page("text")), Arc::new(page("text")));
-    let tombstone = taken.head.taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
-    let store = RedbStore::open(directory.path()).unwrap();
-    for page in [&taken, &stale] {
-        store.insert_if_absent(Arc::clone(page), None).await.unwrap();
-    }
-    store.compare_and_set(stale.head.version, Record::Active(edited(&stale, "newer")), None).await.unwrap();
-    let late = Record::Deleted(stale.head.taken_down(takedown, UnixMillis::new(CREATED + 5)));
-    assert_eq!(store.compare_and_set(stale.head.version, late, None).await.unwrap(), CasResult::Stale);
-    assert_eq!(audited(&store).await, []);
-    store.compare_and_set(taken.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
-    drop(store);
-
-    let store = RedbStore::open(directory.path()).unwrap();
-    assert_eq!(audited(&store).await, [(taken.head.slug.to_string(), tombstone.deleted_at)]);
-    assert_eq!(store.lookup(&taken.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    operated.ask("GET", "/inspect/nonsense", "").await.expect(400);
 }
 
 #[tokio::test]
@@ -322,7 +222,6 @@ async fn a_takedown_that_is_not_in_the_ledger_says_so_until_the_ledger_has_every
     for slug in [&earlier.slug, &page.slug] {
         assert!(ledger.contains(slug.as_str()), "{slug}: {ledger}");
     }
-    assert_eq!(operated.audit().await.len(), 1);
 }
 
 #[tokio::test]
@@ -349,7 +248,7 @@ async fn a_deletion_that_is_not_in_the_ledger_is_not_confirmed_to_the_owner_unti
 }
 
 #[tokio::test]
-async fn what_the_ledger_lacks_of_an_act_and_of_the_audit_it_has_after_the_next_start() {
+async fn what_the_ledger_lacks_of_an_act_it_has_after_the_next_start() {
     let data = tempfile::tempdir().unwrap();
     let before = Operated::on(data.path());
     let (_, page) = (before.app.deleted().await, before.app.published().await);
@@ -359,7 +258,6 @@ async fn what_the_ledger_lacks_of_an_act_and_of_the_audit_it_has_after_the_next_
     fs::create_dir(&ledger).unwrap();
     let operated = Operated::on(data.path());
     assert_eq!(operated.take_down(&[&page.slug]).await, ["not_in_ledger"]);
-    operated.ask("PATCH", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
     drop(operated);
     fs::remove_dir(&ledger).unwrap();
     fs::rename(&aside, &ledger).unwrap();
@@ -367,7 +265,5 @@ async fn what_the_ledger_lacks_of_an_act_and_of_the_audit_it_has_after_the_next_
     drop(Operated::on(data.path()));
     assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
     let lines = fs::read_to_string(&ledger).unwrap();
-    for part in ["\"audit\":{\"number\":1,", "\"audit\":{\"number\":2,", "\"takedown\":{\"reason\""] {
-        assert_eq!(lines.matches(part).count(), 1, "{part}: {lines}");
-    }
+    assert_eq!(lines.matches("\"takedown\":{\"reason\"").count(), 1, "{lines}");
 }

@@ -30,7 +30,7 @@ impl Upkeep {
         let mut before: Option<PathBuf> = None;
         for number in 1.. {
             let file = self.files.path().join(format!("{number}.ndjson.zst"));
-            let is_whole = self.command("export", &[&file.to_string_lossy(), "--by", "upkeep"]).await;
+            let is_whole = self.command("export", &[&file.to_string_lossy()]).await;
             // By now clients have changed, hidden and deleted what an older file has.
             if let Some(older) = &before {
                 self.command("import", &[&older.to_string_lossy()]).await;

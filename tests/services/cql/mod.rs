@@ -6,7 +6,6 @@ mod counted;
 mod deadlines;
 pub(crate) mod faults;
 mod imports;
-mod ledger_since;
 mod login;
 mod migrations;
 mod operations;

@@ -1,10 +1,8 @@
-//! Operators of a cluster, by the real binary: export and import, takedown, the audit and the switch of creates.
+//! Operators of a cluster, by the real binary: export and import.
 //!
 //! Commands work on the cluster itself, beside replicas that serve.
 
-mod ledger;
 mod moving;
-mod takedown;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,7 +11,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use scylla::client::session::Session;
-use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
@@ -22,7 +19,6 @@ use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::process::client::get;
 use crate::process::moving::succeeded;
 use crate::process::support::{Server, handbill, run, text};
-use crate::process::takedowns::entries;
 
 /// A keyspace of its own on the CQL server of this run, and a folder for files.
 struct Cluster {
@@ -91,10 +87,6 @@ impl Cluster {
     fn change_schema(&self, cql: &str) {
         self.runtime.block_on(change_schema(&self.session, cql.replace("KEYSPACE", &self.keyspace)));
     }
-
-    fn audit(&self) -> Vec<Value> {
-        entries(&self.done(["audit"]))
-    }
 }
 
 impl Drop for Cluster {
@@ -122,8 +114,8 @@ fn migrate_says_what_it_did_and_no_warning_of_the_database_beside_it() {
 
 #[test]
 fn a_command_ends_with_one_line_that_says_that_the_cluster_cannot_be_reached() {
-    for command in [&["audit"][..], &["export"], &["pause", "--by", "desk"], &["takedown", "--dry-run", "a-22222222"]] {
-        let mut command = handbill(command.iter().copied());
+    {
+        let mut command = handbill(["export"]);
         command.args(["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--schema-wait", "1s"]);
         let output = run(command, b"");
         // Warnings of the driver may come before it.

@@ -64,7 +64,7 @@ fn a_scrape_holds_exactly_what_is_documented() {
     ask_around(&server);
     post(server.address, "Refused", "https://blocked.example/").unwrap();
     let operator = [JSON, ("Authorization", "Bearer 0123456789abcdef0123456789abcdef")];
-    request(server.admin, "GET", "/inspect/nothing-22222222?by=desk", &operator, b"").unwrap();
+    request(server.admin, "GET", "/inspect/nothing-22222222", &operator, b"").unwrap();
     request(server.address, "POST", "/?action=preview", &[("Content-Type", "text/markdown")], b"# T").unwrap();
     let documented = documented();
     let routes = &documented["http_server_request_duration_seconds"]["http_route"];

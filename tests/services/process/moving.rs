@@ -241,29 +241,6 @@ fn an_export_holds_no_key_and_goes_to_standard_output_from_a_stopped_store_too()
 }
 
 #[test]
-fn a_copy_of_everything_is_in_the_audit_with_its_author_also_from_a_stopped_store() {
-    let service = Service::start();
-    let [first, second, ledger, backups] =
-        ["first.ndjson", "second.ndjson", "ledger.ndjson", "backups"].map(|name| service.path(name));
-    let export = |file: &Path| vec!["export".into(), file.to_owned().into_os_string()];
-    let by = |by: &str| ["--by".into(), by.into()];
-    succeeded(&service.command([export(&first), by("Ada").to_vec()].concat()));
-    let Service { server, folder, .. } = service;
-    assert!(server.stop().0.success());
-    let data = folder.path().join("data");
-    succeeded(&on(&data, [export(&second), by("Bob").to_vec()].concat()));
-    succeeded(&on(&data, [export(&ledger), vec!["--deletions".into()]].concat()));
-    succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
-    let service = Service { server: start(&data, folder.path()), folder, known: Known::default() };
-    let audit = run(service.asking(["audit"]), b"");
-    let lines: Vec<Value> = succeeded(&audit).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let authors: Vec<_> =
-        lines.iter().map(|line| (line["action"].as_str().unwrap(), line["by"].as_str().unwrap())).collect();
-    let user = format!("user {}", rustix::process::getuid().as_raw());
-    assert_eq!(authors, [("export", "Ada"), ("export", "Bob"), ("export", user.as_str())], "deletions have no text");
-}
-
-#[test]
 fn without_the_token_a_running_process_gives_nothing_away() {
     let service = Service::start();
     let admin = service.server.admin.to_string();
@@ -532,8 +509,7 @@ fn a_backup_restored_with_the_ledger_hides_what_was_hidden_since_and_shows_what_
     act(&service, &hide, &[shown]);
     let backups = service.path("backups");
     succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
-    let until = act(&service, &hide, &[hidden, both]);
-    let until = until.lines().next().unwrap().rsplit('\t').next().unwrap().to_owned();
+    act(&service, &hide, &[hidden, both]);
     act(&service, &["show", "--by", "desk"], &[shown, both]);
     let after = service.known.create(&mut connection, "after the backup", "A text.");
     let archive = service.path("archive.ndjson");
@@ -556,43 +532,9 @@ fn a_backup_restored_with_the_ledger_hides_what_was_hidden_since_and_shows_what_
     let status = |slug: &str| get(service.server.address, &format!("/{slug}")).unwrap().status;
     assert_eq!([hidden, shown, both, left, after.as_str()].map(status), [410, 200, 200, 200, 410]);
     let inspected = act(&service, &["inspect", "--json"], &[hidden]);
-    assert!(inspected.contains(&until), "{until}: {inspected}");
+    assert!(inspected.contains("\"state\":\"hidden\"") && inspected.contains("\"by\":\"desk\""), "{inspected}");
     act(&service, &["show", "--by", "desk"], &[hidden, &after]);
     assert_eq!([hidden, after.as_str()].map(status), [200, 200]);
-}
-
-#[test]
-fn the_audit_keeps_its_numbers_through_a_restore_with_the_ledger() {
-    let mut service = Service::start();
-    let mut connection = Connection::open(service.server.address).unwrap();
-    let slugs = ["one", "two", "three"].map(|name| service.known.create(&mut connection, name, "A text."));
-    let [one, two, three] = slugs.each_ref().map(String::as_str);
-    drop(connection);
-    let by = |who: &'static str| ["--by", who];
-    let reason = ["--reason", "spam"];
-    act(&service, &[&["pause"][..], &by("Ada")].concat(), &[]);
-    act(&service, &[&["takedown"][..], &reason, &by("Ada")].concat(), &[one]);
-    let backups = service.path("backups");
-    succeeded(&service.command([OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
-    act(&service, &[&["hide"][..], &reason, &by("Bob")].concat(), &[two, three]);
-    act(&service, &[&["takedown"][..], &reason, &by("Bob")].concat(), &[two]);
-    act(&service, &[&["resume"][..], &by("Bob")].concat(), &[]);
-    let before = act(&service, &["audit"], &[]);
-    assert_eq!(before.lines().count(), 7, "{before}");
-    let Service { server, folder, .. } = service;
-    server.signal(rustix::process::Signal::KILL);
-    drop(server);
-    let data = folder.path().join("data");
-    fs::rename(data.join(handbill_store_redb::DATABASE_FILE), folder.path().join("lost")).unwrap();
-
-    succeeded(&on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]));
-    assert!(succeeded(&on(&data, ["check"])).contains(": whole; "));
-    let service = Service { server: start(&data, folder.path()), folder, known: Known::default() };
-    assert_eq!(act(&service, &["audit"], &[]), before);
-    act(&service, &[&["show"][..], &by("Cy")].concat(), &[three]);
-    let after = act(&service, &["audit"], &[]);
-    let last: Value = serde_json::from_str(after.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["number"], &last["by"]), (&8.into(), &"Cy".into()));
 }
 
 #[test]

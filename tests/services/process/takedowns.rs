@@ -1,4 +1,4 @@
-//! Takedowns as clients and the audit see them, at one process or at several replicas.
+//! Takedowns as clients and the log see them, at one process or at several replicas.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -99,24 +99,18 @@ pub(crate) fn assert_taken_down(printed: &str, slugs: &[String]) {
     assert_eq!(printed.lines().collect::<Vec<_>>(), lines);
 }
 
-/// The entries of acts that `handbill audit` printed, without those of reads.
-pub(crate) fn entries(printed: &str) -> Vec<Value> {
-    let entries = printed.lines().map(|line| serde_json::from_str(line).unwrap());
-    entries
-        .filter(|entry: &Value| !["scan", "inspect", "export"].contains(&entry["action"].as_str().unwrap()))
-        .collect()
+/// The lines of `log` about acts of operators.
+pub(crate) fn acts(log: &str) -> Vec<Value> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+    lines.filter(|line: &Value| line["audit"] == true).collect()
 }
 
-/// Whether the audit has one takedown of each page and nothing else, numbered from 1 without a gap.
-pub(crate) fn assert_audited(audit: &[Value], slugs: &[String]) {
-    let numbers: Vec<_> = audit.iter().map(|entry| entry["number"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=slugs.len() as u64).collect::<Vec<_>>());
-    let audited: BTreeSet<_> = audit.iter().map(|entry| entry["slug"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(audited, slugs.iter().cloned().collect());
-    for entry in audit {
-        assert_eq!(
-            (&entry["reason"], &entry["by"], &entry["action"]),
-            (&"spam".into(), &"desk".into(), &"takedown".into())
-        );
+/// Whether `acts` has one of `desk` on each page, because of spam.
+pub(crate) fn assert_logged(acts: &[Value], action: &str, outcome: &str, slugs: &[String]) {
+    let acted: BTreeSet<_> = acts.iter().map(|act| act["slug"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((acts.len(), acted), (slugs.len(), slugs.iter().cloned().collect()));
+    for act in acts {
+        let facts = ["reason", "by", "action", "outcome"].map(|field| act[field].as_str().unwrap());
+        assert_eq!(facts, ["spam", "desk", action, outcome]);
     }
 }

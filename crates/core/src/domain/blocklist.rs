@@ -5,33 +5,37 @@
 //! * a host, which stands for its subdomains too, or an address, with its path if it has one: `docs.example/forms/x`;
 //! * a line of a hosts file, such as `0.0.0.0 spam.example`, whose names without a dot are left out;
 //! * a filter for a host, `||spam.example^`;
-//! * a [`Fingerprint`].
+//! * `text:` and the SHA-256 of a text, as `sha256sum` prints it for a file with the Markdown.
 //!
 //! Empty lines, comments from ` #` or `!` on, and the header of a list of filters are left out.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::LazyLock;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::fingerprint::{Fingerprint, LOOKS};
+use super::hex;
 use super::link_hosts::{Place, link_hosts, link_places, parse_host};
 
-/// Hosts, places and fingerprints that no page may have.
+/// The beginning of an entry for a text.
+const TEXT: &str = "text:";
+
+/// Hosts, places and texts that no page may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocklist {
     hosts: HashSet<String>,
     /// Places that are less than a host, by their hosts.
     places: HashMap<String, Vec<Place>>,
-    fingerprints: HashSet<Fingerprint>,
+    /// SHA-256 of Markdown.
+    texts: HashSet<[u8; 32]>,
 }
 
 /// A line that cannot be part of a list. It is counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlocklistError {
     #[error(
-        "line {0} is no host, such as spam.example, no address, no line of a hosts file, no ||host^ and no fingerprint, such as text:9f86…"
+        "line {0} is no host, such as spam.example, no address, no line of a hosts file, no ||host^ and no text: with a SHA-256"
     )]
     NotAnEntry(usize),
     #[error("line {0} is a host without a dot, which would refuse a whole top-level domain")]
@@ -49,8 +53,6 @@ impl Blocklist {
             let end = [" #", "\t#"].iter().filter_map(|mark| line.find(mark)).min();
             list.add(line[..end.unwrap_or(line.len())].trim(), number)?;
         }
-        // This takes some tens of milliseconds, for which no create should wait.
-        LazyLock::force(&LOOKS);
         Ok(list)
     }
 
@@ -59,8 +61,8 @@ impl Blocklist {
         if entry.is_empty() {
             return Ok(());
         }
-        if let Ok(fingerprint) = entry.parse() {
-            self.fingerprints.insert(fingerprint);
+        if let Some(digits) = entry.strip_prefix(TEXT) {
+            self.texts.insert(hex::decode(digits).and_then(|hash| hash.try_into().ok()).ok_or(no_entry)?);
             return Ok(());
         }
         if let Some((address, names)) = hosts_line(entry) {
@@ -90,20 +92,19 @@ impl Blocklist {
     }
 
     pub fn len(&self) -> usize {
-        self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.fingerprints.len()
+        self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.texts.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a page with this `html`, which the renderer wrote, is refused.
-    pub fn refuses(&self, html: &str) -> bool {
+    /// Whether a page with this `markdown`, of which the renderer made `html`, is refused.
+    pub fn refuses(&self, markdown: &str, html: &str) -> bool {
         if self.is_empty() {
             return false;
         }
-        let hosts = link_hosts(html);
-        hosts.iter().any(|host| self.has_host(host)) || self.has_place(html) || self.has_fingerprint(html, &hosts)
+        self.has_text(markdown) || link_hosts(html).iter().any(|host| self.has_host(host)) || self.has_place(html)
     }
 
     /// Whether `host` or a domain that it belongs to is on the list.
@@ -119,10 +120,14 @@ impl Blocklist {
         !self.places.is_empty() && link_places(html).any(|place| is_listed(&place))
     }
 
-    fn has_fingerprint(&self, html: &str, hosts: &BTreeSet<String>) -> bool {
-        !self.fingerprints.is_empty()
-            && Fingerprint::of_page(html, hosts).iter().any(|found| self.fingerprints.contains(found))
+    fn has_text(&self, markdown: &str) -> bool {
+        !self.texts.is_empty() && self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown)))
     }
+}
+
+/// The entry that refuses exactly this text: its title does not count.
+pub fn entry_of(markdown: &str) -> String {
+    format!("{TEXT}{}", hex::encode(&Sha256::digest(markdown)))
 }
 
 /// `host` and the domains that it belongs to.
@@ -152,10 +157,10 @@ mod tests {
     use crate::domain::markdown::render;
 
     fn refuses(list: &str, markdown: &str) -> bool {
-        Blocklist::parse(list).unwrap().refuses(&render(markdown).html)
+        Blocklist::parse(list).unwrap().refuses(markdown, &render(markdown).html)
     }
 
-    const TEXT: &str = "A text that was taken down because nobody should read it.";
+    const TAKEN_DOWN: &str = "A text that was taken down because nobody should read it.";
 
     #[test]
     fn a_host_is_refused_with_its_subdomains_in_links_and_images() {
@@ -178,21 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_refuses_the_text_whatever_its_markup_or_the_links_whatever_the_text() {
-        let listed = |markdown: &str| {
-            let html = render(markdown).html;
-            let prints = Fingerprint::of_page(&html, &link_hosts(&html)).into_iter().map(|print| print.to_string());
-            prints.collect::<Vec<_>>().join("\n")
-        };
-        let text = listed(TEXT);
-        assert!(refuses(&text, &format!("# {}", TEXT.to_uppercase())) && !refuses(&text, &format!("{TEXT} More.")));
-        assert!(
-            refuses(&text, "А tехt thаt wаs tаκеn dοwn bесаusе nοbοdу shοuld rеаd іt."),
-            "Cyrillic and Greek letters"
-        );
-        let links = listed("[a](https://a.example) [b](https://b.example)");
-        assert!(refuses(&links, "Other words: http://b.example/1 and http://a.example/2"));
-        assert!(!refuses(&links, "[a](https://a.example)"));
+    fn the_hash_of_a_text_refuses_exactly_this_text() {
+        let entry = entry_of(TAKEN_DOWN);
+        assert_eq!(entry, "text:8446d7bbbb867c5c1e13c6ab9bea8da6a86573876557a72eece75326cd72c5cb");
+        assert!(refuses(&entry, TAKEN_DOWN) && refuses(&entry.to_uppercase().replace("TEXT", "text"), TAKEN_DOWN));
+        assert!(!refuses(&entry, &format!("{TAKEN_DOWN} ")));
     }
 
     /// Looking up each parent of such a name takes time in the square of its length.
@@ -207,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_empty_list_refuses_nothing() {
-        assert!(!refuses("", TEXT) && !refuses(" \n# nothing\n", "[x](https://spam.example)"));
+        assert!(!refuses("", TAKEN_DOWN) && !refuses(" \n# nothing\n", "[x](https://spam.example)"));
         assert_eq!(Blocklist::parse("a.example\nA.EXAMPLE.\n").unwrap().len(), 1);
     }
 
@@ -252,7 +247,7 @@ mod tests {
     #[test]
     fn a_line_that_makes_no_sense_is_named_and_the_list_is_refused() {
         for wrong in
-            ["ftp://spam.example/x", "spam example", "*.spam.example", "text:123", "links:", "a@spam.example", "/path"]
+            ["ftp://spam.example/x", "spam example", "*.spam.example", "text:123", "text:", "a@spam.example", "/path"]
         {
             assert_eq!(Blocklist::parse(&format!("a.example\n{wrong}")), Err(BlocklistError::NotAnEntry(2)), "{wrong}");
         }

@@ -20,11 +20,6 @@ pub fn link_places(html: &str) -> impl Iterator<Item = Place> {
     addresses(html, &["href", "src"]).filter_map(|address| Place::of(&Url::parse(&address).ok()?))
 }
 
-/// The web addresses of the images in `html`, which the renderer wrote.
-pub fn image_places(html: &str) -> impl Iterator<Item = Place> {
-    addresses(html, &["src"]).filter_map(|address| Place::of(&Url::parse(&address).ok()?))
-}
-
 fn addresses<'a>(html: &'a str, names: &'a [&str]) -> impl Iterator<Item = Cow<'a, str>> {
     let tags = pieces(html).filter_map(|piece| match piece {
         Piece::Tag(tag) => Some(tag),

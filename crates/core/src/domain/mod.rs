@@ -7,17 +7,14 @@ pub use handbill_markdown as markdown;
 pub use handbill_markdown::{excerpt, host_name, html_text, invisible, language};
 
 pub mod archive;
-pub mod audit;
 pub mod authority;
 pub mod blocklist;
 pub mod client;
 pub mod contact;
 pub mod content;
 pub mod counted;
-pub mod creates;
 pub mod edge_caching;
 pub mod edit_key;
-pub mod fingerprint;
 pub mod hex;
 pub mod link_hosts;
 pub mod network_limits;

@@ -8,7 +8,7 @@ use super::language::Language;
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
-use super::takedown::{Hiding, Takedown, Visibility};
+use super::takedown::{Takedown, Visibility};
 use super::timestamp::UnixMillis;
 use super::title::Title;
 
@@ -57,10 +57,10 @@ pub struct PageHead {
     pub updated_at: UnixMillis,
     pub link_origins: Vec<String>,
     pub renderer_version: u16,
-    /// Set while the page is hidden. A store keeps it in its own way, so that no reader of a head takes a hidden page for one
+    /// Set while the page is hidden, which it is since `updated_at`: why, and who did it. A store keeps it in its own way, so that no reader of a head takes a hidden page for one
     /// that can be read.
     #[serde(skip)]
-    pub hidden: Option<Box<Hiding>>,
+    pub hidden: Option<Box<Takedown>>,
 }
 
 /// The fields of a head that an update changes: `None` keeps a field, and `Some(None)` clears it.
@@ -166,7 +166,7 @@ impl PageHead {
 
     /// The head of this page when an operator hides it or, without `hidden`, shows it again at `now`.
     #[must_use]
-    pub fn turned(&self, hidden: Option<Hiding>, now: UnixMillis) -> Self {
+    pub fn turned(&self, hidden: Option<Takedown>, now: UnixMillis) -> Self {
         Self { hidden: hidden.map(Box::new), ..self.clone().updated(HeadChanges::default(), now) }
     }
 
@@ -210,7 +210,7 @@ impl PageHead {
             version: self.version,
             created_at: self.created_at,
             deleted_at: self.updated_at,
-            takedown: self.hidden.as_ref().map(|hiding| hiding.takedown.clone()),
+            takedown: self.hidden.as_deref().cloned(),
         }
     }
 

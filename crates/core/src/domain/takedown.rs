@@ -42,22 +42,12 @@ pub enum TakedownReason {
     IntimateImagery,
 }
 
-/// The takedown of a page. It is kept in the page's tombstone for ever.
+/// Why an operator took a page down or hid it, and who did. A tombstone keeps it for ever, and a hidden page while it is hidden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takedown {
-    /// Why the page was taken down.
     pub reason: TakedownReason,
-    /// The person or system that took it down, as checked by [`Takedown::new`].
+    /// The person or system that did it, as checked by [`Takedown::new`].
     pub by: String,
-}
-
-/// Why nobody but operators can see a page whose text is still there. Operators can show it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hiding {
-    /// The takedown that it becomes if nobody shows the page again.
-    pub takedown: Takedown,
-    /// When that happens. The page can be shown until it has happened.
-    pub until: UnixMillis,
 }
 
 /// Whether operators have hidden a page since a time: what the ledger keeps of it, so that no older backup or archive shows a
@@ -68,7 +58,7 @@ pub struct Visibility {
     /// When operators hid or showed the page. Every state of the page from before has an earlier time.
     pub at: UnixMillis,
     /// Set while the page is hidden.
-    pub hidden: Option<Hiding>,
+    pub hidden: Option<Takedown>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

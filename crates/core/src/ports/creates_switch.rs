@@ -1,21 +1,15 @@
-//! The switch with which operators pause or limit creates. Every replica reads it again and again.
+//! The switch with which operators pause creates. Every replica reads it again and again.
 
 use async_trait::async_trait;
 
 use super::page_store::StoreError;
-use crate::domain::creates::Creates;
 
-/// A switch that survives restarts.
+/// A switch that survives restarts: it is kept with the pages.
 #[async_trait]
 pub trait CreatesSwitch: Send + Sync {
-    /// The limits in force; the default if nobody has set anything. [`StoreError::Unreadable`] says that what is kept
-    /// makes no sense.
-    async fn load(&self) -> Result<Creates, StoreError>;
+    /// Whether creates are paused; false if nobody has ever paused them.
+    async fn paused(&self) -> Result<bool, StoreError>;
 
-    /// The limits that [`CreatesSwitch::load`] returned last, in this process or in one before it, for when what is kept makes no
-    /// sense. A store that nobody writes by hand keeps none.
-    async fn last(&self) -> Option<Creates>;
-
-    /// Allows `creates` from now on, at every replica within seconds. An `Ok` means that it is durable.
-    async fn save(&self, creates: Creates) -> Result<(), StoreError>;
+    /// Pauses or resumes creates, at every replica within a second. An `Ok` means that it is durable.
+    async fn set_paused(&self, paused: bool) -> Result<(), StoreError>;
 }

@@ -5,7 +5,6 @@
 
 #![warn(missing_docs)]
 
-pub mod audit_log;
 pub mod clock;
 pub mod creates_switch;
 pub mod page_import;

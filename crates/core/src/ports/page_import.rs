@@ -12,7 +12,6 @@
 
 use async_trait::async_trait;
 
-use super::audit_log::AuditLog;
 use super::page_store::{CasResult, PageStore, Record, StoreError};
 use crate::domain::page::{PageState, Tombstone};
 use crate::domain::slug::Slug;
@@ -21,7 +20,7 @@ use crate::domain::timestamp::UnixMillis;
 
 /// A store that takes records of other stores, and keeps the ledger of their deletions.
 #[async_trait]
-pub trait PageImport: PageStore + AuditLog {
+pub trait PageImport: PageStore {
     /// Stores `tombstone` unless its slug is taken, by a page or by a tombstone; says whether it is stored. The promises of
     /// [`PageStore`] hold.
     async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, now: UnixMillis) -> Result<bool, StoreError>;

@@ -48,8 +48,7 @@ pub trait PageStore: Send + Sync {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
-    /// tombstone with a takedown is also appended to the [audit](super::audit_log). A tombstone, or a page that this hides or
-    /// shows, is also entered in the ledger; if it is stored and not in the ledger, this is
+    /// tombstone, or a page that this hides or shows, is also entered in the ledger; if it is stored and not in the ledger, this is
     /// [`StoreError::OutcomeUnknown`], or [`PageStore::ensure_in_ledger`] says so.
     async fn compare_and_set(
         &self,

@@ -18,8 +18,6 @@ pub enum LimitKind {
     Edit,
     /// Asking for tokens.
     Token,
-    /// Creating pages, by all clients together.
-    AllCreates,
     /// Previewing pages, which publishes nothing.
     Preview,
 }
@@ -31,7 +29,6 @@ impl LimitKind {
             Self::Create => "create",
             Self::Edit => "edit",
             Self::Token => "token",
-            Self::AllCreates => "all_creates",
             Self::Preview => "preview",
         }
     }
@@ -104,8 +101,6 @@ impl Quotas {
             LimitKind::Create => self.create,
             LimitKind::Edit => self.edit,
             LimitKind::Token => self.token,
-            // Operators change this quota while the process runs, and no client has it alone.
-            LimitKind::AllCreates => None,
             LimitKind::Preview => Some(PREVIEWS),
         }
     }

@@ -98,7 +98,6 @@ impl PageService {
         };
         let rendering = self.publishable(&content, is_clients.then_some(&edit_key), purpose);
         let (made, reserved) = tokio::try_join!(rendering, reserving)?;
-        self.policy.spend_budget(&*self.limiter).await?;
         // A slug that is derived may be that of the page which this request made before, so the store is asked.
         if reserved == Reserved::ByAnother && secret.is_none() {
             slug = self.slug(None, &title, &edit_key, 0);

@@ -45,9 +45,6 @@ pub enum ServiceError {
     BlocklistUnknown,
     #[error("creates are paused")]
     CreatesPaused,
-    /// All clients together have created as many pages as operators allow.
-    #[error("the budget of creates is used up")]
-    BudgetSpent(Decision),
     #[error("no token is given: {0}")]
     Token(#[from] TokenError),
     /// A store failed. The cause says whether a change may have been made; none is made in part.

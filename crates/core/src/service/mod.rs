@@ -18,7 +18,7 @@
 //! after the limit, because that costs as much as rendering the text.
 //!
 //! After its rate limit a create is refused if its text has no title, then while operators have paused creates, then if its text or links are on the
-//! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
+//! blocklist. An update with a text is refused by the blocklist after its
 //! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
 //!
 //! The limiter also reserves the slug of a create that it admits, where there is a Redis. A reservation decides nothing.
@@ -66,7 +66,7 @@ use crate::ports::renderer::Renderer;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-pub use operators::{ActOutcome, Found, Operators, Scanned};
+pub use operators::{ActOutcome, Found, Operators};
 pub use page_cache::{Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;

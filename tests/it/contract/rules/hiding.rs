@@ -7,7 +7,7 @@ use handbill::app::Deps;
 use handbill::operators::archive::import::Importer;
 use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::{Page, PageHead, PageVersion};
-use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
+use handbill_core::domain::takedown::{Takedown, TakedownReason, Visibility};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{CasResult, Lookup, Record};
@@ -20,11 +20,11 @@ fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(CREATED + millis)
 }
 
-fn hiding() -> Hiding {
-    Hiding { takedown: Takedown::new(TakedownReason::Phishing, "desk").unwrap(), until: at(1_000_000) }
+fn hiding() -> Takedown {
+    Takedown::new(TakedownReason::Phishing, "desk").unwrap()
 }
 
-fn noted(page: &Page, millis: i64, hidden: Option<Hiding>) -> Entry {
+fn noted(page: &Page, millis: i64, hidden: Option<Takedown>) -> Entry {
     Entry::Visibility(Visibility { slug: page.head.slug.clone(), at: at(millis), hidden })
 }
 
@@ -32,13 +32,13 @@ fn importer(store: &Arc<dyn Store>) -> Importer {
     Importer { store: Arc::clone(store) as _, renderer: Deps::system().renderer, clock: Arc::new(SystemClock::new()) }
 }
 
-async fn hidden_until(store: &Arc<dyn Store>, page: &Page) -> Option<UnixMillis> {
+/// Why the page is hidden, if it is.
+async fn hidden_by(store: &Arc<dyn Store>, page: &Page) -> Option<Takedown> {
     match store.lookup(&page.head.slug).await.unwrap() {
         Lookup::Hidden(head) => {
             let whole = store.page(&head).await.unwrap().expect("its text is there");
             assert_eq!(whole.text.content, page.text.content);
-            assert_eq!(head.hidden.as_ref().unwrap().takedown, hiding().takedown);
-            Some(head.hidden.unwrap().until)
+            head.hidden.map(|takedown| *takedown)
         }
         Lookup::Active(found) => {
             assert_eq!((&found.text.content, found.head.key_hash), (&page.text.content, page.head.key_hash));
@@ -49,7 +49,7 @@ async fn hidden_until(store: &Arc<dyn Store>, page: &Page) -> Option<UnixMillis>
 }
 
 #[tokio::test]
-async fn a_page_that_the_ledger_says_is_hidden_is_hidden_for_the_rest_of_its_time_whatever_is_imported_first() {
+async fn a_page_that_the_ledger_says_is_hidden_is_hidden_whatever_is_imported_first() {
     for store in stores().await {
         let (name, importer) = (store.name, importer(&store.backend));
         for order in [[0, 1], [1, 0]] {
@@ -58,10 +58,10 @@ async fn a_page_that_the_ledger_says_is_hidden_is_hidden_for_the_rest_of_its_tim
             for number in order {
                 importer.import(entries[number].clone()).await.unwrap();
             }
-            assert_eq!(hidden_until(&store.backend, &page).await, Some(hiding().until), "{name}: {order:?}");
+            assert_eq!(hidden_by(&store.backend, &page).await, Some(hiding()), "{name}: {order:?}");
             for entry in entries {
                 importer.import(entry).await.unwrap();
-                assert_eq!(hidden_until(&store.backend, &page).await, Some(hiding().until), "{name}: again");
+                assert_eq!(hidden_by(&store.backend, &page).await, Some(hiding()), "{name}: again");
             }
         }
     }
@@ -83,7 +83,7 @@ async fn a_ledger_and_an_archive_that_are_imported_at_once_leave_no_hidden_page_
             }
         }
         for page in &pages {
-            assert_eq!(hidden_until(&store.backend, page).await, Some(hiding().until), "{}", store.name);
+            assert_eq!(hidden_by(&store.backend, page).await, Some(hiding()), "{}", store.name);
         }
     }
 }
@@ -101,15 +101,15 @@ async fn what_operators_did_last_counts_in_whatever_order_the_entries_come() {
             for number in order {
                 importer.import(shown[number].clone()).await.unwrap();
             }
-            assert_eq!(hidden_until(&store.backend, &first).await, None, "{name}: {order:?}");
+            assert_eq!(hidden_by(&store.backend, &first).await, None, "{name}: {order:?}");
 
             let first = page("text");
-            let again = Hiding { until: at(2_000_000), ..hiding() };
+            let again = Takedown::new(TakedownReason::Malware, "other desk").unwrap();
             let hidden = [noted(&first, 7, None), noted(&first, 9, Some(again.clone())), Entry::of(&first)];
             for number in order {
                 importer.import(hidden[number].clone()).await.unwrap();
             }
-            assert_eq!(hidden_until(&store.backend, &first).await, Some(again.until), "{name}: {order:?}");
+            assert_eq!(hidden_by(&store.backend, &first).await, Some(again.clone()), "{name}: {order:?}");
         }
     }
 }
@@ -123,7 +123,7 @@ async fn a_page_that_changed_after_it_was_shown_again_is_not_hidden_by_an_older_
         for entry in [noted(&first, 5, Some(hiding())), Entry::of(&later), noted(&first, 5, Some(hiding()))] {
             importer.import(entry).await.unwrap();
         }
-        assert_eq!(hidden_until(&store.backend, &later).await, None, "{}", store.name);
+        assert_eq!(hidden_by(&store.backend, &later).await, None, "{}", store.name);
     }
 }
 
@@ -136,7 +136,7 @@ async fn of_two_older_archives_the_newer_text_stays_under_a_page_that_the_ledger
         for entry in [noted(&first, 5, Some(hiding())), Entry::of(&first), Entry::of(&second), Entry::of(&first)] {
             importer.import(entry).await.unwrap();
         }
-        assert_eq!(hidden_until(&store.backend, &second).await, Some(hiding().until), "{}", store.name);
+        assert_eq!(hidden_by(&store.backend, &second).await, Some(hiding()), "{}", store.name);
     }
 }
 

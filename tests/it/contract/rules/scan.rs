@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_core::domain::page::{Page, PageHead, PageVersion};
-use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::ScanLimit;
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
@@ -35,8 +35,7 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batc
             pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-        let hiding = Hiding { takedown, until: UnixMillis::new(CREATED + 9) };
-        let hidden = with_head(&pages[8], |head| head.turned(Some(hiding), UnixMillis::new(CREATED + 1)));
+        let hidden = with_head(&pages[8], |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 1)));
         store.compare_and_set(pages[8].head.version, Record::Active(hidden.clone()), None).await.unwrap();
         expected.insert(hidden.head.slug.to_string(), Record::Active(hidden));
         for records in [1, 2, 22, 23, 24, 1000] {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill_core::domain::content::Content;
 use handbill_core::domain::language::Language;
 use handbill_core::domain::page::{HeadChanges, PageVersion};
-use handbill_core::domain::takedown::{Hiding, Takedown, TakedownReason};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
@@ -236,9 +236,8 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     }
 }
 
-fn hiding() -> Hiding {
-    let takedown = Takedown::new(TakedownReason::Phishing, "desk").unwrap();
-    Hiding { takedown, until: UnixMillis::new(CREATED + 3_600_000) }
+fn hiding() -> Takedown {
+    Takedown::new(TakedownReason::Phishing, "desk").unwrap()
 }
 
 #[tokio::test]
@@ -279,7 +278,7 @@ async fn a_hidden_page_becomes_a_tombstone_and_an_imported_one_is_hidden_from_th
         assert_eq!(store.insert_if_absent(hidden.clone(), None).await.unwrap(), InsertResult::Inserted, "{name}");
         let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
         assert_eq!(looked_up, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
-        let tombstone = hidden.head.taken_down(hiding().takedown, UnixMillis::new(CREATED + 6));
+        let tombstone = hidden.head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
         let swapped = store.compare_and_set(hidden.head.version, Record::Deleted(tombstone.clone()), None).await;
         assert_eq!(swapped.unwrap(), CasResult::Swapped, "{name}");
         assert_eq!(store.lookup(&hidden.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");

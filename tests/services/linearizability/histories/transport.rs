@@ -24,7 +24,7 @@ pub(crate) trait Connection: Send {
 }
 
 /// The paths of operators' calls.
-const OF_OPERATORS: [&str; 2] = ["/takedown", "/show"];
+const OF_OPERATORS: [&str; 3] = ["/takedown", "/hide", "/show"];
 
 /// Listeners of replicas, or of a load balancer, and those for operators.
 #[derive(Clone)]

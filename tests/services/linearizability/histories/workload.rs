@@ -373,7 +373,7 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
             .body(body.to_string().into())
     };
     let request = match call {
-        Call::Hide => by_operator("/takedown", json!({"reason": "spam", "hidden_for_seconds": 86400})),
+        Call::Hide => by_operator("/hide", json!({"reason": "spam"})),
         Call::Show => by_operator("/show", json!({})),
         Call::TakeDown => by_operator("/takedown", json!({"reason": "spam"})),
         Call::Create { title, content } => {

@@ -5,7 +5,6 @@ use sha2::{Digest, Sha256};
 use super::encoder::Encoder;
 use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
-use crate::domain::audit::NumberedEntry;
 use crate::domain::hex;
 
 #[derive(Debug, Default)]
@@ -32,8 +31,6 @@ pub struct Summary {
 pub enum Decoded {
     Header(Header),
     Entry(Entry),
-    /// An entry of the audit, in a ledger.
-    Audit(NumberedEntry),
     Trailer(Summary),
     /// The unfinished last line of a ledger.
     Torn,
@@ -76,12 +73,6 @@ impl Decoder {
             Body::Header(_) => return Err(malformed(EntryError::SecondHeader)),
             Body::Trailer(_) | Body::Page(_) if format == Format::Ledger => {
                 return Err(malformed(EntryError::NotInALedger));
-            }
-            Body::Audit(_) if format == Format::Archive => return Err(malformed(EntryError::NotInAnArchive)),
-            Body::Audit(entry) => {
-                let entry = entry.into_entry().map_err(malformed)?;
-                self.digest.update(line);
-                return Ok(Decoded::Audit(entry));
             }
             Body::Trailer(trailer) => {
                 let digest: [u8; 32] = self.digest.clone().finalize().into();
@@ -126,7 +117,7 @@ pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
         Body::Page(page) => page.into_entry().map_err(malformed),
         Body::Tombstone(tombstone) => tombstone.into_tombstone().map(Entry::Tombstone).map_err(malformed),
         Body::Visibility(visibility) => visibility.into_visibility().map(Entry::Visibility).map_err(malformed),
-        Body::Header(_) | Body::Audit(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
+        Body::Header(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
     }
 }
 
@@ -142,14 +133,13 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{audit_line, entry_line, ledger_header};
+    use super::super::{entry_line, ledger_header};
     use super::*;
-    use crate::domain::audit::{AuditAction, AuditEntry};
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::page::{HeadChanges, PageHead, PageVersion, Tombstone};
     use crate::domain::slug::Slug;
-    use crate::domain::takedown::{Hiding, Takedown, TakedownReason, Visibility};
+    use crate::domain::takedown::{Takedown, TakedownReason, Visibility};
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
@@ -186,13 +176,13 @@ mod tests {
         text.into_bytes()
     }
 
-    fn visibility(hidden: Option<Hiding>) -> Entry {
+    fn visibility(hidden: Option<Takedown>) -> Entry {
         Entry::Visibility(Visibility { slug: tombstone().slug, at: UnixMillis::new(5), hidden })
     }
 
     fn hidden() -> Entry {
         let takedown = Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap();
-        visibility(Some(Hiding { takedown, until: UnixMillis::new(6) }))
+        visibility(Some(takedown))
     }
 
     fn ledger(entries: &[Entry]) -> Vec<u8> {
@@ -240,42 +230,6 @@ mod tests {
         for end in 0..first {
             assert!(matches!(read(&whole[..end]), Err(ArchiveError::NotAnArchive)), "{end}");
         }
-    }
-
-    #[test]
-    fn a_ledger_gives_back_the_audit_with_its_numbers_and_an_archive_has_none() {
-        let (slug, reason) = (tombstone().slug, TakedownReason::Spam);
-        let actions = [
-            AuditAction::Takedown { slug: slug.clone(), reason },
-            AuditAction::Hide { slug: slug.clone(), reason },
-            AuditAction::Show { slug: slug.clone() },
-            AuditAction::Creates { paused: true, hourly_budget: Some(7) },
-            AuditAction::Creates { paused: false, hourly_budget: None },
-            AuditAction::Export,
-            AuditAction::Inspect { slug },
-            AuditAction::Scan,
-            AuditAction::Log,
-        ];
-        let numbered = |(number, action): (u64, AuditAction)| NumberedEntry {
-            number: number + 9,
-            entry: AuditEntry { at: UnixMillis::new(5), by: "Ada \"ü\"".to_owned(), action },
-        };
-        let entries: Vec<_> = (0..).zip(actions).map(numbered).collect();
-        let lines: String = entries.iter().map(audit_line).collect();
-        let whole = [&ledger(&[Entry::Tombstone(tombstone())])[..], lines.as_bytes()].concat();
-        let (mut decoder, mut found) = (Decoder::default(), Vec::new());
-        for line in whole.split_inclusive(|&byte| byte == b'\n') {
-            if let Decoded::Audit(entry) = decoder.line(line).unwrap() {
-                found.push(entry);
-            }
-        }
-        assert_eq!(found, entries);
-        assert_eq!(decoder.end().unwrap().records, 1, "an entry of the audit is no record");
-
-        let (mut encoder, header) = Encoder::begin(UnixMillis::new(9), "handbill 0".to_owned(), None);
-        let archive =
-            header + &audit_line(&entries[0]) + &encoder.entry(&Entry::Tombstone(tombstone())) + &encoder.end();
-        assert!(matches!(read(archive.as_bytes()), Err(ArchiveError::Malformed { line: 2, .. })));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::line::{self, AuditJson, Body, HeaderJson, TrailerJson};
+use super::line::{self, Body, HeaderJson, TrailerJson};
 use super::{Entry, Format, Header, LedgerCopy};
-use crate::domain::audit::NumberedEntry;
 use crate::domain::hex;
 use crate::domain::timestamp::UnixMillis;
 
@@ -67,11 +66,6 @@ impl Encoder {
 
 pub fn entry_line(entry: &Entry) -> String {
     line::encode(&Body::of(entry))
-}
-
-/// The line of an entry of the audit, in a ledger.
-pub fn audit_line(entry: &NumberedEntry) -> String {
-    line::encode(&Body::Audit(AuditJson::of(entry)))
 }
 
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {

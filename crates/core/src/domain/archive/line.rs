@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Entry, EntryError, Format, Header, LedgerCopy, VERSION};
-use crate::domain::audit::{ActionJson, AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Hiding, Takedown, Visibility, operator_name};
+use crate::domain::takedown::{Takedown, Visibility};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -32,7 +31,6 @@ pub(super) enum Body<'a> {
     Page(PageLine<'a>),
     Tombstone(TombstoneJson<'a>),
     Visibility(VisibilityJson<'a>),
-    Audit(AuditJson),
     Trailer(TrailerJson),
 }
 
@@ -67,14 +65,7 @@ pub(super) struct PageLine<'a> {
     content: Cow<'a, str>,
     /// A version that does not know this refuses the line, so it shows no hidden page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hidden: Option<HiddenJson<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HiddenJson<'a> {
-    until_ms: i64,
-    takedown: TakedownJson<'a>,
+    hidden: Option<TakedownJson<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,16 +86,7 @@ pub(super) struct VisibilityJson<'a> {
     at_ms: i64,
     /// Left out if the page was shown again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hidden: Option<HiddenJson<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct AuditJson {
-    number: u64,
-    at_ms: i64,
-    by: String,
-    #[serde(flatten, with = "ActionJson")]
-    action: AuditAction,
+    hidden: Option<TakedownJson<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -217,13 +199,13 @@ impl<'a> Body<'a> {
                 key_sha256: hex::encode(head.key_hash.as_bytes()).into(),
                 title: head.title.as_ref().map(|title| title.as_str().into()),
                 content: content.as_str().into(),
-                hidden: head.hidden.as_deref().map(HiddenJson::of),
+                hidden: head.hidden.as_deref().map(TakedownJson::of),
             }),
             Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
             Entry::Visibility(visibility) => Self::Visibility(VisibilityJson {
                 slug: visibility.slug.as_str().into(),
                 at_ms: visibility.at.get(),
-                hidden: visibility.hidden.as_ref().map(HiddenJson::of),
+                hidden: visibility.hidden.as_ref().map(TakedownJson::of),
             }),
         }
     }
@@ -261,35 +243,13 @@ impl<'a> TakedownJson<'a> {
     }
 }
 
-impl AuditJson {
-    pub(super) fn of(NumberedEntry { number, entry, .. }: &NumberedEntry) -> Self {
-        let AuditEntry { at, by, action } = entry;
-        Self { number: *number, at_ms: at.get(), by: by.clone(), action: action.clone() }
-    }
-
-    pub(super) fn into_entry(self) -> Result<NumberedEntry, EntryError> {
-        let entry = AuditEntry { at: time(self.at_ms)?, by: operator_name(&self.by)?, action: self.action };
-        Ok(NumberedEntry { number: self.number, entry })
-    }
-}
-
 impl VisibilityJson<'_> {
     pub(super) fn into_visibility(self) -> Result<Visibility, EntryError> {
         Ok(Visibility {
             slug: Slug::parse(&self.slug)?,
             at: time(self.at_ms)?,
-            hidden: self.hidden.map(HiddenJson::into_hiding).transpose()?,
+            hidden: self.hidden.map(TakedownJson::into_takedown).transpose()?,
         })
-    }
-}
-
-impl<'a> HiddenJson<'a> {
-    fn of(hiding: &'a Hiding) -> Self {
-        Self { until_ms: hiding.until.get(), takedown: TakedownJson::of(&hiding.takedown) }
-    }
-
-    fn into_hiding(self) -> Result<Hiding, EntryError> {
-        Ok(Hiding { takedown: self.takedown.into_takedown()?, until: time(self.until_ms)? })
     }
 }
 
@@ -304,7 +264,7 @@ impl PageLine<'_> {
             updated_at: time(self.updated_at_ms)?,
             link_origins: Vec::new(),
             renderer_version: 0,
-            hidden: self.hidden.map(HiddenJson::into_hiding).transpose()?.map(Box::new),
+            hidden: self.hidden.map(TakedownJson::into_takedown).transpose()?.map(Box::new),
         };
         Ok(Entry::Page(head, Content::parse(self.content.into_owned())?))
     }

@@ -4,8 +4,7 @@
 //! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0","expected_records":2}}
 //! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
 //! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
-//! {"sum":"…","visibility":{"slug":"…","at_ms":…,"hidden":{"until_ms":…,"takedown":{"reason":"…","by":"…"}}}}
-//! {"sum":"…","audit":{"number":1,"at_ms":…,"by":"…","action":"takedown","slug":"…","reason":"…"}}
+//! {"sum":"…","visibility":{"slug":"…","at_ms":…,"hidden":{"reason":"…","by":"…"}}}
 //! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
@@ -18,8 +17,7 @@
 //! A page has the hash of its edit key, never the key. It has no HTML: an import renders the content with its own
 //! renderer, so an archive cannot bring in HTML that this renderer would not write.
 //!
-//! A ledger (`"format":"handbill-ledger"`) has tombstones, whether operators have hidden or shown pages, and their audit, which no
-//! archive has. It has no trailer, because lines are added to it for years. If its last line was cut, that line was never finished, and does not count.
+//! A ledger (`"format":"handbill-ledger"`) has tombstones, and whether operators have hidden or shown pages. It has no trailer, because lines are added to it for years. If its last line was cut, that line was never finished, and does not count.
 
 mod decoder;
 mod encoder;
@@ -36,7 +34,7 @@ use super::timestamp::UnixMillis;
 use super::title::TitleError;
 
 pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
-pub use self::encoder::{Encoder, audit_line, entry_line, ledger_header};
+pub use self::encoder::{Encoder, entry_line, ledger_header};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 /// The version of the format that [`Encoder`] writes and [`Decoder`] reads.
@@ -155,8 +153,6 @@ pub enum EntryError {
     Version,
     #[error("a ledger has no pages")]
     NotInALedger,
-    #[error("an archive has no entries of the audit")]
-    NotInAnArchive,
     #[error("a header is the first line only")]
     SecondHeader,
 }
