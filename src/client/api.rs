@@ -127,7 +127,7 @@ impl Api {
                     Ok(answer)
                 }
                 Err(error) if is_lost => Err(ClientError::Lost(format!(
-                    "{error}. Publish the same text again: its key is kept, so there will be no second page"
+                    "{error}. Publish the same text again: its key is saved, so there will be no second page"
                 ))),
                 Err(error) => Err(error),
             };
@@ -223,7 +223,12 @@ impl Api {
         self.outbound.send(request).await.map_err(|error| {
             let unavailable = |advice| ClientError::Unavailable(format!("{server} {error}: {advice}"));
             match &error {
-                OutboundError::Unreachable(_) => unavailable("check --server or HANDBILL_SERVER"),
+                OutboundError::Unreachable(reason) => {
+                    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+                    ClientError::Unavailable(format!(
+                        "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
+                    ))
+                }
                 OutboundError::TooLarge(_) => unavailable(
                     "no Handbill server does so, and it is unknown whether anything was changed: check --server",
                 ),
@@ -258,8 +263,11 @@ fn explain(answer: &Response<Bytes>, server: &Origin, retry_after: Option<Durati
         Err(_) => return not_handbill(server),
     };
     let message = message.replace(char::is_control, " ");
-    let later = retry_after.map(|after| format!(" (try again in {})", humantime::format_duration(after)));
-    let message = format!("{message}{}", later.unwrap_or_default());
+    // The server counts in seconds.
+    let message = match (message.split_once(" Retry in ").or_else(|| message.split_once("; retry in ")), retry_after) {
+        (Some((message, _)), Some(after)) => format!("{message} Try again in {}", humantime::format_duration(after)),
+        _ => message,
+    };
     match answer.status().as_u16() {
         404 | 410 => ClientError::NoPage(message),
         401 => ClientError::Key(message),

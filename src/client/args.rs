@@ -4,8 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Args, Subcommand};
 use directories::ProjectDirs;
 use serde::Deserialize;
 
@@ -15,7 +14,7 @@ use handbill_core::domain::origin::{Origin, OriginError};
 /// The commands for people who write, in the order of a page's life.
 #[derive(Subcommand)]
 pub enum ClientCommand {
-    /// Publish Markdown files, print their addresses and keep their keys
+    /// Publish Markdown files and print their addresses
     Publish(PublishArgs),
     /// Replace the text of a page, its title, or both
     Update(UpdateArgs),
@@ -23,16 +22,16 @@ pub enum ClientCommand {
     Edit(PageArgs),
     /// Print a page's Markdown
     Get(GetArgs),
-    /// List the pages whose keys are kept
+    /// List your pages
     List(ListArgs),
     /// Delete a page permanently
     Delete(DeleteArgs),
     /// Print the edit key of a page
     Key(PageArgs),
-    /// Export, import or forget kept keys
+    /// Back up, import or remove saved keys
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Serve the tools for agents on standard input, with the kept keys
+    /// Run as a local MCP server that uses your saved keys
     Mcp(ConnectionArgs),
 }
 
@@ -42,48 +41,15 @@ const SHARED: usize = 100;
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    #[command(flatten)]
-    server: ServerArg,
-    /// How long to wait for the server's limits (`Retry-After`) before giving up, for example 1h
+    /// Handbill server, for example pages.example. Not needed with a full address.
+    /// [default: $HANDBILL_SERVER, else `server` in config.toml, else http://127.0.0.1:8080]
+    #[arg(long, value_name = "ORIGIN", value_parser = server, display_order = SHARED)]
+    server: Option<Origin>,
+    /// Wait up to this long at the server's limits, for example 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
-}
-
-/// The server that the user names.
-#[derive(Clone)]
-struct ServerArg {
-    server: Option<Origin>,
-    /// Whether it is on the command line, and not only in the variable.
-    is_typed: bool,
-}
-
-impl FromArgMatches for ServerArg {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_typed = matches.value_source("server") == Some(ValueSource::CommandLine);
-        Ok(Self { server: matches.get_one("server").cloned(), is_typed })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for ServerArg {
-    fn augment_args(command: Command) -> Command {
-        let arg = Arg::new("server").long("server").env("HANDBILL_SERVER").value_name("ORIGIN");
-        command.arg(arg.value_parser(server).display_order(SHARED).help(
-            "Server, such as `https://pages.example` or `pages.example`; a page's whole address takes precedence, and so \
-             does the address of the one kept page with a bare slug, unless this option is typed [default: `server` in the \
-             file handbill/config.toml of the user's configuration directory, else `http://127.0.0.1:8080`]",
-        ))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
 }
 
 /// The server of a user who names none.
@@ -99,13 +65,17 @@ struct Configuration {
 impl ConnectionArgs {
     /// Whether the command line itself names the server.
     pub(super) fn is_server_typed(&self) -> bool {
-        self.server.is_typed
+        self.server.is_some()
     }
 
-    /// The server: that of the flag or the variable, else that of the configuration file, else the one of this machine.
+    /// The server of the flag or the variable, else of the configuration file, else of this machine.
     pub(super) fn server(&self) -> Result<Origin, ClientError> {
-        if let Some(server) = &self.server.server {
+        if let Some(server) = &self.server {
             return Ok(server.clone());
+        }
+        #[expect(clippy::disallowed_methods, reason = "clap does not tell a variable from a flag")]
+        if let Some(named) = std::env::var("HANDBILL_SERVER").ok().filter(|named| !named.is_empty()) {
+            return server(&named).map_err(|error| ClientError::Usage(format!("HANDBILL_SERVER: {error}")));
         }
         let path = ProjectDirs::from("", "", "handbill").map(|dirs| dirs.config_dir().join("config.toml"));
         let text = path.as_ref().map_or(Ok(String::new()), fs::read_to_string);
@@ -119,7 +89,7 @@ impl ConnectionArgs {
         });
         parsed.map_err(|reason| {
             let path = path.unwrap_or_default();
-            ClientError::Failed(format!("could not take the server from {} ({})", path.display(), reason.trim_end()))
+            ClientError::Failed(format!("can't take the server from {} ({})", path.display(), reason.trim_end()))
         })
     }
 }
@@ -135,7 +105,7 @@ fn server(text: &str) -> Result<Origin, OriginError> {
 
 #[derive(Args, Clone)]
 pub struct KeysArgs {
-    /// Directory of the key file [default: handbill in the user's data directory]
+    /// Directory of the saved keys [default: handbill in your data directory]
     #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY", display_order = SHARED)]
     pub(super) keys_dir: Option<PathBuf>,
 }
@@ -148,6 +118,9 @@ pub struct PublishArgs {
     /// The title of the one page [default: the first heading, else the file's name]
     #[arg(long)]
     pub(super) title: Option<String>,
+    /// Publish a second page from a file that is published already
+    #[arg(long)]
+    pub(super) again: bool,
     /// Print one JSON object a line, with the page's address and edit key
     #[arg(long)]
     pub(super) json: bool,
@@ -192,7 +165,7 @@ pub struct ListArgs {
     /// Print one JSON object a line, without the keys
     #[arg(long)]
     pub(super) json: bool,
-    /// Ask each page's server whether the page is live or gone
+    /// Also check whether each page still exists
     #[arg(long)]
     pub(super) check: bool,
     #[command(flatten)]
@@ -203,7 +176,7 @@ pub struct ListArgs {
 pub struct DeleteArgs {
     #[command(flatten)]
     pub(super) target: PageArgs,
-    /// Do not ask
+    /// Delete without asking
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -211,21 +184,21 @@ pub struct DeleteArgs {
 /// The commands on the key file itself.
 #[derive(Subcommand)]
 pub enum KeysCommand {
-    /// Print every kept page with its key, one JSON object a line; or write them to a new file that only you can read
+    /// Print your pages with their keys, or write them to a new file that only you can read
     Export {
         /// The new file; - or nothing prints
         file: Option<PathBuf>,
         #[command(flatten)]
         keys: KeysArgs,
     },
-    /// Keep the pages and keys of an export, or of edit links, or of addresses with the key on the next line
+    /// Add the keys of an export, of edit links, or of addresses with the key on the next line
     Import {
         /// The file; - or nothing reads standard input
         file: Option<PathBuf>,
         #[command(flatten)]
         keys: KeysArgs,
     },
-    /// Remove a page and its key from the key file; the page itself stays
+    /// Remove a page's key from this machine; the page stays
     Forget(PageArgs),
 }
 

@@ -34,6 +34,24 @@ const LIST_PAGES: &str = "list_pages";
 /// it is read, `[0,0,…]` takes sixteen times its bytes. Pages are larger, and are passed on as they are.
 const MAX_READ_BYTES: usize = 1024 * 1024;
 
+/// What the server says of keys, and what is true here.
+const DIFFERENT_WORDS: [(&str, &str); 5] = [
+    (
+        "The key is shown only then and cannot be recovered: give it to the user, save it for later changes, and never publish it.",
+        "The key is saved on this machine; never publish it.",
+    ),
+    (
+        "Send the page's edit key as the argument `edit_key`. It was shown once, when the page was created.",
+        "No key for this page is saved here; list_pages shows the pages that can be changed.",
+    ),
+    ("take the `slug` and the key;", "take the `slug`;"),
+    (
+        "Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it.",
+        "Returns `url` and `edit_key`. The key is saved on this machine; never publish it.",
+    ),
+    ("Needs its edit key.", "Uses the edit key that is saved on this machine."),
+];
+
 /// JSON-RPC's code for an internal error.
 const INTERNAL_ERROR: i32 = -32603;
 
@@ -97,10 +115,22 @@ impl Bridge {
         {
             return id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string()));
         }
-        let answer = match self.forward(&message, &method, &tool).await {
+        let is_keyless = message["params"]["arguments"]["edit_key"].as_str().is_none_or(|key| key.trim().is_empty());
+        let mut answer = match self.forward(&message, &method, &tool).await {
             Ok(answer) => answer?,
             Err(error) => return id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())),
         };
+        let is_about_keys = match method.as_str() {
+            "initialize" | "tools/list" => true,
+            // Such an answer is an error, which holds no text of a page.
+            "tools/call" => is_keyless && matches!(&*tool, "update_page" | "delete_page"),
+            _ => false,
+        };
+        if is_about_keys && answer.len() <= MAX_READ_BYTES {
+            for (on_a_server, here) in DIFFERENT_WORDS {
+                answer = answer.replace(on_a_server, here);
+            }
+        }
         let is_read = match method.as_str() {
             "initialize" | "tools/list" => true,
             "tools/call" => tool == "delete_page",
@@ -182,7 +212,7 @@ impl Bridge {
         let mut shown: Value = serde_json::from_slice(answer.body()).map_err(|_| not_handbill(&self.server))?;
         let texts = if status.is_success() {
             let created = CreatedPage::in_answer(&answer, &self.server)?;
-            match keep(&self.keys, &created, Some(title.to_owned()), None, false) {
+            match keep(&self.keys, &created, Some(title.to_owned()), None) {
                 Ok(()) => outgoing.end(),
                 // The error shows the key, and clients write this stream to their logs. The agent has the key.
                 Err(_) => eprintln!(
@@ -225,6 +255,7 @@ impl Bridge {
         };
         let on_server = pages.iter().filter(|page| page.reference().is_some_and(|page| page.server == self.server));
         let list: Vec<_> = on_server
+            .rev()
             .map(|KeptKey { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}))
             .collect();
         let list = json!({"pages": list});
@@ -260,7 +291,7 @@ fn describe_kept_keys(answer: &mut Value) {
     for tool in tools.iter_mut() {
         if let Some(key) = tool.pointer_mut("/inputSchema/properties/edit_key/description") {
             *key = json!(
-                "The page's edit key. Leave it out if list_pages shows the page: its key is kept on this machine."
+                "The page's edit key. Leave it out if list_pages shows the page: its key is saved on this machine."
             );
         }
         if let Some(required) = tool.pointer_mut("/inputSchema/required").and_then(Value::as_array_mut) {
@@ -269,8 +300,8 @@ fn describe_kept_keys(answer: &mut Value) {
     }
     tools.push(json!({
         "name": LIST_PAGES,
-        "title": "List the kept pages",
-        "description": "Lists the pages whose edit keys are kept on this machine, newest last. They can be updated and deleted without `edit_key`.",
+        "title": "List your pages",
+        "description": "Lists the pages whose edit keys are saved on this machine, newest first. They can be updated and deleted without `edit_key`.",
         "inputSchema": {"type": "object", "properties": {}, "additionalProperties": false},
         "outputSchema": {
             "type": "object",

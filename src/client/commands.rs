@@ -13,13 +13,14 @@ use super::args::{
 };
 use super::error::ClientError;
 use super::key_file::{self, KeptKey, KeyFile};
-use super::keys::{OwnPage, forget_page, heading_title, keep, page_of};
+use super::keys::{OwnPage, forget_page, heading_title, keep, page_of, published_from};
 use super::output::{hint, print, print_line, print_text};
 use super::publishing::Outgoing;
 use super::reference::PageReference;
 use super::{bridge, edit};
 use handbill_core::domain::content::MAX_BYTES;
 use handbill_core::domain::counted::counted;
+use handbill_core::domain::origin::Origin;
 use handbill_core::domain::title::Title;
 
 /// The argument that means standard input or output.
@@ -41,9 +42,9 @@ pub(super) async fn run(command: ClientCommand) -> Result<(), ClientError> {
     }
 }
 
-async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) -> Result<(), ClientError> {
+async fn publish(PublishArgs { files, title, again, json, connection }: PublishArgs) -> Result<(), ClientError> {
     if files.len() > 1 && title.is_some() {
-        return Err(ClientError::Usage("--title is the title of one page: publish one file with it".to_owned()));
+        return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
     let files = if files.is_empty() { vec![PathBuf::from(STANDARD)] } else { files };
     // All files are read first, so that nothing is published if one of them cannot be.
@@ -52,21 +53,25 @@ async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) ->
     let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
     // The key file is opened first, so that a file that cannot be written is noticed while nothing is published.
     drop(keys.lock()?);
+    if !again {
+        let saved = keys.pages()?;
+        drafts.iter().try_for_each(|draft| draft.expect_new(&server, &saved))?;
+    }
     let api = Api::new(connection.wait);
     let count = drafts.len();
-    for (done, Draft { title, content, source, from_heading }) in drafts.into_iter().enumerate() {
+    for (done, Draft { title, content, source, .. }) in drafts.into_iter().enumerate() {
         let outgoing = Outgoing::begin(&keys, &server, &title, &content)?;
         let created = api.create(&server, &outgoing).await.inspect_err(|_| {
             if count > 1 {
                 eprintln!("handbill: {done} of {count} files were published before this failure:");
             }
         })?;
-        keep(&keys, &created, Some(title), source, from_heading)?;
+        keep(&keys, &created, Some(title), source)?;
         outgoing.end();
         let CreatedPage { url, edit_key, .. } = created;
         print_line(&if json { json!({"url": url, "edit_key": edit_key}).to_string() } else { url })?;
     }
-    hint(&format!("The edit key is kept in {}.", keys.path().display()));
+    hint(&format!("The edit key is saved in {}.", keys.path().display()));
     Ok(())
 }
 
@@ -74,55 +79,64 @@ async fn publish(PublishArgs { files, title, json, connection }: PublishArgs) ->
 struct Draft {
     title: String,
     content: String,
+    /// The file as the user called it.
+    name: String,
     source: Option<PathBuf>,
-    from_heading: bool,
 }
 
 impl Draft {
-    /// The text of a file. Without a title it has that of its first heading, else the name of the file.
+    /// The text of a file. Without a title it has the title of its first heading, else the name of the file.
     fn read(file: PathBuf, title: Option<&str>) -> Result<Self, ClientError> {
         let content = read_text(Some(&file))?;
+        let name = if is_standard(&file) { "standard input".to_owned() } else { file.display().to_string() };
         if content.is_empty() {
-            let name = if is_standard(&file) { "standard input".into() } else { file.to_string_lossy() };
-            return Err(ClientError::Failed(format!("{name} is empty: a page needs a text")));
+            return Err(ClientError::Failed(format!("nothing to publish: {name} is empty")));
         }
         let source = (!is_standard(&file)).then(|| fs::canonicalize(&file).unwrap_or(file));
-        let heading = heading_title(&content).filter(|_| title.is_none());
-        let from_heading = heading.is_some();
         let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned());
-        let title = title.map(str::to_owned).or(heading);
-        let title = title.or_else(|| stem().filter(|stem| Title::parse(stem).is_ok())).ok_or_else(|| {
-            ClientError::Usage("the text has no heading that could be its title: give one with --title".to_owned())
-        })?;
-        Ok(Self { title, content, source, from_heading })
+        let title = title.map(str::to_owned).or_else(|| heading_title(&content));
+        let title = title
+            .or_else(|| stem().filter(|stem| Title::parse(stem).is_ok()))
+            .ok_or_else(|| ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned()))?;
+        Ok(Self { title, content, name, source })
+    }
+
+    /// A person who repeats `publish` after an edit means `update`. A script is only told.
+    fn expect_new(&self, server: &Origin, saved: &[KeptKey]) -> Result<(), ClientError> {
+        let Some(source) = &self.source else { return Ok(()) };
+        let Some(page) = published_from(source, saved).filter(|page| page.server == *server).last() else {
+            return Ok(());
+        };
+        let (name, url) = (&self.name, page.url());
+        let advice = format!(
+            "{name} is already at {url}. Change it with `handbill update {name}`, or publish a second page with --again"
+        );
+        if io::stdin().is_terminal() && io::stderr().is_terminal() {
+            return Err(ClientError::Usage(advice));
+        }
+        eprintln!("handbill: {advice}");
+        Ok(())
     }
 }
 
 async fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), ClientError> {
     let own = OwnPage::find(&target)?;
-    let source = own.kept.as_ref().and_then(|kept| kept.source.clone());
-    let mut change = json!({});
-    let content = match (file, source) {
-        (Some(file), _) => Some(read_text(Some(&file))?),
-        (None, _) if title.is_some() => None,
-        (None, Some(source)) => Some(read_text(Some(&source))?),
-        (None, None) => {
-            return Err(ClientError::Usage(
-                "give the Markdown file or --title: it is not known which file the page was published from".to_owned(),
-            ));
-        }
+    let source = own.kept.as_ref().and_then(|kept| kept.source.clone()).filter(|_| title.is_none());
+    let Some(file) = file.or(source).map(Some).or_else(|| title.as_ref().map(|_| None)) else {
+        return Err(ClientError::Usage(
+            "give the Markdown file or --title: the page wasn't published from a file here".to_owned(),
+        ));
     };
-    let follows = own.kept.as_ref().is_some_and(|kept| kept.from_heading) && title.is_none();
-    let title = title.or_else(|| content.as_deref().filter(|_| follows).and_then(heading_title));
-    if let Some(content) = content {
-        change["content"] = content.into();
+    let mut change = json!({});
+    if let Some(file) = file {
+        change["content"] = read_text(Some(&file))?.into();
     }
     if let Some(title) = &title {
         change["title"] = title.as_str().into();
     }
     Api::new(target.connection.wait).update(&own.page, &own.key, &change, None).await?;
     if let Some(title) = title {
-        own.retitle(&title, follows)?;
+        own.retitle(&title)?;
     }
     hint("Updated.");
     Ok(())
@@ -141,7 +155,7 @@ async fn list(ListArgs { json, check, keys }: ListArgs) -> Result<(), ClientErro
     let keys = KeyFile::in_directory(keys.keys_dir)?;
     let mut pages = keys.pages()?;
     if pages.is_empty() {
-        hint(&format!("No key is kept in {}.", keys.path().display()));
+        hint(&format!("No pages yet: no key is saved in {}.", keys.path().display()));
     }
     pages.reverse();
     // The newest is first, and pages without a date are last. All dates are in UTC and of one form.
@@ -179,7 +193,7 @@ async fn state_of(api: &Api, page: &PageReference) -> &'static str {
 
 async fn delete(DeleteArgs { target, yes }: DeleteArgs) -> Result<(), ClientError> {
     let OwnPage { keys, page, key, .. } = OwnPage::find(&target)?;
-    if !yes && !confirmed(&format!("Delete {} permanently?", page.url()))? {
+    if !yes && !confirmed(&format!("Delete {} for everyone? This can't be undone.", page.url()))? {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
     match Api::new(target.connection.wait).delete(&page, &key).await {
@@ -208,7 +222,7 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
         let file = file.display();
         ClientError::Failed(match error.kind() {
             io::ErrorKind::AlreadyExists => format!("{file} exists already, and is left as it is: choose another name"),
-            _ => format!("could not write {file} ({error})"),
+            _ => format!("can't write {file} ({error})"),
         })
     })?;
     hint(&format!(
@@ -221,7 +235,7 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
 
 fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
     let imported = key_file::parse_import(&read_text(file)?)
-        .map_err(|line| ClientError::Failed(format!("line {line} is not a kept page; nothing was imported")))?;
+        .map_err(|line| ClientError::Failed(format!("line {line} is not a page with its key; nothing was imported")))?;
     let keys = KeyFile::in_directory(keys.keys_dir)?;
     let locked = keys.lock()?;
     let mut pages = keys.pages()?;
@@ -233,7 +247,7 @@ fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
             Some(kept) if kept.edit_key != page.edit_key => {
                 let url = &page.url;
                 eprintln!(
-                    "handbill: another key of {url} is kept, and stays: `handbill keys forget {url}`, then import again"
+                    "handbill: another key of {url} is saved, and stays: `handbill keys forget {url}`, then import again"
                 );
             }
             Some(_) => {}
@@ -248,7 +262,7 @@ fn forget(args: &PageArgs) -> Result<(), ClientError> {
     let page = page_of(args)?;
     let keys = KeyFile::in_directory(args.connection.keys.keys_dir.clone())?;
     if keys.find(&page)?.is_none() {
-        return Err(ClientError::Key(format!("no key of {} is kept", page.url())));
+        return Err(ClientError::Key(format!("no key for {} is saved here", page.url())));
     }
     forget_page(&keys, &page)
 }
@@ -270,14 +284,22 @@ fn read_text(file: Option<&Path>) -> Result<String, ClientError> {
         }
         ("standard input".to_owned(), io::stdin().take(limit).read_to_end(&mut bytes))
     };
-    read.map_err(|error| ClientError::Failed(format!("could not read {name} ({error})")))?;
-    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} is not UTF-8: convert it first")))
+    read.map_err(|error| ClientError::Failed(format!("can't read {name} ({error})")))?;
+    if bytes.len() > MAX_BYTES {
+        let size = if bytes.len() as u64 == limit {
+            "far too large".to_owned()
+        } else {
+            format!("{} KB", bytes.len().div_ceil(1024))
+        };
+        return Err(ClientError::Failed(format!("{name} is {size}; a page holds at most {} KB", MAX_BYTES / 1024)));
+    }
+    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
 }
 
 /// Asks the user. Without a terminal nobody can answer.
 fn confirmed(question: &str) -> Result<bool, ClientError> {
     if !io::stdin().is_terminal() {
-        return Err(ClientError::Usage("nobody can be asked here: add --yes".to_owned()));
+        return Err(ClientError::Usage("not deleted: no terminal to confirm on. Add --yes".to_owned()));
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

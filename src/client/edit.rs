@@ -15,7 +15,7 @@ use super::api::Api;
 use super::args::PageArgs;
 use super::error::ClientError;
 use super::key_file::private;
-use super::keys::{OwnPage, heading_title};
+use super::keys::OwnPage;
 use super::output::hint;
 use handbill_core::domain::slug::Slug;
 
@@ -39,27 +39,23 @@ pub(super) async fn run(page: PageArgs) -> Result<(), ClientError> {
             Ok(())
         }
         Ok(after) => {
-            let was_heading = own.kept.as_ref().is_some_and(|kept| kept.from_heading)
-                || heading_title(&content).is_some_and(|heading| heading == title);
             let (typed, after) = title_and_text(&after);
-            let typed = typed.filter(|typed| *typed != title);
-            let follows = was_heading && typed.is_none();
-            let new = typed.map(str::to_owned).or_else(|| heading_title(after).filter(|_| follows));
+            let new = typed.filter(|typed| *typed != title);
             let mut change = json!({"content": after});
-            if let Some(new) = &new {
-                change["title"] = new.as_str().into();
+            if let Some(new) = new {
+                change["title"] = new.into();
             }
             let updated = api.update(&own.page, &own.key, &change, read.tag).await;
-            updated.and_then(|()| new.map_or(Ok(()), |new| own.retitle(&new, follows))).inspect(|()| hint("Updated."))
+            updated.and_then(|()| new.map_or(Ok(()), |new| own.retitle(new))).inspect(|()| hint("Updated."))
         }
         Err(error) => Err(error),
     };
     // The user's text stays until the server has it.
     if saved.is_err() && !fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
-        eprintln!("handbill: your text is kept in {}", file.display());
+        eprintln!("handbill: your text is saved in {}", file.display());
         return saved.map_err(|error| match error {
             ClientError::Changed(_) => ClientError::Changed(
-                "someone else has changed the page since you opened it, so nothing was saved: edit the page again and copy your text into it"
+                "the page changed since you opened it, so nothing was saved: edit the page again and copy your text into it"
                     .to_owned(),
             ),
             error => error,
@@ -81,21 +77,11 @@ fn title_and_text(file: &str) -> (Option<&str>, &str) {
 
 /// A new file with `text`, with a name that ends like Markdown's.
 fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
-    for number in 0..100 {
-        let path = std::env::temp_dir().join(format!("handbill-{}-{number}-{slug}.md", std::process::id()));
-        match private().create_new(true).write(true).open(&path) {
-            Ok(mut file) => {
-                return file.write_all(text.as_bytes()).map(|()| path.clone()).map_err(|error| {
-                    // Nobody has typed anything yet.
-                    let _ = fs::remove_file(&path);
-                    ClientError::Failed(format!("could not write {} ({error})", path.display()))
-                });
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(ClientError::Failed(format!("could not create {} ({error})", path.display()))),
-        }
-    }
-    Err(ClientError::Failed(format!("there are too many files of this page in {}", std::env::temp_dir().display())))
+    let path = std::env::temp_dir().join(format!("handbill-{}-{slug}.md", std::process::id()));
+    let written =
+        private().create_new(true).write(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| ClientError::Failed(format!("can't write {} ({error})", path.display())))?;
+    Ok(path)
 }
 
 /// Opens the editor and waits for its end. The variable may hold arguments, so a shell splits it.

@@ -41,9 +41,6 @@ pub(super) struct KeptKey {
     /// The file that the page was published from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<PathBuf>,
-    /// Whether the title was taken from the text's first heading, which it then follows. The editor's exports have it too.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) from_heading: bool,
 }
 
 impl KeptKey {
@@ -274,7 +271,6 @@ mod tests {
             title: Some("A \"page\"\n".to_owned()),
             created_at: None,
             source: Some(PathBuf::from("/notes/a.md")),
-            from_heading: false,
         }
     }
 

@@ -18,7 +18,6 @@ pub(super) fn keep(
     created: &CreatedPage,
     title: Option<String>,
     source: Option<PathBuf>,
-    from_heading: bool,
 ) -> Result<(), ClientError> {
     let page = KeptKey {
         url: created.url.clone(),
@@ -26,7 +25,6 @@ pub(super) fn keep(
         title,
         created_at: Some(created.created_at.clone()),
         source,
-        from_heading,
     };
     let kept = keys.lock().map_err(|error| error.to_string()).and_then(|locked| {
         locked.keep(&page).map_err(|error| format!("could not write the key file {} ({error})", keys.path().display()))
@@ -50,41 +48,46 @@ pub(super) fn forget_page(keys: &KeyFile, page: &PageReference) -> Result<(), Cl
 fn key_of(page: &PageReference, kept: Option<&KeptKey>) -> Result<EditKey, ClientError> {
     kept.and_then(KeptKey::key).ok_or_else(|| {
         ClientError::Key(format!(
-            "no key of {} is kept: `handbill keys import` takes one from another machine",
+            "no key for {} is saved here: `handbill keys import` adds one from another machine",
             page.url()
         ))
     })
 }
 
-/// The page that `args` name: by its address or slug, or by the file that it was published from. If no `--server` is typed, a bare
-/// slug is that of the one kept page that has it.
+/// The page that `args` name: by its address or slug, or by the file that it was published from. Unless `--server` is typed, a bare
+/// slug names the saved page that has it, if there is exactly one.
 pub(super) fn page_of(PageArgs { page: name, connection }: &PageArgs) -> Result<PageReference, ClientError> {
-    let kept = || KeyFile::in_directory(connection.keys.keys_dir.clone()).and_then(|keys| keys.pages());
+    let saved = || KeyFile::in_directory(connection.keys.keys_dir.clone()).and_then(|keys| keys.pages());
     let named = match (PageReference::parse(name, &connection.server()?), fs::canonicalize(name)) {
-        (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &kept()?),
+        (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved()?),
         (parsed, _) => parsed?,
     };
     if name.contains("://") || connection.is_server_typed() {
         return Ok(named);
     }
-    // Without a key file there is no kept page, and a page can be read nevertheless.
-    let kept = kept().unwrap_or_default();
-    let same_slug: Vec<_> = kept.iter().filter_map(KeptKey::reference).filter(|kept| kept.slug == named.slug).collect();
-    Ok(if let [kept] = &same_slug[..] { kept.clone() } else { named })
+    // Without a key file there is no saved page, and a page can be read nevertheless.
+    let saved = saved().unwrap_or_default();
+    let same_slug: Vec<_> = saved.iter().filter_map(KeptKey::reference).filter(|own| own.slug == named.slug).collect();
+    Ok(if let [own] = &same_slug[..] { own.clone() } else { named })
 }
 
-/// The one page that was published from `file`, which the user called `name`.
-fn page_from(file: &Path, name: &str, kept: &[KeptKey]) -> Result<PageReference, ClientError> {
-    let from_file = kept.iter().filter(|kept| kept.source.as_deref() == Some(file));
-    let pages: Vec<PageReference> = from_file.filter_map(KeptKey::reference).collect();
-    match &pages[..] {
-        [page] => Ok(page.clone()),
-        [] => Err(ClientError::Usage(format!("no kept page was published from {name}: give the page's address"))),
-        several => Err(ClientError::Usage(format!(
-            "several pages were published from {name}: give one of {}",
-            several.iter().map(PageReference::url).collect::<Vec<_>>().join(", ")
-        ))),
+/// The newest page that was published from `file`, which the user called `name`.
+fn page_from(file: &Path, name: &str, saved: &[KeptKey]) -> Result<PageReference, ClientError> {
+    let pages: Vec<_> = published_from(file, saved).collect();
+    let newest = pages.last().ok_or_else(|| {
+        ClientError::Usage(format!(
+            "{name} hasn't been published from here. Use the page's address, or `handbill publish {name}`"
+        ))
+    })?;
+    if pages.len() > 1 {
+        eprintln!("handbill: {name} was published {} times; this is about the newest, {}", pages.len(), newest.url());
     }
+    Ok(newest.clone())
+}
+
+/// The pages that were published from `file`, the newest last.
+pub(super) fn published_from(file: &Path, saved: &[KeptKey]) -> impl Iterator<Item = PageReference> {
+    saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(KeptKey::reference)
 }
 
 /// A page of the user's own, and what is kept of it.
@@ -105,12 +108,11 @@ impl OwnPage {
     }
 
     /// Notes the new title of the page in the key file.
-    pub(super) fn retitle(&self, title: &str, from_heading: bool) -> Result<(), ClientError> {
+    pub(super) fn retitle(&self, title: &str) -> Result<(), ClientError> {
         let locked = self.keys.lock()?;
         let mut pages = self.keys.pages()?;
         let Some(kept) = pages.iter_mut().find(|kept| kept.is(&self.page)) else { return Ok(()) };
         kept.title = Some(title.to_owned()).filter(|title| !title.trim().is_empty());
-        kept.from_heading = from_heading;
         locked.replace(&pages)
     }
 }
@@ -134,8 +136,8 @@ mod tests {
             edit_key: format!("hbk_{}", letter.repeat(43)),
             created_at: "2026-11-21T04:30:00.123Z".to_owned(),
         };
-        keep(&keys, &created("a"), None, None, false).unwrap();
-        let refused = keep(&keys, &created("b"), None, None, false).unwrap_err().to_string();
+        keep(&keys, &created("a"), None, None).unwrap();
+        let refused = keep(&keys, &created("b"), None, None).unwrap_err().to_string();
         assert!(refused.contains("it has another key of that page"), "{refused}");
         let kept: Vec<_> = keys.pages().unwrap().into_iter().map(|kept| kept.edit_key).collect();
         assert_eq!(kept, [created("a").edit_key]);

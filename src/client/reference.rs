@@ -37,7 +37,9 @@ impl PageReference {
 }
 
 fn not_a_page(text: &str) -> ClientError {
-    ClientError::Usage(format!("{text:?} is not a page: give its address or its slug, such as hello-world-7k2m9xqz"))
+    ClientError::Usage(format!(
+        "{text:?} is neither a page nor a published file. Use an address, or a slug like hello-world-7k2m9xqz"
+    ))
 }
 
 #[cfg(test)]
