@@ -264,8 +264,10 @@ fn explain(answer: &Response<Bytes>, server: &Origin, retry_after: Option<Durati
     };
     let message = message.replace(char::is_control, " ");
     // The server counts in seconds.
-    let message = match (message.split_once(" Retry in ").or_else(|| message.split_once("; retry in ")), retry_after) {
-        (Some((message, _)), Some(after)) => format!("{message} Try again in {}", humantime::format_duration(after)),
+    let in_seconds = message.split_once(" Retry in ").or_else(|| message.split_once("; retry in "));
+    let without = in_seconds.map(|(beginning, _)| beginning.to_owned());
+    let message = match (without, retry_after) {
+        (Some(message), Some(after)) => format!("{message} Try again in {}", humantime::format_duration(after)),
         _ => message,
     };
     match answer.status().as_u16() {
