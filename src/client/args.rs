@@ -42,7 +42,7 @@ const SHARED: usize = 100;
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
     /// Handbill server, for example pages.example. Not needed with a full address.
-    /// [default: $HANDBILL_SERVER, else `server` in config.toml, else http://127.0.0.1:8080]
+    /// [default: `HANDBILL_SERVER`, else `server` in config.toml, else port 8080 of this machine]
     #[arg(long, value_name = "ORIGIN", value_parser = server, display_order = SHARED)]
     server: Option<Origin>,
     /// Wait up to this long at the server's limits, for example 1h

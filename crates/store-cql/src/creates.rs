@@ -37,7 +37,7 @@ impl CreatesSwitch for CqlStore {
 
     async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
         let permit = self.background_permit().await?;
-        let (mut failures, mut pauses) = (Failures::default(), Pauses::new());
+        let (mut failures, mut delays) = (Failures::default(), Pauses::new());
         while Instant::now() < permit.deadline {
             // This read also completes an attempt whose outcome is unknown. If that attempt was done, repeating it
             // changes nothing.
@@ -48,7 +48,7 @@ impl CreatesSwitch for CqlStore {
                 Attempt::Refused => {}
                 Attempt::Failed(outcome, cause) => failures.add(outcome, cause),
             }
-            sleep(pauses.next(&self.random)).await;
+            sleep(delays.next(&self.random)).await;
         }
         Err(failures.into_error())
     }

@@ -327,7 +327,7 @@ fn invalid(message: impl Into<String>) -> ApiError {
 /// A quota in words, such as `10 new pages per hour`.
 pub fn quota_in_words(kind: LimitKind, Quota { limit, window }: Quota) -> String {
     let what = match kind {
-        LimitKind::Create | LimitKind::AllCreates => "new page",
+        LimitKind::Create => "new page",
         LimitKind::Edit => "change",
         LimitKind::Token => "token",
         LimitKind::Preview => "preview",
