@@ -1,6 +1,6 @@
 //! The server under test: its address, a keyspace on it, and stores on that, directly or through a proxy that can lie.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -142,25 +142,20 @@ pub(crate) async fn proxied(timeouts: CqlTimeouts) -> Proxied {
 
 /// A session with the first `count` nodes of `settings`, each behind a proxy without rules.
 pub(crate) async fn proxied_session(settings: &CqlSettings, count: usize) -> (Arc<Session>, RunningProxy) {
-    let (settings, proxy) = proxied_nodes(settings, count);
-    let translator = Arc::new(proxy.translation_map());
-    let proxy = proxy.run().await.unwrap();
-    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
-    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
-    (Arc::new(builder.build().await.expect("the server is there")), proxy)
-}
-
-/// A proxy before the first `count` nodes of `settings`, and the settings that lead through it.
-pub(super) fn proxied_nodes(settings: &CqlSettings, count: usize) -> (CqlSettings, Proxy) {
     let mut nodes = Vec::new();
     let mut settings = settings.clone();
     for address in settings.nodes.iter_mut().take(count) {
-        let real: SocketAddr = address.to_socket_addrs().unwrap().next().unwrap();
+        let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
         let proxied = Addresses::draw().proxy(real.port());
         let node = Node::builder().real_address(real).proxy_address(proxied);
         nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
         *address = proxied.to_string();
     }
     settings.nodes.truncate(count);
-    (settings, Proxy::new(nodes))
+    let proxy = Proxy::new(nodes);
+    let translator = Arc::new(proxy.translation_map());
+    let proxy = proxy.run().await.unwrap();
+    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
+    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
+    (Arc::new(builder.build().await.expect("the server is there")), proxy)
 }

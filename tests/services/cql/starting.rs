@@ -12,15 +12,13 @@ use handbill_store_cql::{
 };
 use scylla_proxy::{Condition, RequestRule};
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::spawn_blocking;
 
 use super::server::{
-    PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_nodes, session,
+    PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_session, session,
     settings,
 };
 use super::shapes::{TEXTS, answering, one_row, texts};
 use crate::deployment::Addresses;
-use crate::process::support::{handbill, run, text};
 use crate::support::pages::page;
 
 async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
@@ -185,25 +183,17 @@ async fn settings_that_cannot_be_used_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_keyspace_with_copies_in_several_datacentres_is_refused_with_one_line_and_exit_code_2() {
-    let (settings, session) = (migrated_settings().await, session().await);
+async fn a_keyspace_with_copies_in_several_datacentres_is_refused() {
+    let settings = migrated_settings().await;
     // A server that knows one datacentre makes no such keyspace, so its answer is forged.
-    let (through_proxy, proxy) = proxied_nodes(&settings, 1);
-    let mut proxy = proxy.run().await.unwrap();
+    let (session, mut proxy) = proxied_session(&settings, 1).await;
+    let (here, times) = (datacenter(&session), LeaseTimes::default());
     let asks = Condition::BodyContainsCaseSensitive(Box::from(*b"SELECT replication FROM system_schema.keyspaces"));
-    let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&datacenter(&session), "3")];
+    let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&here, "3")];
     let answer = answering(one_row(&[("replication", TEXTS, Some(&texts(&replication)))]));
     proxy.running_nodes[0].change_request_rules(Some(vec![RequestRule(asks, answer)]));
-    let node = &through_proxy.nodes[0];
-    let of_cluster = ["--store", "scylla", "--scylla-nodes", node, "--scylla-keyspace", &settings.keyspace];
-    for command in [&["migrate"][..], &["serve", "--redis-url", "redis://127.0.0.1:1", "--listen", "127.0.0.1:0"]] {
-        let process = handbill([command, &of_cluster].concat());
-        let output = spawn_blocking(|| run(process, b"")).await.unwrap();
-        let said = text(&output.stderr).to_owned();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let last = said.lines().last().unwrap();
-        assert!(last.contains("several datacentres") && last.contains("ALTER KEYSPACE"), "{said}");
-    }
+    let refused = migrate_with(&session, &settings, &here, MIGRATIONS, times, &Random::System).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Settings(SettingsError::SeveralDatacenters { .. })), "{refused}");
     drop_keyspace(&session, &settings.keyspace).await;
     proxy.finish().await.unwrap();
 }
