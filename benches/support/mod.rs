@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::backends::rendering::RenderInPlace;
-use handbill::mcp::HostCheck;
+use handbill::mcp::AllowedHosts;
 use handbill::web::Front;
 use handbill_core::domain::client::Peer;
 use handbill_core::domain::origin::Origin;
@@ -62,7 +62,7 @@ impl Service {
             networks: Vec::new(),
             quotas: Quotas { create: quota, edit: quota, token: quota },
             proxies: TrustedProxies { networks: Vec::new() },
-            hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
+            hosts: AllowedHosts::new([&base_url], Vec::new(), Vec::new()),
             base_url,
             publishing: Publishing::default(),
         };

@@ -22,7 +22,7 @@ pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::purging::{Caches, Purging};
 use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
-use crate::mcp::{HostCheck, Mcp, Tools};
+use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
@@ -86,7 +86,7 @@ pub struct PublicSettings {
     /// The proxies whose `X-Forwarded-For` is believed.
     pub proxies: TrustedProxies,
     /// The hosts and origins that may call the tools.
-    pub hosts: HostCheck,
+    pub hosts: AllowedHosts,
     /// The operators' decisions about publishing.
     pub publishing: Publishing,
 }
@@ -204,7 +204,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
-    let hosts = HostCheck::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
+    let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
     let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
     let backends = Backends { store: Arc::clone(&store), ..backends };

@@ -1,82 +1,108 @@
 //! The same operations for agents: Model Context Protocol over Streamable HTTP (spec §4.6; contract, decision 15).
 //!
-//! It serves clients of the 2026-07-28 revision, which describe themselves in every request, and clients of earlier
-//! revisions, which begin with `initialize`. It keeps no session, so any replica can answer any request. Every answer is
-//! one JSON object; there is no event stream.
+//! `rmcp`'s HTTP service speaks the protocol, for clients of the 2026-07-28 revision, which describe themselves in every
+//! request, and for clients of earlier revisions, which begin with `initialize`. It keeps no session, so any replica can
+//! answer any request. Every answer is one JSON object; there is no event stream.
 
 mod arguments;
-mod error;
-mod handler;
-mod host_check;
-mod message;
-mod representation;
-mod revision;
+mod guard;
+mod hosts;
+mod server;
 mod tool_calls;
 mod tool_result;
 mod tools;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::response::Response;
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-pub(crate) use self::error::error_body;
-use self::error::{ProtocolRefusal, method_not_allowed};
-use self::handler::Server;
-pub use self::host_check::HostCheck;
-use self::host_check::HostCheckError;
+pub(crate) use self::guard::error_body;
+pub use self::hosts::AllowedHosts;
+use self::server::Server;
 pub use self::tool_calls::Mcp;
-use crate::api::answer::{Answer, begun, later, now, then};
+use crate::api::answer::{Answer, later};
+use crate::api::error::ApiError;
 use crate::api::preflight;
-use crate::api::request::body::{RequestBody, declared_as_json};
+use crate::api::request::MAX_BODY_BYTES;
 
 /// The header fields of answers that pages of the allowed origins may read.
 pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
+/// Most messages that are answered at once. Each holds a result of up to 4 MB, which no other budget counts until it is
+/// written.
+const MOST_AT_ONCE: usize = 16;
+
+/// How long a message waits for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
 #[derive(Clone)]
 pub struct Tools {
-    server: Arc<Server>,
-    allowed: Arc<HostCheck>,
+    service: Arc<StreamableHttpService<Server, NeverSessionManager>>,
+    allowed: Arc<AllowedHosts>,
+    turns: Arc<Semaphore>,
 }
 
 impl Tools {
-    pub fn new(mcp: Mcp, allowed: HostCheck) -> Self {
-        Self { server: Arc::new(Server::new(mcp)), allowed: Arc::new(allowed) }
+    pub fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
+        let server = Server::new(mcp);
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(MAX_BODY_BYTES)
+            .with_allowed_hosts(allowed.hosts())
+            .with_allowed_origins(allowed.origins())
+            .enforce_origin_validation();
+        let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
+        let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        Self { service: Arc::new(service), allowed: Arc::new(allowed), turns }
     }
 
-    /// The answer to a request for the tools. A request for another host or from another origin is refused first.
+    /// The answer to a request for the tools.
     pub fn answer(&self, head: Parts, body: Body) -> Answer {
-        if let Err(error) = self.allowed.verify(&head.uri, &head.headers) {
-            let mut refusal = ProtocolRefusal::from(error).into_response();
-            refusal.extensions_mut().insert(error);
-            return now(refusal);
-        }
-        match head.method {
-            Method::POST => {}
-            Method::OPTIONS => return later(self.clone().preflight(Request::from_parts(head, body))),
-            _ => return now(([(ALLOW, "POST")], method_not_allowed()).into_response()),
-        }
-        let reading = async move {
-            let body = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
-            (head, body)
+        let (tools, request) = (self.clone(), Request::from_parts(head, body));
+        later(async move {
+            match *request.method() {
+                Method::OPTIONS => tools.preflight(request).await,
+                Method::POST => tools.answer_message(request).await,
+                // A refusal.
+                _ => tools.service.handle(request).await.map(Body::new),
+            }
+        })
+    }
+
+    async fn answer_message(self, request: Request) -> Response {
+        let mut request = match guard::admit(request).await {
+            Ok(request) => request,
+            Err(refusal) => return refusal,
         };
-        let server = Arc::clone(&self.server);
-        then(begun(reading), move |(head, body)| server.answer(&head, body))
+        let Ok(Ok(turn)) = timeout(MAX_WAIT, self.turns.acquire_owned()).await else {
+            return guard::refused(ApiError::too_many_calls());
+        };
+        // The call keeps its turn when the client goes away, since `rmcp` answers in a task of its own.
+        let turn = Arc::new(turn);
+        request.extensions_mut().insert(Arc::clone(&turn));
+        let answer = self.service.handle(request).await.map(Body::new);
+        guard::discreet(answer).await
     }
 
     /// Sets the header fields that every answer has, since any of them may show an edit key. Returns `origin` if its pages
     /// may read this answer.
     pub fn complete(&self, origin: Option<HeaderValue>, answer: &mut Response) -> Option<HeaderValue> {
-        let is_refused = answer.extensions().get::<HostCheckError>().is_some();
         let headers = answer.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
-        origin.filter(|origin| !is_refused && self.allowed.admits_origin(origin))
+        origin.filter(|origin| self.allowed.admits_origin(origin))
     }
 
     /// Lets pages of the allowed origins call the tools, with the headers of the protocol and without credentials.

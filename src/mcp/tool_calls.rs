@@ -10,7 +10,6 @@ use rmcp::model::JsonObject;
 use super::arguments::{take_key, take_slug};
 use super::tool_result::ToolResult;
 use super::tools::{GetOptions, ToolName, UpdateOptions, keyed};
-use crate::api::answer::{Answer, later, now, then};
 use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
@@ -19,7 +18,7 @@ use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::slug::Slug;
-use handbill_core::service::{Body, Kept, PageService, Precondition, Reading, ServiceError};
+use handbill_core::service::{Body, PageService, Precondition, ServiceError};
 
 pub struct Mcp {
     /// The operations, and the order of their checks.
@@ -32,24 +31,22 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    pub(super) fn call(
-        self: &Arc<Self>,
+    pub(super) async fn call(
+        &self,
         tool: ToolName,
         client: Client,
         arguments: JsonObject,
-    ) -> Answer<Result<ToolResult, ApiError>> {
-        let (mcp, arguments) = (Arc::clone(self), without_null(arguments));
+    ) -> Result<ToolResult, ApiError> {
+        let arguments = without_null(arguments);
         let result = match tool {
-            ToolName::Create => later(async move { mcp.create(client, arguments).await }),
-            ToolName::Delete => later(async move { mcp.delete(client, arguments).await }),
-            ToolName::Get => self.get(arguments),
-            ToolName::Update => later(async move { mcp.update(client, arguments).await }),
+            ToolName::Create => self.create(client, arguments).await,
+            ToolName::Delete => self.delete(client, arguments).await,
+            ToolName::Get => self.get(arguments).await,
+            ToolName::Update => self.update(client, arguments).await,
         };
-        then(result, |result| {
-            now(result.map_err(|error| {
-                error::log(&error);
-                ApiError::of(&error, Interface::Mcp)
-            }))
+        result.map_err(|error| {
+            error::log(&error);
+            ApiError::of(&error, Interface::Mcp)
         })
     }
 
@@ -59,26 +56,12 @@ impl Mcp {
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
-    fn get(self: &Arc<Self>, mut arguments: JsonObject) -> Answer<Result<ToolResult, ServiceError>> {
-        let slug = match take_slug(&mut arguments, &self.base_url) {
-            Ok(slug) => slug,
-            Err(error) => return now(Err(error.into())),
-        };
+    async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+        let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments, GetOptions::fields);
-        let Ok(slug) = Slug::parse(&slug) else { return now(Err(ServiceError::NotFound)) };
-        let finished = |options: &Body<GetOptions>, kept: &Kept| ToolResult::finished(kept, options.as_ref().ok()?);
-        let show = |options: Body<GetOptions>, reading, base_url: &Origin| match reading {
-            Reading::Answered(result) => Ok(result),
-            Reading::Page(page) => Ok(ToolResult::read(&page, base_url, options?.included())),
-        };
-        if let Some(reading) = self.service.read_now(&slug, |kept| finished(&options, kept)) {
-            return now(reading.and_then(|reading| show(options, reading, &self.base_url)));
-        }
-        let mcp = Arc::clone(self);
-        later(async move {
-            let reading = mcp.service.read_unless(&slug, |kept| finished(&options, kept), |_| None).await?;
-            show(options, reading, &mcp.base_url)
-        })
+        let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
+        let page = self.service.read(&slug).await?.share();
+        Ok(ToolResult::read(&page, &self.base_url, options?.included()))
     }
 
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
@@ -88,7 +71,7 @@ impl Mcp {
         let included = parsed.as_ref().map_or(Included::ALL, |(_, options)| options.included());
         let body = std::future::ready(parsed.map(|(fields, options)| options.with(fields.into())));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::updated(page, &self.base_url, included))
+        Ok(ToolResult::updated(&page, &self.base_url, included))
     }
 
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {

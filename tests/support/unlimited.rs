@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
-use handbill::mcp::HostCheck;
+use handbill::mcp::AllowedHosts;
 use handbill::web::Front;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
@@ -17,7 +17,7 @@ pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {
         networks: Vec::new(),
         quotas: Quotas { create: None, edit: None, token: None },
         proxies: TrustedProxies { networks: Vec::new() },
-        hosts: HostCheck::new([&base_url], Vec::new(), Vec::new()),
+        hosts: AllowedHosts::new([&base_url], Vec::new(), Vec::new()),
         base_url,
         publishing: Publishing::default(),
     };

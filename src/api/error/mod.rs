@@ -119,6 +119,11 @@ impl ApiError {
         Self::unavailable("memory", "Too much data is being sent at the moment. Nothing was changed;")
     }
 
+    /// Too many calls of tools are being answered.
+    pub fn too_many_calls() -> Self {
+        Self::unavailable("tools", "Too many tools are being called at the moment. Nothing was changed;")
+    }
+
     /// There is no memory left for the response to a request that may have changed something.
     pub fn no_room_to_answer() -> Self {
         Self::unavailable(

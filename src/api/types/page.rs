@@ -103,6 +103,18 @@ impl PageBody {
         JsonParts::new(page, &members, texts.into_iter().flatten())
     }
 
+    /// `page` with the texts that `included` names. Its addresses begin with `base_url`.
+    pub fn of(page: &Page, base_url: &Origin, included: Included) -> Self {
+        let (mut body, source) = Self::without_texts(page, base_url, included);
+        if let (Some(content), Text::Source { start, end }) = (&mut body.content, source) {
+            page.text.content.as_str()[start..end].clone_into(content);
+        }
+        if let Some(html) = &mut body.content_html {
+            page.text.html.clone_into(html);
+        }
+        body
+    }
+
     /// `page` with empty strings in place of the texts that are included, and the part of the source that is.
     pub(super) fn without_texts(page: &Page, base_url: &Origin, included: Included) -> (Self, Text) {
         let Page { head, text } = page;

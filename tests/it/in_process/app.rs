@@ -13,7 +13,7 @@ use axum::body::Bytes;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{self, Deps, PublicSettings, Publishing};
 use handbill::backends::rendering::RenderInPlace;
-use handbill::mcp::HostCheck;
+use handbill::mcp::AllowedHosts;
 use handbill::telemetry::metrics::Metrics;
 use handbill::web::{Front, SiteSettings};
 use handbill_core::domain::authority::Authority;
@@ -163,7 +163,7 @@ impl Setup {
         let public = PublicSettings {
             quotas: Quotas { create: quota(limits.create), edit: quota(limits.edit), token: quota(limits.token) },
             networks: settings.networks,
-            hosts: HostCheck::new(
+            hosts: AllowedHosts::new(
                 [&base_url].into_iter().chain(&settings.publishing.site.mcp_base_url),
                 settings.mcp_hosts,
                 settings.mcp_origins,
@@ -204,17 +204,6 @@ impl TestApp {
     /// A service without any settings.
     pub(crate) fn new() -> Self {
         Setup::new().start()
-    }
-
-    /// The size of each piece of the answer to `request`, in bytes.
-    pub(crate) async fn pieces(&self, request: Request) -> Vec<usize> {
-        let Ok(response) = self.service.front.clone().oneshot(request.into_http()).await;
-        let mut body = response.into_body();
-        let mut pieces = Vec::new();
-        while let Some(frame) = body.frame().await {
-            pieces.push(frame.unwrap().into_data().map_or(0, |data| data.len()));
-        }
-        pieces
     }
 
     /// The answer to `request`, which OpenAPI does not describe.

@@ -1,5 +1,7 @@
 //! The host that a request is addressed to: a name or an address, with or without a port.
 
+use std::fmt;
+
 use http::uri;
 use thiserror::Error;
 use url::Host;
@@ -58,6 +60,15 @@ impl Authority {
     /// Whether the host is this machine: `localhost`, a loopback address or the unspecified address.
     pub fn is_local(&self) -> bool {
         is_local(&self.host)
+    }
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => write!(f, "{}", self.host),
+        }
     }
 }
 

@@ -1,0 +1,117 @@
+//! What a request passes before `rmcp` sees it, and a refusal of `rmcp` before the client sees it.
+//!
+//! `rmcp` makes a tree of every JSON value and keeps the last of two equal members. So the body is read here, within a
+//! size and a time, its values are counted, and an argument that is there twice is refused.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body_util::{BodyExt, Collected};
+use rmcp::ErrorData;
+use rmcp::model::JsonRpcError;
+use serde_json::json;
+
+use crate::api::error::{ApiError, Interface};
+use crate::api::request::accept::weight;
+use crate::api::request::body::{RequestBody, declared_as_json, why_not_json};
+use crate::api::request::credential::query_holds_key;
+use crate::api::request::json::{self, Kept};
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::service::ServiceError;
+
+/// Longest refusal that is passed on, in bytes. `rmcp` repeats names of any length.
+const MAX_REFUSAL_BYTES: usize = 1024;
+
+/// The request for `rmcp`, with its body in memory, or the refusal of the request.
+pub(super) async fn admit(request: Request) -> Result<Request, Response> {
+    let (mut head, body) = request.into_parts();
+    if head.uri.query().is_some_and(query_holds_key) {
+        return Err(refused(ApiError::key_in_address()));
+    }
+    let body = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
+    let bytes = body.map_err(|error| refused(ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp)))?;
+    check_values(&bytes)
+        .map_err(|error| (StatusCode::BAD_REQUEST, Json(JsonRpcError::new(None, error))).into_response())?;
+    // `rmcp` asks for both types by name. It sends no event stream here, so clients need not accept one.
+    if accepts_json(&head.headers) {
+        head.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    }
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(Request::from_parts(head, bytes.into()))
+}
+
+/// Fails unless `bytes` are JSON with few enough values, in which no member that counts is there twice.
+fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
+    let of_params = |name: &str| match name {
+        "arguments" => Kept::All,
+        "name" => Kept::Short,
+        _ => Kept::Nothing,
+    };
+    let of_message = |name: &str| match name {
+        "params" => Kept::Members(&of_params),
+        "jsonrpc" | "id" | "method" => Kept::Short,
+        _ => Kept::Nothing,
+    };
+    let read = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
+        let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
+        ErrorData::parse_error(message, None)
+    })?;
+    match read.repeated {
+        Some(_) => Err(ErrorData::invalid_request("The message has the same member twice. Send each once.", None)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the client accepts JSON: it says so, accepts anything, or says nothing. The most precise range counts.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut ranges = ["application/json", "application/*", "*/*"].iter().filter_map(|range| weight(headers, range));
+    !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
+}
+
+/// The answer of `rmcp`. A refusal that is long or repeats a key loses its text, and keeps its status and code.
+pub(super) async fn discreet(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    if head.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // `rmcp` answers so to JSON of another shape. The media type was checked before.
+        let advice = "The body is not a JSON-RPC message. Send one request or notification as one JSON object.";
+        let refusal = JsonRpcError::new(None, ErrorData::invalid_request(advice, None));
+        return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
+    }
+    if !head.status.is_client_error() {
+        return Response::from_parts(head, body);
+    }
+    let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    // A header may hold a key in base64.
+    let is_discreet = bytes.len() <= MAX_REFUSAL_BYTES && !EditKey::stands_in(&text) && !text.contains("base64");
+    if is_discreet {
+        return Response::from_parts(head, Body::from(bytes));
+    }
+    let advice = "The message was refused. Check its method, its names and the header fields that repeat them.";
+    let mut refusal = serde_json::from_slice(&bytes)
+        .unwrap_or_else(|_| JsonRpcError::new(None, ErrorData::invalid_request(advice, None)));
+    refusal.error.message = advice.into();
+    refusal.error.data = None;
+    head.headers.remove(CONTENT_TYPE);
+    (head.status, Json(refusal)).into_response()
+}
+
+/// The answer to a request that is refused for a reason that REST has too.
+pub(super) fn refused(error: ApiError) -> Response {
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let retry_after = error.retry_after;
+    let mut response = (status, Json(error_body(error))).into_response();
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// `error` as a JSON-RPC error. The code and status of REST are in the `data`.
+pub(crate) fn error_body(error: ApiError) -> JsonRpcError {
+    let data = json!({"error": error.code.as_str(), "status": error.code.status()});
+    JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))
+}
