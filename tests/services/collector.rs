@@ -10,7 +10,6 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-use crate::environment::TEST_TIMEOUT;
 
 /// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +51,6 @@ impl Collector {
     /// The bodies of all messages so far.
     pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
         self.received.0.lock().unwrap().clone()
-    }
-
-    /// Waits for a message.
-    pub(crate) fn wait(&self) {
-        let (received, arrived) = &*self.received;
-        let guard = received.lock().unwrap();
-        let (guard, _) = arrived.wait_timeout_while(guard, TEST_TIMEOUT, |received| received.is_empty()).unwrap();
-        assert!(!guard.is_empty(), "no message came");
     }
 
     /// Every span so far, in the order in which they ended.

@@ -26,8 +26,11 @@ pub(super) fn texts(entries: &[(&str, &str)]) -> Vec<u8> {
     [&size(entries.len())[..], &entries.iter().flat_map(entry).collect::<Vec<_>>()].concat()
 }
 
-/// The body of a RESULT frame with one row of `columns`: name, type, value.
-pub(super) fn one_row(columns: &[(&str, &[u16], Option<&[u8]>)]) -> Vec<u8> {
+/// A column of a row: name, type, value.
+type Column<'a> = (&'a str, &'a [u16], Option<&'a [u8]>);
+
+/// The body of a RESULT frame with one row of `columns`.
+pub(super) fn one_row(columns: &[Column<'_>]) -> Vec<u8> {
     let string = |text: &str| [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat();
     let count = i32::try_from(columns.len()).unwrap().to_be_bytes();
     // Rows, with one table for all columns.

@@ -13,9 +13,6 @@ use crate::environment::TEST_TIMEOUT;
 /// Number of readers, and of callers. The answer to each of them held about 1 MB in 0.2.0.
 const READERS: usize = 400;
 
-/// Number of clients that send bodies. Each of them held 126 KB.
-const SENDERS: usize = 2000;
-
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Most bytes that a process of 256 MiB may grow by under attack: its largest budget, which is that of answers, and 64 MiB for

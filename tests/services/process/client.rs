@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 client over one socket, which can also send bytes that are not HTTP.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
@@ -53,22 +53,6 @@ impl Connection {
         stream.set_write_timeout(Some(TEST_TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::new() })
-    }
-
-    /// A connection from another address of this machine, which counts as another client.
-    pub(crate) fn open_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((local, 0)).into())?;
-        socket.connect(&address.into())?;
-        Ok(Self { stream: socket.into(), received: Vec::new() })
-    }
-
-    /// A connection with a small receive buffer, so that it takes little that the test does not read.
-    pub(crate) fn open_narrow(address: SocketAddr) -> io::Result<Self> {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-        socket.set_recv_buffer_size(4096)?;
-        socket.connect(&address.into())?;
-        Ok(Self { stream: socket.into(), received: Vec::new() })
     }
 
     /// Sends bytes as they are.

@@ -262,34 +262,6 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     assert!(status.success() && !log.contains("could not accept"), "{log}");
 }
 
-/// Opens as many connections as `crowd` says from other addresses, each of which sends `bytes` and no more. Returns
-/// once one of them has met the end of the budget.
-fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8]) -> Vec<Connection> {
-    // This one would be refused for what an earlier crowd still holds, before it meets the budget that it is for.
-    until_metrics(server, |metrics| {
-        let is_free = |budget| metrics.contains(&format!("\nhandbill_budget_held_bytes{{budget=\"{budget}\"}} 0\n"));
-        is_free("receive") && is_free("send")
-    });
-    let open = |number: usize| {
-        let client = u8::try_from(number % usize::from(clients)).unwrap();
-        let mut connection = Connection::open_from([127, 0, 1, client + 1].into(), server.address).unwrap();
-        // Some connections are refused before they have sent everything.
-        let _ = connection.send(bytes);
-        connection
-    };
-    let connections = (0..crowd).map(open).collect();
-    let figures = [
-        format!("handbill_budget_refusals_total{{budget=\"{budget}\"}} "),
-        format!("handbill_connections_cut_total{{reason=\"{budget}_budget\"}} "),
-    ];
-    until_metrics(server, |metrics| {
-        metrics.lines().any(|line| {
-            figures.iter().any(|figure| line.strip_prefix(figure.as_str()).is_some_and(|count| count != "0"))
-        })
-    });
-    connections
-}
-
 /// Reads the server's metrics until they are as expected.
 pub(crate) fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
     let end = Instant::now() + TEST_TIMEOUT;

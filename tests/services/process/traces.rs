@@ -21,9 +21,6 @@ const PARENT_ID: &str = "b7ad6b7169203331";
 const NEXT_TO_NONE: [(&str, &str); 2] =
     [("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.000000001")];
 
-/// The spans below the span of a publish.
-const STEPS: [&str; 3] = ["decide limits", "render markdown", "insert_if_absent pages"];
-
 /// A server with limits, so that all of a publish is seen. It sends its traces to `collector`.
 fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
     sampling(&[], collector, directory, args)

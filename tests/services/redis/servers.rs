@@ -91,7 +91,8 @@ impl Clock for StillClock {
 
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
-    pub(crate) redis: Redis,
+    /// Kept, so that its connections stay open.
+    _redis: Redis,
     pub(crate) limiter: RedisLimiter,
     pub(crate) metrics: LimiterMetrics,
     pub(crate) out_of_reach: watch::Receiver<bool>,
@@ -102,7 +103,7 @@ impl Replica {
         let metrics = LimiterMetrics::default();
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
         let (limiter, out_of_reach) = (redis.limiter(1 << 20), redis.out_of_reach());
-        Self { redis, limiter, metrics, out_of_reach }
+        Self { _redis: redis, limiter, metrics, out_of_reach }
     }
 
     /// How many attempts the replica has decided without Redis.

@@ -1,5 +1,7 @@
-//! The sections of `tests/it/spec` about what replicas share.
+//! The sections of `tests/it/spec` about what replicas share: pages, keys and limits.
 
+#[path = "../../it/spec/authentication.rs"]
+mod authentication;
 #[path = "../../it/spec/concurrency.rs"]
 mod concurrency;
 #[path = "../../it/spec/conditional.rs"]
@@ -10,5 +12,9 @@ mod delete;
 mod limits;
 #[path = "../../it/spec/read.rs"]
 mod read;
+#[path = "../../it/spec/token.rs"]
+mod token;
+#[path = "../../it/spec/token_limits.rs"]
+mod token_limits;
 #[path = "../../it/spec/update.rs"]
 mod update;
