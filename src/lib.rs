@@ -42,7 +42,7 @@
 //! | the windows of clients | `crates/limiter` |
 //! | the sharing of reads, the rendering threads, or purges of shared caches | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
-//! | the files of an export or backup, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |
+//! | the files of an export, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`]; one for operators, [`operators::commands`] |

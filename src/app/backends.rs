@@ -12,9 +12,6 @@ use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{Budgets, EmbeddedSettings, Settings, StoreKind};
-use crate::operators::archive::export::Selection;
-use crate::operators::archive::moving::backups_in;
-use crate::operators::archive::schedule::ScheduledBackups;
 use crate::server::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
@@ -28,7 +25,7 @@ use handbill_core::service::PublishingPolicy;
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
-use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, StoreMemory};
+use handbill_store_redb::{RedbStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -91,10 +88,7 @@ impl Backends {
         match settings.store.store {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(&settings.embedded, deps).await?);
-                let (data_dir, clock, metrics) = (&settings.embedded.data_dir, Arc::clone(&deps.clock), &deps.metrics);
-                follow_store(&store, data_dir, metrics).await?;
-                let (records, ledger) = (Arc::clone(&store) as _, data_dir.join(LEDGER_FILE));
-                ScheduledBackups::begin(&settings.backups, records, ledger, clock, metrics);
+                follow_store(&store, &settings.embedded.data_dir, &deps.metrics).await?;
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)
@@ -189,21 +183,6 @@ impl StoreHandle {
 fn measure(deps: &Deps) -> Instrumentation {
     let Deps { clock, metrics, .. } = deps;
     Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
-}
-
-/// Refuses an embedded store without a database if there are backups of one.
-pub(super) fn refuse_a_lost_store(settings: &Settings) -> Result<(), StartError> {
-    match (settings.store.store, &settings.backups.backup_to) {
-        (StoreKind::Embedded, Some(backups)) => {
-            let data_dir = &settings.embedded.data_dir;
-            let has_backups = backups_in(backups, Selection::All).is_ok_and(|backups| !backups.is_empty());
-            if has_backups && !data_dir.join(DATABASE_FILE).try_exists()? {
-                return Err(StartError::Lost { data_dir: data_dir.clone(), backups: backups.clone() });
-            }
-            Ok(())
-        }
-        (StoreKind::Embedded, None) | (StoreKind::Scylla, _) => Ok(()),
-    }
 }
 
 /// Puts aside what is left of a lost embedded store. No other store has anything that could be put aside.

@@ -24,12 +24,6 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// An empty store would take the place of a lost one, and its backups that of those that have the pages.
-    #[error(
-        "{} has no database, but {} has backups: mount the right volume, or run `handbill restore --from {}`; `handbill serve --new-store` begins an empty one",
-        data_dir.display(), backups.display(), backups.display()
-    )]
-    Lost { data_dir: PathBuf, backups: PathBuf },
     /// The store ended while it served.
     #[error(transparent)]
     StoreEnded(Arc<WriterError>),

@@ -156,8 +156,6 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
 pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &LogQueue) -> Result<ExitCode, StartError> {
     if new_store {
         backends::begin_anew(&settings)?;
-    } else {
-        backends::refuse_a_lost_store(&settings)?;
     }
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;

@@ -67,7 +67,7 @@ pub struct PlaceSettings {
     wait: WaitSettings,
 }
 
-/// The settings of `export`, `import` and `backup`.
+/// The settings of `export` and `import`.
 #[derive(Args, Debug)]
 pub struct MovingSettings {
     #[command(flatten)]

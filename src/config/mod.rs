@@ -29,7 +29,7 @@ pub use self::operators::{
     OperatorSettings,
 };
 pub use self::store::{
-    BackupSettings, CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
+    CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
 };
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 
@@ -49,8 +49,6 @@ pub struct Settings {
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
     pub embedded: EmbeddedSettings,
-    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    pub backups: BackupSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]

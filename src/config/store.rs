@@ -68,32 +68,6 @@ pub struct EmbeddedSettings {
     pub data_dir: PathBuf,
 }
 
-impl EmbeddedSettings {}
-
-/// The backups that `serve` makes by itself.
-#[derive(Args, Debug)]
-pub struct BackupSettings {
-    /// Folder, best on another volume, for the backups that the running process makes by itself [default: none are made]
-    #[arg(long, env = "HANDBILL_BACKUP_TO", value_name = "DIRECTORY")]
-    pub backup_to: Option<PathBuf>,
-    /// Age of the newest backup in that folder at which another one is made
-    #[arg(long, env = "HANDBILL_BACKUP_EVERY", value_name = "DURATION", default_value = "24h", value_parser = backup_interval)]
-    pub backup_every: Duration,
-    /// Number of the newest backups in that folder that stay; older ones are removed
-    #[arg(long, env = "HANDBILL_BACKUP_KEEP", value_name = "COUNT", default_value = "14")]
-    pub backup_keep: NonZero<usize>,
-}
-
-fn backup_interval(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(interval) if interval < MIN_BACKUP_INTERVAL => Err("at least 1m".to_owned()),
-        parsed => parsed.map_err(|error| error.to_string()),
-    }
-}
-
-/// Backups are not looked for more often.
-const MIN_BACKUP_INTERVAL: Duration = Duration::from_mins(1);
-
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
 

@@ -65,8 +65,6 @@ pub struct Metrics {
     pub store_files: Family<FileLabels, Gauge>,
     pub store_volume: Family<StateLabels, Gauge>,
     pub store_pages: Family<StateLabels, Gauge>,
-    pub backup_interval: Gauge,
-    pub backup_last_success: Gauge,
     pub ledger_damaged_lines: Gauge,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
@@ -185,18 +183,6 @@ impl Metrics {
             store_files: declare.bytes("handbill_store", "What the files of the embedded store take on their volume"),
             store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),
             store_pages: declare.plain("handbill_store_pages", "Pages in the embedded store"),
-            backup_interval: declare.unit(
-                "handbill_backup_interval",
-                "Age of the newest backup at which this process makes another one; 0 if it makes none",
-                Unit::Seconds,
-                Gauge::default(),
-            ),
-            backup_last_success: declare.unit(
-                "handbill_backup_last_success_timestamp",
-                "When the newest backup in the folder of backups began, since 1970; 0 if there is none",
-                Unit::Seconds,
-                Gauge::default(),
-            ),
             ledger_damaged_lines: declare.plain(
                 "handbill_ledger_damaged_lines",
                 "Lines of the embedded store's ledger that could not be read when the process started",

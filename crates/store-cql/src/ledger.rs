@@ -119,7 +119,6 @@ impl CqlStore {
         let (reason, by) = takedown.unzip();
         let column = (CqlTimestamp(visibility.at.get()), reason, by);
         let values = (visibility.slug.as_str(), column, micros(visibility.at));
-        self.note_time(permit, &visibility.slug).await?;
         self.write(permit, &self.operated.enter_visibility, values).await
     }
 
@@ -177,7 +176,6 @@ impl CqlStore {
             takedown.map(|takedown| takedown.reason.code()),
             takedown.map(|takedown| takedown.by.as_str()),
         );
-        self.note_time(permit, &tombstone.slug).await?;
         self.write(permit, &self.operated.enter_deletion, values).await
     }
 

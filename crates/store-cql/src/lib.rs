@@ -11,7 +11,7 @@
 //! | `texts`, `recent` | the operations on texts; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; records of other stores |
-//! | `ledger`, `ledger_since`, `creates` | deletions, and whether pages may be created |
+//! | `ledger`, `creates` | deletions, and whether pages may be created |
 //! | `slug_secret` | the secret from which slugs of pages with keys of clients are derived |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
@@ -85,7 +85,6 @@ mod gate;
 mod import;
 mod keys;
 mod ledger;
-mod ledger_since;
 mod lwt;
 pub mod metrics;
 pub mod migrate;

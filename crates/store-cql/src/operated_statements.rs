@@ -2,9 +2,9 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_times`, `read_switch` | `LOCAL_QUORUM` | | yes |
+//! | `read_slugs`, `scan_heads`, `scan_texts`, `read_entry`, `read_ledger`, `read_switch` | `LOCAL_QUORUM` | | yes |
 //! | `read_switch_serially` | `LOCAL_SERIAL` | | yes |
-//! | `note_time`, `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility` | `LOCAL_QUORUM` | | yes |
+//! | `begin_deletion`, `enter_deletion`, `begin_turn`, `enter_visibility` | `LOCAL_QUORUM` | | yes |
 //! | `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 
 use scylla::errors::PrepareError;
@@ -29,10 +29,6 @@ pub(super) struct OperatedStatements {
     pub(super) scan_texts: PreparedStatement,
     /// Binds a slug and the time of an attempt to delete its page.
     pub(super) begin_deletion: PreparedStatement,
-    /// Binds ten minutes and the slug whose row of the ledger is ended in them.
-    pub(super) note_time: PreparedStatement,
-    /// Binds ten minutes, yields the slugs of the rows that were ended in them.
-    pub(super) read_times: PreparedStatement,
     /// Binds a slug, yields its row of the ledger.
     pub(super) read_entry: PreparedStatement,
     /// Binds a slug and [`TOMBSTONE`].
@@ -73,9 +69,6 @@ impl OperatedStatements {
             scan_heads: between(HEAD, "pages", " LIMIT ?").await?,
             scan_texts: between(TEXT, "texts", "").await?,
             begin_deletion: quorum(format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, ?)")).await?,
-            note_time: quorum(format!("INSERT INTO {keyspace}.deletions_by_time (ten_minutes, slug) VALUES (?, ?)"))
-                .await?,
-            read_times: quorum(format!("SELECT slug FROM {keyspace}.deletions_by_time WHERE ten_minutes = ?")).await?,
             read_entry: quorum(format!("SELECT {LEDGER} FROM {keyspace}.deletions WHERE slug = ?")).await?,
             enter_deletion: quorum(format!(
                 "INSERT INTO {keyspace}.deletions (slug, {TOMBSTONE}) VALUES (?, ?, ?, ?, ?, ?)"

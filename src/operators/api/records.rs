@@ -1,4 +1,4 @@
-//! Every record of the store, batch by batch: the source of `handbill export` and `handbill backup`.
+//! Every record of the store, batch by batch: the source of `handbill export`.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 
-use handbill_core::domain::archive::{Encoder, Entry, LedgerCopy};
+use handbill_core::domain::archive::{Encoder, Entry};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_core::ports::page_store::{Record, StoreError};
@@ -38,32 +38,28 @@ pub struct Place {
 }
 
 /// An archive of `store`, in pieces of some megabytes at most. An error ends it before its trailer, so the file is not
-/// complete. It goes on after what an `earlier` attempt wrote. A copy of a `ledger` says so.
+/// complete. It goes on after what an `earlier` attempt wrote.
 ///
 /// A record that cannot be read is left out, logged and counted in the trailer.
 pub fn archive(
     store: Arc<dyn PageScan>,
     selection: Selection,
     created_at: UnixMillis,
-    ledger: Option<LedgerCopy>,
     earlier: Option<(Encoder, Place)>,
 ) -> impl Stream<Item = Result<Piece, StoreError>> + Send {
     let first = earlier.map_or(Step::Begin, |(encoder, place)| {
         Step::Batch(encoder, Some(ScanCursor::from_hex(&place.cursor).unwrap_or_else(|| ScanCursor::new([]))))
     });
-    stream::try_unfold((store, first, ledger), move |(store, step, ledger)| async move {
+    stream::try_unfold((store, first), move |(store, step)| async move {
         let (encoder, after) = match step {
             Step::Begin => {
                 let expected = match selection {
                     Selection::All => store.estimated_records().await?,
                     Selection::Deletions => None,
                 };
-                let (encoder, line) = match ledger {
-                    Some(ledger) => Encoder::begin_copy(created_at, generator(), ledger),
-                    None => Encoder::begin(created_at, generator(), expected),
-                };
+                let (encoder, line) = Encoder::begin(created_at, generator(), expected);
                 let piece = Piece { lines: Bytes::from(line), place: None };
-                return Ok(Some((piece, (store, Step::Batch(encoder, None), None))));
+                return Ok(Some((piece, (store, Step::Batch(encoder, None)))));
             }
             Step::Batch(encoder, after) => (encoder, after),
             Step::End => return Ok(None),
@@ -75,7 +71,7 @@ pub fn archive(
             }
             _ => None,
         };
-        Ok(Some((Piece { lines: Bytes::from(text), place }, (store, step, None))))
+        Ok(Some((Piece { lines: Bytes::from(text), place }, (store, step))))
     })
 }
 

@@ -1,6 +1,5 @@
 //! Archives: the records of a store as a file, for exports, backups and imports. `export` writes an archive, `import`
-//! stores one, `file` is the file, `moving` does a whole command, `ledger_copy` goes on with the copies of a cluster's ledger, and
-//! `schedule` makes the backups of a running process.
+//! stores one, `file` is the file, and `moving` does a whole command.
 //!
 //! The format, and which of two records stays, are in [`handbill_core::domain::archive`], because the stores write their ledgers
 //! of deletions in this format.
@@ -13,7 +12,5 @@
 pub mod export;
 pub mod file;
 pub mod import;
-pub mod ledger_copy;
 pub mod moving;
 pub mod receive;
-pub mod schedule;

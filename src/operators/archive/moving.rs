@@ -1,7 +1,7 @@
 //! Whole exports and imports over an open store: which files, and how far they are.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::export::{self, Piece, Selection};
-use super::file::{FileError, NewFile, Records, Skip, folder_of, remove_if_there, verify};
+use super::file::{FileError, NewFile, Records, Skip, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
-use handbill_core::domain::archive::{ArchiveError, Entry, LedgerCopy, Summary};
+use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
 use handbill_core::domain::counted::counted;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::PageScan;
@@ -35,8 +35,6 @@ pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     File(PathBuf),
-    /// A file with a copy of a cluster's ledger.
-    Ledger(PathBuf, LedgerCopy),
     /// A file with what the text names. If an earlier attempt to write the same did not end, it goes on where that was.
     Resumable(PathBuf, String),
     /// Standard output, uncompressed.
@@ -98,13 +96,8 @@ pub async fn write(
 ) -> Result<Summary, MoveError> {
     let mut receiver = Receiver::default();
     let (mut earlier, mut kept_at) = (None, None::<Instant>);
-    let mut ledger = None;
     let mut file = match to {
         Destination::File(path) => Some(NewFile::create(path)?),
-        Destination::Ledger(path, copy) => {
-            ledger = Some(copy.clone());
-            Some(NewFile::create(path)?)
-        }
         Destination::Resumable(path, of) => match NewFile::go_on(path, of)? {
             Some((file, place, written)) => {
                 let records = counted(written.records(), "record");
@@ -117,7 +110,7 @@ pub async fn write(
         },
         Destination::Stdout => None,
     };
-    let mut archive = std::pin::pin!(export::archive(store, selection, now, ledger, earlier));
+    let mut archive = std::pin::pin!(export::archive(store, selection, now, earlier));
     while let Some(piece) = archive.next().await {
         let Piece { lines, place } = piece?;
         receiver.take(&lines)?;
@@ -201,111 +194,4 @@ async fn store_records(
         progress(counts.total());
     }
     reading.await.map_err(|error| MoveError::System(io::Error::other(error)))
-}
-
-/// A backup, or a copy of the ledger alone, in a folder, by its name.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BackupName {
-    pub began_at: UnixMillis,
-    pub path: PathBuf,
-}
-
-impl BackupName {
-    /// The beginning and end of a name. Between them is the time.
-    const fn around(selection: Selection) -> (&'static str, &'static str) {
-        match selection {
-            Selection::All => ("handbill-", ".ndjson.zst"),
-            Selection::Deletions => ("handbill-", ".deletions.ndjson.zst"),
-        }
-    }
-
-    fn of(selection: Selection, path: PathBuf) -> Option<Self> {
-        let (before, after) = Self::around(selection);
-        let time = path.file_name()?.to_str()?.strip_prefix(before)?.strip_suffix(after)?;
-        let (day, time) = time.split_once('T')?;
-        let began_at = UnixMillis::parse(&format!("{day}T{}", time.replacen('-', ":", 2).replacen('-', ".", 1)))?;
-        Some(Self { began_at, path })
-    }
-
-    /// The copy of the ledger that belongs to the backup at `path`.
-    pub fn ledger_of(path: &Path) -> PathBuf {
-        path.with_extension("").with_extension("ledger")
-    }
-
-    /// The file that lies beside the backup at `path` if that lacks records.
-    pub fn lacks_records(path: &Path) -> PathBuf {
-        path.with_extension("").with_extension("lacks-records")
-    }
-
-    /// Whether `path` begins like a backup or its ledger.
-    pub fn is_of_backup(path: &Path) -> bool {
-        path.file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with(Self::around(Selection::All).0))
-    }
-}
-
-/// The backups of what `selection` names in the folder `directory`, the newest last.
-pub fn backups_in(directory: &Path, selection: Selection) -> Result<Vec<BackupName>, FileError> {
-    let refused = |reason| FileError::Io { path: directory.to_owned(), action: "read", reason };
-    let entries = std::fs::read_dir(directory).map_err(refused)?;
-    let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path())).collect::<Result<Vec<_>, FileError>>()?;
-    let mut backups: Vec<_> = paths.into_iter().filter_map(|path| BackupName::of(selection, path)).collect();
-    backups.sort_unstable();
-    Ok(backups)
-}
-
-/// The newest backup in the folder `directory` and the one before it, or `directory` itself if it is a file.
-pub fn newest_backups(directory: &Path) -> Result<(PathBuf, Option<PathBuf>), MoveError> {
-    if directory.is_file() {
-        return Ok((directory.to_owned(), None));
-    }
-    let none = io::Error::new(io::ErrorKind::NotFound, "there is no backup in it");
-    let none = FileError::Io { path: directory.to_owned(), action: "read", reason: none };
-    let mut backups = backups_in(directory, Selection::All)?;
-    let newest = backups.pop().ok_or(none)?.path;
-    Ok((newest, backups.pop().map(|before| before.path)))
-}
-
-/// The copies of the ledger that lie beside `backup`: that of its name, one with the ledger's own name `ledger`, and the newest of
-/// the ledger alone.
-pub fn ledgers_beside(backup: &Path, ledger: &str) -> Result<Vec<PathBuf>, FileError> {
-    let folder = folder_of(backup);
-    let alone = backups_in(folder, Selection::Deletions)?.pop().map(|newest| newest.path);
-    let named = [BackupName::ledger_of(backup), folder.join(ledger)];
-    Ok(named.into_iter().filter(|path| path.is_file()).chain(alone).collect())
-}
-
-/// Notes beside the backup at `path` whether it lacks records, which is so in `summary`, and returns that: also after a restart it is
-/// no success.
-pub fn note_lack(path: &Path, summary: &Summary) -> Result<bool, FileError> {
-    let lacks = summary.unreadable > 0;
-    if lacks {
-        let path = BackupName::lacks_records(path);
-        let note = format!("{} cannot be read: see handbill check\n", counted(summary.unreadable, "record"));
-        std::fs::write(&path, note).map_err(|reason| FileError::Io { path, action: "written", reason })?;
-    }
-    Ok(lacks)
-}
-
-/// Removes all but the `keep` newest backups of what `selection` names, and what lies beside them. Those of the future, which a wrong
-/// clock has made, neither count nor go.
-pub fn keep_newest(directory: &Path, selection: Selection, now: UnixMillis, keep: usize) -> Result<(), FileError> {
-    let mut all = backups_in(directory, selection)?;
-    all.retain(|backup| backup.began_at <= now);
-    all[..all.len().saturating_sub(keep)].iter().try_for_each(|old| remove_backup(&old.path))
-}
-
-/// Removes the backup at `path` and what lies beside it.
-pub fn remove_backup(path: &Path) -> Result<(), FileError> {
-    for path in [path.to_owned(), BackupName::ledger_of(path), BackupName::lacks_records(path)] {
-        remove_if_there(&path).map_err(|reason| FileError::Io { path, action: "removed", reason })?;
-    }
-    Ok(())
-}
-
-pub fn new_backup_in(directory: &Path, selection: Selection, now: UnixMillis) -> PathBuf {
-    let (before, after) = BackupName::around(selection);
-    let time = now.to_string().replace([':', '.'], "-");
-    directory.join(format!("{before}{time}{after}"))
 }

@@ -1,7 +1,5 @@
-//! `handbill export`, `import`, `backup` and `restore`.
+//! `handbill export`, `import` and `restore`.
 
-use std::fs;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,13 +11,11 @@ use super::client::Client;
 use super::lines::{print_line, progress, shown, shown_on};
 use super::remote_records::RemoteRecords;
 use super::stores::Stores;
-use crate::config::{EmbeddedSettings, Moved, MovingSettings};
+use crate::config::{EmbeddedSettings, MovingSettings};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::file::{FileError, Skip, begun_at, is_of_deletions, newest_act};
 use crate::operators::archive::import::Counts;
-use crate::operators::archive::moving::{
-    Destination, MoveError, keep_newest, ledgers_beside, new_backup_in, newest_backups, note_lack, write,
-};
+use crate::operators::archive::moving::{Destination, MoveError, write};
 use handbill_core::domain::archive::{ArchiveError, Summary};
 use handbill_core::domain::counted::counted;
 use handbill_core::ports::clock::{Clock, SystemClock};
@@ -42,23 +38,8 @@ pub struct Export {
 }
 
 #[derive(Args, Debug)]
-pub struct Backup {
-    /// Folder for the backup, which gets a name with the time; created if it does not exist
-    #[arg(long, value_name = "DIRECTORY")]
-    to: PathBuf,
-    /// Write only what remains of deleted pages, also of a cluster, for restore --ledger
-    #[arg(long)]
-    deletions: bool,
-    /// Number of the newest files that stay: older ones of this kind are removed [default: all]
-    #[arg(long, value_name = "NUMBER")]
-    keep: Option<NonZeroUsize>,
-    #[command(flatten)]
-    settings: MovingSettings,
-}
-
-#[derive(Args, Debug)]
 pub struct Import {
-    /// Files that export or backup made, or ledgers of deletions
+    /// Files that export made, or ledgers of deletions
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -67,11 +48,10 @@ pub struct Import {
 
 #[derive(Args, Debug)]
 pub struct Restore {
-    /// Backup, or a folder of backups, of which the newest is taken
-    #[arg(long, value_name = "PATH")]
+    /// File that export made
+    #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden, as do those of copies
-    /// that lie beside the backup
+    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted or hidden
     #[arg(long, value_name = "FILE")]
     ledger: Vec<PathBuf>,
     /// Go on without damaged lines of ledgers, and print each: the pages that they name may come back
@@ -92,45 +72,6 @@ impl Export {
         let summary = export(&self.settings, &to, selection, self.part, stores).await?;
         if let Destination::File(path) = &to {
             print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
-        }
-        Ok(report_unreadable(&summary))
-    }
-}
-
-impl Backup {
-    /// Exit code 1 if a record cannot be read.
-    pub(super) async fn run(&self, stores: &Stores<'_>) -> Result<ExitCode, String> {
-        let selection = if self.deletions { Selection::Deletions } else { Selection::All };
-        let cluster = match (self.settings.place.place(), selection) {
-            (Moved::Files(_), _) => None,
-            (Moved::Cluster(cluster), Selection::Deletions) => Some(cluster),
-            (Moved::Cluster(_), Selection::All) => {
-                return Err(
-                    "a backup of a cluster is a snapshot of its servers, or an export: --deletions writes the \
-                            ledger that belongs to it"
-                        .to_owned(),
-                );
-            }
-        };
-        let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
-        fs::create_dir_all(&self.to).map_err(refused)?;
-        let (path, summary) = if let Some(cluster) = cluster {
-            let bar = progress(None);
-            let copied = stores.copy_ledger(&cluster, &self.to, &shown_on(&bar)).await;
-            bar.finish_and_clear();
-            copied.map_err(|error| error.to_string())?
-        } else {
-            let path = new_backup_in(&self.to, selection, SystemClock::new().now());
-            let to = Destination::File(path.clone());
-            let summary = export(&self.settings, &to, selection, Share::WHOLE, stores).await?;
-            (path, summary)
-        };
-        print_line(&format!("{}: {}", path.display(), counted(summary.records, "record")))?;
-        let lacks_records = note_lack(&path, &summary).map_err(|error| error.to_string())?;
-        // A backup that lacks records removes none that may have them.
-        if let (Some(keep), false) = (self.keep, lacks_records) {
-            keep_newest(&self.to, selection, SystemClock::new().now(), keep.get())
-                .map_err(|error| error.to_string())?;
         }
         Ok(report_unreadable(&summary))
     }
@@ -188,27 +129,23 @@ impl Restore {
             let _ = print_line(&format!("skipped: {}", shown(line)));
         });
         let skip = Some(&skip).filter(|_| self.skip_damaged);
-        let (backup, older) = newest_backups(&self.from).map_err(|error| error.to_string())?;
-        if is_of_deletions(&backup) {
+        let backup = &self.from;
+        if is_of_deletions(backup) {
             return Err(format!(
                 "{} has deletions alone, as a ledger has: give it to --ledger, and a backup to --from",
                 backup.display()
             ));
         }
-        let mut ledgers = self.ledger.clone();
-        ledgers.extend(ledgers_beside(&backup, LEDGER_FILE).map_err(|error| error.to_string())?);
+        let ledgers = &self.ledger;
         let has_no_ledger = ledgers.is_empty() && !self.embedded.data_dir.join(LEDGER_FILE).is_file();
         let at = |what, time: Option<_>| time.map_or_else(String::new, |time| format!(", {what} {time}"));
-        print_line(&format!("backup: {}{}", backup.display(), at("begun at", begun_at(&backup))))?;
-        for ledger in &ledgers {
+        print_line(&format!("backup: {}{}", backup.display(), at("begun at", begun_at(backup))))?;
+        for ledger in ledgers {
             print_line(&format!("ledger: {}{}", ledger.display(), at("whose newest entry is of", newest_act(ledger))))?;
         }
-        let counts = stores.restore(&self.embedded, &backup, &ledgers, skip, &shown_on(&bar)).await;
+        let counts = stores.restore(&self.embedded, backup, ledgers, skip, &shown_on(&bar)).await;
         bar.finish_and_clear();
         let advice = |error: &MoveError| match error {
-            MoveError::File(FileError::Refused { path, .. } | FileError::Io { path, .. }) if *path == backup => older
-                .as_ref()
-                .map_or_else(String::new, |older| format!(": the backup before it is {}", older.display())),
             MoveError::File(FileError::Refused { reason: ArchiveError::NotAnArchive, .. }) => String::new(),
             MoveError::File(FileError::Refused { path, .. })
                 if (ledgers.contains(path) || path.ends_with(LEDGER_FILE)) && !self.skip_damaged =>

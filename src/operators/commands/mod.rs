@@ -41,8 +41,6 @@ pub enum OperatorsCommand {
     Export(archive::Export),
     /// Store such files, never over a newer page or a deletion
     Import(archive::Import),
-    /// Export into a folder, under a name with the time
-    Backup(archive::Backup),
     /// Make an embedded store from a backup, without pages deleted since
     Restore(archive::Restore),
     /// Read everything in the store, and say what is damaged
@@ -76,7 +74,6 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Inspect(inspect) => inspect.run().await,
         OperatorsCommand::Export(export) => export.run(stores).await,
         OperatorsCommand::Import(import) => import.run(stores).await,
-        OperatorsCommand::Backup(backup) => backup.run(stores).await,
         OperatorsCommand::Restore(restore) => restore.run(stores).await,
         OperatorsCommand::Check(check) => check.run().await,
         OperatorsCommand::Compact(compact) => compact.run(),

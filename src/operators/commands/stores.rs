@@ -11,16 +11,12 @@ use tokio_util::sync::CancellationToken;
 use crate::backends::rendering::RenderThreads;
 use crate::config::{Budgets, ClusterSettings, EmbeddedSettings, MigrateSettings, Moved, MovingSettings, SweepOptions};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::{Records, Skip};
+use crate::operators::archive::file::Skip;
 use crate::operators::archive::import::{Counts, Importer};
-use crate::operators::archive::ledger_copy::{self, NewCopy};
-use crate::operators::archive::moving::{
-    Destination, MoveError, Progress, new_backup_in, store_all, verify_all, write,
-};
+use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
 use crate::telemetry::logs::{self, LogQueue};
-use handbill_core::domain::archive::{LedgerCopy, Summary};
+use handbill_core::domain::archive::Summary;
 use handbill_core::domain::hex;
-use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::{Clock, SystemClock};
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_store::PageStore;
@@ -41,9 +37,6 @@ impl<T: Into<String>> From<T> for CommandError {
         Self { reason: reason.into(), exit_code: 2 }
     }
 }
-
-/// Entries of the ledger that are read and written together.
-const NAMES_AT_ONCE: usize = 1000;
 
 /// The stores that settings choose. Work on a cluster is logged to the queue.
 pub struct Stores<'a>(pub &'a LogQueue);
@@ -116,7 +109,7 @@ impl Stores<'_> {
                     Selection::Deletions => Scanned::Ledger,
                 };
                 let to = match to {
-                    // The ledger is small, and its copies have the time in their names.
+                    // The ledger is small.
                     Destination::File(path) if selection == Selection::All => {
                         Destination::Resumable(path.clone(), name_of(&store, share).await?)
                     }
@@ -125,32 +118,6 @@ impl Stores<'_> {
                 write(Arc::new(ShareScan::of(store, share, scanned)), &to, selection, now, progress).await
             }
         }
-    }
-
-    /// Writes a copy of the ledger of a cluster into `folder`. It goes on from the newest one there, if that is possible.
-    pub(super) async fn copy_ledger(
-        &self,
-        cluster: &handbill_store_cql::CqlSettings,
-        folder: &Path,
-        progress: Progress<'_>,
-    ) -> Result<(PathBuf, Summary), MoveError> {
-        let (store, now) = (Arc::new(CqlStore::reach(cluster).await?), SystemClock::new().now());
-        let (path, of) = (new_backup_in(folder, Selection::Deletions, now), name_of(&store, Share::WHOLE).await?);
-        let earlier = ledger_copy::newest_in(folder, &of, now)?;
-        if let Some((earlier, copy)) = earlier {
-            let since = earlier.header().created_at;
-            let reason = match go_on(&store, earlier, NewCopy::begin(&path, copy, now)?, now, progress).await {
-                Ok(Some(summary)) => return Ok((path, summary)),
-                Ok(None) => format!("no copy can go on from that of {since}"),
-                // To read everything repeats for longer, and leaves out a row that cannot be read.
-                Err(MoveError::Store(error)) => format!("what is new since {since} cannot be read ({error})"),
-                Err(error) => return Err(error),
-            };
-            eprintln!("handbill: {reason}: the whole ledger is read");
-        }
-        let to = Destination::Ledger(path.clone(), LedgerCopy { of, read_whole_at: now });
-        let ledger = Arc::new(ShareScan::of(store, Share::WHOLE, Scanned::Ledger));
-        Ok((path, write(ledger, &to, Selection::Deletions, now, progress).await?))
     }
 
     /// Stores the records of `files`, in order. All files are read before the first record is stored.
@@ -192,26 +159,6 @@ impl Stores<'_> {
         restoring.finish()?;
         Ok(counts)
     }
-}
-
-/// Writes the entries of `names` and what `earlier` has into `copy`. `None`, and no file, if one of both is not whole.
-async fn go_on(
-    store: &CqlStore,
-    earlier: Records,
-    mut copy: NewCopy,
-    now: UnixMillis,
-    progress: Progress<'_>,
-) -> Result<Option<Summary>, MoveError> {
-    let Some(names) = store.ledger_since(earlier.header().created_at, now).await? else { return Ok(None) };
-    let mut done = 0;
-    for names in names.chunks(NAMES_AT_ONCE) {
-        if !copy.add(store.ledger_of(names).await?)? {
-            return Ok(None);
-        }
-        done += names.len() as u64;
-        progress(done, None);
-    }
-    Ok(copy.end(earlier)?)
 }
 
 /// Names a share of a keyspace: one that is made later, even under its name, has another secret.

@@ -1,6 +1,5 @@
 //! The operators' API (contract, decision 17): a service and its operators' routes over one store, in this process.
 
-mod backups;
 mod contact;
 mod creates;
 mod exports;

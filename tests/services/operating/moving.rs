@@ -5,9 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use handbill::operators::archive::export::Selection;
 use handbill::operators::archive::file::{Records, verify};
-use handbill::operators::archive::moving::backups_in;
 use handbill_core::domain::archive::{Encoder, Entry};
 use handbill_core::domain::timestamp::UnixMillis;
 
@@ -95,13 +93,9 @@ fn an_older_export_brings_nothing_back_into_a_cluster_and_overwrites_nothing() {
     known.check(replica.address, replica.address);
 
     // The ledger by itself brings an older state up to date: what was deleted since is deleted there too.
-    let folder = cluster.path("ledgers");
-    let back_up = [OsStr::new("backup"), OsStr::new("--to"), folder.as_os_str()];
-    let refusal = refused(&cluster.command(back_up, "")).to_owned();
-    assert!(refusal.contains("a snapshot of its servers"), "{refusal}");
-    let printed = cluster.done(back_up.into_iter().chain([OsStr::new("--deletions")]));
+    let ledger = cluster.path("ledger.ndjson");
+    let printed = cluster.done([OsStr::new("export"), OsStr::new("--deletions"), ledger.as_os_str()]);
     assert!(printed.ends_with(": 20 records\n"), "{printed}");
-    let ledger = backups_in(&folder, Selection::Deletions).unwrap().pop().unwrap().path;
     let restored = Cluster::migrated();
     for file in [&old, &ledger] {
         restored.done(import(file));

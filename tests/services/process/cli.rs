@@ -53,8 +53,6 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
         ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
-        ("backup-every", &["", "0s", "59s", "daily"]),
-        ("backup-keep", &["", "0", "-1", "all"]),
         ("well-known", &["", "abc", "a/b=c", "oauth-authorization-server={}", "mcp.json={}", "a="]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("memory", &["", "0", "64", "127MiB", "512mb", "-512MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
@@ -345,9 +343,6 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("limit-networks", "none"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
-        ("backup-to", "none are made"),
-        ("backup-every", "24h"),
-        ("backup-keep", "14"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
     ] {

@@ -7,8 +7,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use handbill::operators::archive::export::Selection;
-use handbill::operators::archive::moving::{BackupName, backups_in};
 use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE};
 use tempfile::tempdir;
 
@@ -86,21 +84,6 @@ fn a_damaged_page_comes_back_from_an_older_backup_and_nothing_that_is_newer_is_l
 }
 
 #[test]
-fn a_backup_by_hand_that_lacks_records_has_a_file_beside_it_that_says_so() {
-    let folder = tempdir().unwrap();
-    let [data, backups] = ["data", "backups"].map(|name| folder.path().join(name));
-    let server = Server::start(&data, &[]);
-    Known::default().create(&mut Connection::open(server.address).unwrap(), "A page", "A text of 1000000 words.");
-    assert!(server.stop().0.success());
-    damage(&data.join(DATABASE_FILE), b"1000000");
-    let made = on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]);
-    assert_eq!(made.status.code(), Some(1));
-    assert!(text(&made.stderr).contains("the file lacks 1 record that cannot be read"), "{}", text(&made.stderr));
-    let newest = backups_in(&backups, Selection::All).unwrap().pop().unwrap();
-    assert!(BackupName::lacks_records(&newest.path).is_file());
-}
-
-#[test]
 fn a_damaged_line_of_the_ledger_is_seen_at_the_start_and_the_database_writes_it_again() {
     let folder = tempdir().unwrap();
     let data = folder.path().join("data");
@@ -163,30 +146,6 @@ fn a_restore_refuses_a_damaged_line_of_the_ledger_or_skips_and_prints_it() {
     let other = folder.path().join("other");
     assert_eq!(restore(&other, &["--skip-damaged"]).status.code(), Some(2));
     assert!(!other.join(DATABASE_FILE).exists());
-}
-
-#[test]
-fn a_restore_from_a_folder_whose_newest_backup_is_damaged_names_the_one_before_it() {
-    let folder = tempdir().unwrap();
-    let [data, backups, new] = ["data", "backups", "new"].map(|name| folder.path().join(name));
-    stopped(&data);
-    for _ in 0..2 {
-        succeeded(&on(&data, [OsStr::new("backup"), OsStr::new("--to"), backups.as_os_str()]));
-    }
-    let all = backups_in(&backups, Selection::All).unwrap();
-    let [before, newest] = [&all[0].path, &all[1].path];
-    let whole = fs::read(newest).unwrap();
-    let mut flipped = whole.clone();
-    *flipped.last_mut().unwrap() ^= 1;
-    for bytes in [&whole[..whole.len() / 2], &flipped, b""] {
-        fs::write(newest, bytes).unwrap();
-        let refusal = on(&new, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
-        let line = refused(&refusal);
-        let names = |path: &Path| line.contains(path.to_str().unwrap());
-        assert!(names(newest) && names(before) && line.contains("the backup before it is"), "{line}");
-        assert!(!new.join(DATABASE_FILE).exists());
-    }
-    succeeded(&on(&new, [OsStr::new("restore"), OsStr::new("--from"), before.as_os_str()]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::line::{self, Body, HeaderJson, TrailerJson};
-use super::{Entry, Format, Header, LedgerCopy};
+use super::{Entry, Format, Header};
 use crate::domain::hex;
 use crate::domain::timestamp::UnixMillis;
 
@@ -17,13 +17,7 @@ pub struct Encoder {
 impl Encoder {
     /// Begins an archive. Returns its first line.
     pub fn begin(created_at: UnixMillis, generator: String, expected_records: Option<u64>) -> (Self, String) {
-        Self::begin_with(&Header { format: Format::Archive, created_at, generator, expected_records, ledger: None })
-    }
-
-    /// Begins a copy of a cluster's ledger.
-    pub fn begin_copy(created_at: UnixMillis, generator: String, ledger: LedgerCopy) -> (Self, String) {
-        let (format, ledger) = (Format::Archive, Some(ledger));
-        Self::begin_with(&Header { format, created_at, generator, expected_records: None, ledger })
+        Self::begin_with(&Header { format: Format::Archive, created_at, generator, expected_records })
     }
 
     fn begin_with(header: &Header) -> (Self, String) {
@@ -69,6 +63,6 @@ pub fn entry_line(entry: &Entry) -> String {
 }
 
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
-    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None, ledger: None };
+    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
     line::encode(&Body::Header(HeaderJson::of(&header)))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Entry, EntryError, Format, Header, LedgerCopy, VERSION};
+use super::{Entry, EntryError, Format, Header, VERSION};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
@@ -42,14 +42,6 @@ pub(super) struct HeaderJson {
     generator: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_records: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ledger: Option<LedgerCopyJson>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct LedgerCopyJson {
-    of: String,
-    read_whole_at_ms: i64,
 }
 
 /// A page as archives have it: a format that stays when the types of the domain change, and that has no HTML.
@@ -165,10 +157,6 @@ impl HeaderJson {
             created_at_ms: header.created_at.get(),
             generator: header.generator.clone(),
             expected_records: header.expected_records,
-            ledger: header.ledger.as_ref().map(|LedgerCopy { of, read_whole_at }| LedgerCopyJson {
-                of: of.clone(),
-                read_whole_at_ms: read_whole_at.get(),
-            }),
         }
     }
 
@@ -180,10 +168,6 @@ impl HeaderJson {
             created_at: UnixMillis::new(self.created_at_ms),
             generator: self.generator,
             expected_records: self.expected_records,
-            ledger: self.ledger.map(|LedgerCopyJson { of, read_whole_at_ms }| LedgerCopy {
-                of,
-                read_whole_at: UnixMillis::new(read_whole_at_ms),
-            }),
         })
     }
 }

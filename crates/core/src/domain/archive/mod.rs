@@ -8,8 +8,6 @@
 //! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
-//! The header of a copy of a cluster's ledger has `"ledger":{"of":"…","read_whole_at_ms":…}` too.
-//!
 //! `sum` is the beginning of the SHA-256 of the line after it: of everything between the comma that follows it and the
 //! line break. `sha256` of the trailer covers all bytes before the trailer's line. So damage is found at its line, and a
 //! file that was cut, shortened or reordered is not complete.
@@ -59,17 +57,6 @@ pub struct Header {
     pub generator: String,
     /// About how many records follow, if that was known.
     pub expected_records: Option<u64>,
-    /// If the file is a copy of a cluster's ledger: the copy from which a later one can go on.
-    pub ledger: Option<LedgerCopy>,
-}
-
-/// A copy of a cluster's ledger, which has all of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedgerCopy {
-    /// The name of the cluster's keyspace: one that is made later, even under its name, has another.
-    pub of: String,
-    /// When the last reading of the whole ledger began. This copy has that, and what was new since.
-    pub read_whole_at: UnixMillis,
 }
 
 /// One record of a store, as it travels.
