@@ -5,9 +5,8 @@
 //! ```
 //!
 //! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
-//! that `links` allows, and escapes everything else. `sanitize` accepts the result if it is of a grammar that leaves a
-//! browser no choice (`canonical`). Otherwise it parses the result as a browser would and removes everything that is
-//! not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
+//! that `links` allows, and escapes everything else. `sanitize` parses the result as a browser would and removes everything
+//! that is not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
 //! Facts about the text are read after both (`html_text`), because they must be true of the HTML that is served.
 //!
 //! These decisions are not in the contract:
@@ -24,7 +23,6 @@
 
 #[cfg(test)]
 mod barrier_tests;
-mod canonical;
 mod constructs;
 mod elements;
 pub mod excerpt;
@@ -100,7 +98,7 @@ pub fn any_external(link_origins: &[String], own: &str) -> bool {
 /// never over 4 MB. No text is lost. Elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
-    let mut html = sanitize::clean(filtered.html);
+    let mut html = sanitize::clean(&filtered.html);
     // It grew by doubling, and a page keeps it.
     html.shrink_to_fit();
     Rendered {
