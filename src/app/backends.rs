@@ -35,8 +35,6 @@ pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) renderer: Arc<dyn Renderer>,
-    /// Whether only this process uses the store, so that no other replica renders its old pages again.
-    pub(super) renewed_pages_are_written_back: bool,
 }
 
 /// The store while it is used: where it is, whether it has failed, and how it is closed.
@@ -73,7 +71,6 @@ impl Backends {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
             renderer: measure.renderer(Arc::clone(&deps.renderer)),
-            renewed_pages_are_written_back: true,
         }
     }
 
@@ -94,7 +91,7 @@ impl Backends {
                     Self::in_process(pages, deps)
                 } else {
                     let store = measure(deps).store(pages, System::Redb);
-                    Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
+                    Self::sharing(store, settings, deps)?
                 };
                 // Without shared reads, many readers of one large page would fill the queue of lookups, and each would
                 // hold a copy.
@@ -128,7 +125,6 @@ impl Backends {
             store,
             limiter: measure.limiter(Arc::new(limiter), System::Redis),
             renderer: measure.renderer(Arc::clone(renderer)),
-            renewed_pages_are_written_back: false,
         })
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::backends::rendering::RenderThreads;
 use crate::config::Budgets;
 use crate::telemetry::metrics::Metrics;
@@ -22,8 +20,6 @@ pub struct Deps {
     /// The memory that the parts of the process may hold.
     pub budgets: Budgets,
     pub renderer: Arc<dyn Renderer>,
-    /// Cancelled when so many renderings hang that the process must end.
-    pub too_many_hung: CancellationToken,
 }
 
 impl Deps {
@@ -34,14 +30,12 @@ impl Deps {
 
     /// The same with these budgets and metrics.
     pub fn within(budgets: Budgets, metrics: Metrics) -> Self {
-        let too_many_hung = CancellationToken::new();
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            renderer: Arc::new(RenderThreads::new(&budgets, metrics.renders_hung.clone(), too_many_hung.clone())),
+            renderer: Arc::new(RenderThreads::new(budgets.texts)),
             budgets,
             metrics: Arc::new(metrics),
-            too_many_hung,
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::backends::purging::PurgeError;
-use crate::backends::rendering::MAX_HUNG;
 use crate::config::SettingsError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
@@ -27,9 +26,6 @@ pub enum StartError {
     /// The store ended while it served.
     #[error(transparent)]
     StoreEnded(Arc<WriterError>),
-    /// Renderings hung until no more threads were left to replace theirs.
-    #[error("{MAX_HUNG} renderings did not end, so the process ended: the log and the runbook say more")]
-    RenderingHangs,
     /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] handbill_limiter::OpenError),
@@ -56,6 +52,6 @@ pub enum StartError {
 impl StartError {
     /// Whether the service had started, so that starting it again may help.
     pub fn is_after_the_start(&self) -> bool {
-        matches!(self, Self::StoreEnded(_) | Self::RenderingHangs)
+        matches!(self, Self::StoreEnded(_))
     }
 }

@@ -110,10 +110,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         networks,
         policy,
         large_bytes: in_memory(budgets.large_pages),
-        renewed_bytes: in_memory(budgets.renewed_pages),
         pages: PageCache::new(budgets.ready_pages, metrics.page_cache.clone()),
-        turns: metrics.write_turns.clone(),
-        writes_renewed_pages_back: backends.renewed_pages_are_written_back,
     });
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
@@ -235,13 +232,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let location = handle.location(&settings).await;
     announce(&base_url, address, admin_address, &location, &memory, limits.connections);
     let serving = server::serve(listener, public, limits, proxies, server::instruments(&metrics), phases);
-    let hung = async {
-        deps.too_many_hung.cancelled().await;
-        readiness.set_missing("rendering", StartError::RenderingHangs.to_string());
-    };
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
-        ended = drain::run(serving, phase, async || signals.next().await, hung, &readiness, limits) => ended,
+        ended = drain::run(serving, phase, async || signals.next().await, &readiness, limits) => ended,
         error = handle.fatal_error() => {
             readiness.set_missing(STORE, error.to_string());
             return Err(error);
@@ -259,9 +252,6 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     }
     if let Some(error) = handle.fatal_error().now_or_never() {
         return Err(error);
-    }
-    if deps.too_many_hung.is_cancelled() {
-        return Err(StartError::RenderingHangs);
     }
     Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,

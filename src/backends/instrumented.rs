@@ -231,10 +231,6 @@ impl Renderer for Instrumented<dyn Renderer> {
         span.done(if rendered.is_ok() { "done" } else { "unavailable" }, rendered.is_err());
         rendered
     }
-
-    async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
-        self.inner.first_heading(content, purpose).await
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::error::ClientError;
 use super::key_file::{KeptKey, KeyFile};
 use super::reference::PageReference;
 use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::markdown::first_heading;
+use handbill_core::domain::markdown::render;
 use handbill_core::domain::title::{MAX_CHARS, Title};
 
 /// Keeps the key of a page that was just published. If that fails, the error shows the key.
@@ -119,7 +119,7 @@ impl OwnPage {
 
 /// The title that the first heading of a text gives. A heading may be longer than a title.
 pub(super) fn heading_title(content: &str) -> Option<String> {
-    let title: String = first_heading(content)?.chars().take(MAX_CHARS).collect();
+    let title: String = render(content).first_heading?.chars().take(MAX_CHARS).collect();
     Title::parse(&title).is_ok().then_some(title)
 }
 

@@ -13,7 +13,7 @@ use thiserror::Error;
 const DEFAULT: u64 = 256 * MIB;
 
 /// Less would not hold one of the largest requests of each kind. The largest share of a largest request is that of one
-/// rendering of 100 KB: 15 MB of an eighth of this.
+/// rendering of 100 KB: 27 MB.
 const LEAST: u64 = 128 * MIB;
 
 /// More than any machine has.
@@ -77,17 +77,13 @@ pub struct Budgets {
     /// Answers, until they are sent: each takes up to 80 KiB for buffers, and the largest some 3 MB. Beside a body of 17 KB it is 39 KiB, so
     /// 700 such are sent at once. It is the largest share, because only the client decides how long an answer takes.
     pub answers: u64,
-    /// Texts over 4 KB while they are rendered, 150 times their size, and their HTML until it is stored: two of the longest.
-    /// Four are rendered at once at most, which no larger share changes.
-    pub long_texts: u64,
-    /// The same for shorter texts, of which eight are rendered at once and take 5 MB.
-    pub short_texts: u64,
+    /// Texts while they are rendered: one of the longest, which takes 27 MB, and eight short ones. Four of the longest are
+    /// rendered at once at most, which no larger share changes.
+    pub texts: u64,
     /// Pages of more than 64 KiB while they are read or changed: five of the largest, which counts twice.
     pub large_pages: u64,
     /// Pages that are ready to be sent. It has what the others leave of the 60 %, since more of it always helps.
     pub ready_pages: u64,
-    /// Pages whose HTML an older version made, until the new HTML is stored: two of the largest.
-    pub renewed_pages: u64,
     /// Pages of the embedded store's file. The kernel keeps more of the file in memory that is otherwise free.
     pub store_cache: u64,
     /// Writes that wait for the embedded store's disk: some hundred usual ones, which is as many as there are answers.
@@ -105,11 +101,9 @@ impl Budgets {
         let others = Self {
             requests: share(20, 256),
             answers: share(40, 512),
-            long_texts: share(32, 96),
-            short_texts: share(8, 32),
+            texts: share(40, 128),
             large_pages: share(8, 64),
             ready_pages: 0,
-            renewed_pages: share(2, 16),
             store_cache: share(16, 128),
             store_queue: share(5, 64),
             windows: share(8, 80),
@@ -119,10 +113,9 @@ impl Budgets {
     }
 
     fn total(&self) -> u64 {
-        let Self { requests, answers, long_texts, short_texts, large_pages, ready_pages, renewed_pages, .. } = self;
+        let Self { requests, answers, texts, large_pages, ready_pages, .. } = self;
         let Self { store_cache, store_queue, windows, .. } = self;
-        let of_pages = large_pages + ready_pages + renewed_pages;
-        requests + answers + long_texts + short_texts + of_pages + store_cache + store_queue + windows
+        requests + answers + texts + large_pages + ready_pages + store_cache + store_queue + windows
     }
 }
 
@@ -365,17 +358,14 @@ mod tests {
     /// The attacks of `docs/internals/verification.md` were withstood within 256 MiB with these budgets.
     #[test]
     fn at_256_mib_no_budget_is_larger_than_those_that_withstood_attacks() {
-        let Budgets { requests, answers, long_texts, short_texts, large_pages, ready_pages, renewed_pages, .. } =
-            Budgets::default();
+        let Budgets { requests, answers, texts, large_pages, ready_pages, .. } = Budgets::default();
         let Budgets { store_cache, store_queue, windows, .. } = Budgets::default();
         let held = [
             (requests, 32),
             (answers, 64),
-            (long_texts, 64),
-            (short_texts, 32),
+            (texts, 64),
             (large_pages, 32),
             (ready_pages, 32),
-            (renewed_pages, 16),
             (store_cache, 32),
             (store_queue, 64),
             (windows, 80),

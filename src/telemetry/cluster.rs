@@ -1,19 +1,8 @@
-//! The instruments of a replica's part in the cluster, which stay at zero with the embedded store, and of writers who
-//! wait for each other.
+//! The instruments of a replica's part in the cluster, which stay at zero with the embedded store.
 
-use handbill_core::service::TurnMetrics;
 use handbill_store_cql::Progress;
 use handbill_store_cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TurnLabels {
-    /// `at_once`, `waited`, or `skipped` if the turn did not come in time and the writer went on without it.
-    outcome: &'static str,
-}
 
 /// The instruments in `registry`. Every value of a label is at zero, so that an alert on growth sees the first event.
 pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
@@ -45,14 +34,6 @@ pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
     all
 }
 
-/// The counters of turns in `registry`.
-pub(super) fn turns(registry: &mut Registry) -> TurnMetrics {
-    let turns = Family::<TurnLabels, Counter>::default();
-    registry.register("handbill_write_turns", "Turns of those who change a page in this replica", turns.clone());
-    let turns = |outcome| turns.get_or_create(&TurnLabels { outcome }).clone();
-    TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
-}
-
 /// Reports in the log how far connecting to the cluster is. Returns the text for the answer of `/readyz` while it waits.
 pub fn waits_for(progress: &Progress) -> Option<String> {
     let waiting = match progress {
@@ -65,24 +46,4 @@ pub fn waits_for(progress: &Progress) -> Option<String> {
     };
     tracing::warn!(waiting, "waiting for the database");
     Some(waiting)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::telemetry::metrics::Metrics;
-
-    #[test]
-    fn each_turn_of_a_writer_is_shown_by_its_outcome() {
-        let metrics = Metrics::new();
-        let TurnMetrics { at_once, waited, skipped } = &metrics.write_turns;
-        at_once.inc_by(1);
-        waited.inc_by(2);
-        skipped.inc_by(3);
-        let exposed = metrics.exposition();
-        for (outcome, count) in [("at_once", 1), ("waited", 2), ("skipped", 3)] {
-            let line = format!("\nhandbill_write_turns_total{{outcome=\"{outcome}\"}} {count}\n");
-            assert!(exposed.contains(&line), "{exposed}");
-        }
-    }
 }

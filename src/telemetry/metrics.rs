@@ -7,7 +7,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use handbill_core::service::{PageCacheMetrics, TurnMetrics};
+use handbill_core::service::PageCacheMetrics;
 use handbill_limiter::LimiterMetrics;
 use handbill_store_cql::metrics::ClusterMetrics;
 use prometheus_client::encoding::text::encode;
@@ -70,7 +70,6 @@ pub struct Metrics {
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
     pub cluster: ClusterMetrics,
-    pub write_turns: TurnMetrics,
     pub page_cache: PageCacheMetrics,
     pub edge_purges: Family<PurgeLabels, Counter>,
     pub edge_purges_waiting: Gauge,
@@ -87,7 +86,6 @@ pub struct Metrics {
     pub blocklist_entries: Gauge,
     pub creates_paused: Gauge,
     pub renders: Histogram,
-    pub renders_hung: Counter,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
     pub log_lines_dropped: Counter,
@@ -198,7 +196,6 @@ impl Metrics {
             ),
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
             cluster: cluster::registered(&mut declare.0),
-            write_turns: cluster::turns(&mut declare.0),
             page_cache: PageCacheMetrics {
                 hits: declare.plain("handbill_page_cache_hits", "Reads whose answer was ready to be sent"),
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
@@ -247,7 +244,6 @@ impl Metrics {
                 Unit::Seconds,
                 Histogram::new(SECONDS),
             ),
-            renders_hung: declare.plain("handbill_renders_hung", "Renderings that did not end and were given up"),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",
                 "Requests whose X-Forwarded-For or Forwarded was ignored, because their peer is not a trusted proxy",
@@ -369,7 +365,10 @@ mod tests {
         };
         assert_eq!(series(&text), series(&open));
         assert!(!text.contains("# UNIT") && !text.contains("# EOF") && !text.contains(" # {"), "{text}");
-        assert!(text.contains("# TYPE handbill_renders_hung_total counter\nhandbill_renders_hung_total 0\n"), "{text}");
+        assert!(
+            text.contains("# TYPE handbill_log_lines_dropped_total counter\nhandbill_log_lines_dropped_total 0\n"),
+            "{text}"
+        );
         assert!(text.contains("# TYPE handbill_build_info gauge\nhandbill_build_info{"), "{text}");
     }
 

@@ -259,8 +259,8 @@ fn every_time_limit_fits_into_the_next() {
         ("an update that lost a race can start over", before_store(SERVICE, "LONGEST_JITTER"), deadline),
         ("every request that has arrived can finish", deadline, drain),
         (
-            "the store still has its time after a rendering has waited for its turn",
-            before_store("src/backends/rendering/mod.rs", "TURN_TIMEOUT"),
+            "the store still has its time after a rendering has waited for its permit",
+            before_store("src/backends/rendering.rs", "PERMIT_TIMEOUT"),
             deadline,
         ),
         ("the store answers first: only it knows whether anything was changed", operation, store),

@@ -61,6 +61,15 @@ fn the_sanitiser_changes_nothing_in_any_kind_of_address() {
     }
 }
 
+#[test]
+fn the_sanitiser_changes_nothing_in_a_long_text() {
+    for text in ["&", "a&amp;b", "©", "\u{a0}", "\"", "&lt;p>", "a"] {
+        for before in ["", "a", "ab", "abc", "    ", "```\n"] {
+            assert_sanitiser_changes_nothing(&format!("{before}{}", text.repeat(20_000)));
+        }
+    }
+}
+
 proptest! {
     // A failing case must become a named test, not a file of seeds.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

@@ -1,8 +1,9 @@
 //! Writes the elements of the subset. An element is left out if it exceeds the bounds of [`super::html`]; the caller
 //! writes its text in either case.
 
+use super::facts::Facts;
 use super::html::{Element, HtmlWriter};
-use super::links::LinkAddress;
+use super::links::{LinkAddress, MAX_VALUE_BYTES};
 use super::text_run::TextRun;
 
 /// A list is opened only if at least this item fits in it.
@@ -11,18 +12,15 @@ const ITEM: Element<'static> = ("li", &[]);
 /// HTML of the subset under construction.
 pub(super) struct ElementWriter<'s> {
     out: HtmlWriter<'s>,
-    /// The origins of the links: the first two that differ.
-    link_origins: Vec<String>,
 }
 
 impl<'s> ElementWriter<'s> {
     pub(super) fn new(out: HtmlWriter<'s>) -> Self {
-        Self { out, link_origins: Vec::new() }
+        Self { out }
     }
 
-    /// The HTML, and the origins of the links in it: the first two that differ.
-    pub(super) fn finish(self) -> (String, Vec<String>) {
-        (self.out.into_html(), self.link_origins)
+    pub(super) fn finish(self) -> (String, Facts) {
+        self.out.finish()
     }
 
     /// The writer of the text and line ends around the elements.
@@ -103,25 +101,20 @@ impl<'s> ElementWriter<'s> {
     }
 
     pub(super) fn link(&mut self, address: &LinkAddress) -> bool {
-        if !self.open(&[("a", &[("href", &address.href), ("rel", "nofollow ugc")])]) {
-            return false;
+        let is_open = self.open(&[("a", &[("href", &address.href), ("rel", "nofollow ugc")])]);
+        if is_open {
+            self.out.facts().link(address);
         }
-        if let Some(origin) = &address.origin {
-            let origin = origin.as_str();
-            if self.link_origins.len() < 2 && self.link_origins.iter().all(|known| known != origin) {
-                self.link_origins.push(origin.to_owned());
-            }
-        }
-        true
+        is_open
     }
 
-    /// Writes an image, or its alternative text if it has no address or does not fit.
+    /// Writes an image, or its alternative text if it has no address, is too long or does not fit.
     pub(super) fn image(&mut self, src: Option<&str>, alt: &str) {
-        let is_written = src.is_some_and(|src| {
-            self.void(("img", &[("src", src), ("alt", alt), ("loading", "lazy"), ("referrerpolicy", "no-referrer")]))
-        });
-        if !is_written {
-            self.out.text(alt);
+        let attributes = |src| [("src", src), ("alt", alt), ("loading", "lazy"), ("referrerpolicy", "no-referrer")];
+        let src = src.filter(|_| alt.len() <= MAX_VALUE_BYTES);
+        match src.filter(|src| self.void(("img", &attributes(src)))) {
+            Some(src) => self.out.facts().image(src, alt),
+            None => self.out.text(alt),
         }
     }
 

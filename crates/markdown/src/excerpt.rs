@@ -1,7 +1,5 @@
 //! How a page's text begins: a short plain text for previews and names.
 
-use super::html_text::beginning_of_visible_text;
-
 /// Longest excerpt without its ellipsis, in Unicode scalar values; previews cut at about this length.
 pub const MAX_CHARS: usize = 160;
 
@@ -9,18 +7,19 @@ pub const MAX_CHARS: usize = 160;
 /// character shows whether the excerpt ends with a word; the space after it may be cut off.
 const MAX_TEXT_BYTES: usize = 4 * (MAX_CHARS + 2);
 
-/// An excerpt is made from this much of the HTML, in bytes. HTML without text in this part gets no excerpt.
-const MAX_SOURCE_BYTES: usize = 16 * 1024;
+/// The beginning of a text on one line.
+#[derive(Default)]
+pub(super) struct Excerpt(String);
 
-/// The beginning of the visible text of HTML that the renderer wrote, as plain text on one line: at most [`MAX_CHARS`]
-/// characters and an ellipsis. Empty if the first 16 KiB have no text.
-pub fn excerpt_of(html: &str) -> String {
-    let source = beginning(html);
-    let mut text = beginning_of_visible_text(source, MAX_TEXT_BYTES);
-    if source.len() < html.len() && !text.is_empty() {
-        text.push('…');
+impl Excerpt {
+    pub(super) fn push(&mut self, text: &str) {
+        push_collapsed(&mut self.0, text, MAX_TEXT_BYTES);
     }
-    shorten(&text, MAX_CHARS)
+
+    /// At most [`MAX_CHARS`] characters and an ellipsis.
+    pub(super) fn cut(&self) -> String {
+        shorten(self.0.trim_end(), MAX_CHARS)
+    }
 }
 
 /// `text`, or at most its first `max_chars` characters and an ellipsis. It is cut after a word if possible.
@@ -34,61 +33,62 @@ pub fn shorten(text: &str, max_chars: usize) -> String {
     format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…']))
 }
 
-/// The first [`MAX_SOURCE_BYTES`] of `html`, without a character or reference that the cut would split.
-fn beginning(html: &str) -> &str {
-    let cut = &html[..html.floor_char_boundary(MAX_SOURCE_BYTES)];
-    match cut.rfind('&') {
-        Some(at) if cut.len() < html.len() && !cut[at..].contains(';') => &cut[..at],
-        _ => cut,
+/// `text` on one line, as a browser shows it: one space for each run of white space and control characters.
+pub fn collapsed(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    push_collapsed(&mut line, text, usize::MAX);
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Appends `more` with one space for each run of white space and control characters, and none at the beginning of `line`.
+/// Stops when `line` has more than `max_bytes` bytes.
+fn push_collapsed(line: &mut String, more: &str, max_bytes: usize) {
+    for character in more.chars() {
+        if line.len() > max_bytes {
+            break;
+        }
+        if !character.is_whitespace() && !character.is_control() {
+            line.push(character);
+        } else if !line.is_empty() && !line.ends_with(' ') {
+            line.push(' ');
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render;
 
     #[test]
     fn an_excerpt_is_the_visible_text_on_one_line() {
-        let html = "<h2>One</h2>\n<p>t<em>wo</em> <a href=\"/a>b\" rel=\"nofollow ugc\">three</a>,<br>four\n \
-                    <img src=\"https://a.example/x\" alt=\"no\">five</p>\n<hr>";
-        assert_eq!(excerpt_of(html), "One two three, four five");
-        assert_eq!(excerpt_of("<hr>\n<p><img alt=\"a\"></p>"), "");
-    }
-
-    #[test]
-    fn an_excerpt_decodes_each_reference_once() {
-        assert_eq!(excerpt_of("<p>&lt;b&gt; &amp;lt; &quot;&#39;&#x1F4D3;&nbsp;x</p>"), "<b> &lt; \"'📓 x");
-        assert_eq!(excerpt_of("&unknown; &#xD800; &#0; & &; &"), "&unknown; &#xD800; & &; &");
-        assert_eq!(excerpt_of("<p>é&é;é</p><p open"), "é&é;é");
+        let markdown = "# One\n\nt*wo* [three](/x),  \nfour\n![no](https://a.example/x)five `&lt;b>`\n\n---\n";
+        assert_eq!(render(markdown).excerpt, "One two three, four five &lt;b>");
+        assert_eq!(render("---\n\n![a](https://a.example/x)").excerpt, "");
+        assert_eq!(collapsed(" a \t\n b\u{a0}"), "a b");
     }
 
     #[test]
     fn an_excerpt_ends_after_a_word_within_160_characters() {
-        let text = excerpt_of(&format!("<p>{}</p>", "word ".repeat(100)));
+        let text = render(&"word ".repeat(100)).excerpt;
         assert_eq!(text, format!("{}…", "word ".repeat(32).trim_end()));
         let exact = "é".repeat(MAX_CHARS);
-        assert_eq!(excerpt_of(&exact), exact);
-        assert_eq!(excerpt_of(&"字".repeat(500)).chars().count(), MAX_CHARS + 1);
+        assert_eq!(render(&exact).excerpt, exact);
+        assert_eq!(render(&"字".repeat(500)).excerpt.chars().count(), MAX_CHARS + 1);
     }
 
     #[test]
-    fn an_excerpt_reads_no_more_than_the_beginning() {
-        let late = format!("{}<p>late</p>", "<hr>\n".repeat(MAX_SOURCE_BYTES));
-        assert_eq!(excerpt_of(&late), "");
-        let cut_in_a_reference = format!("<p>early{}&amp;amp</p>", " ".repeat(MAX_SOURCE_BYTES - 10));
-        assert_eq!(excerpt_of(&cut_in_a_reference), "early…");
-        for shift in 0..4 {
-            let cut_in_a_character = format!("{}{}", "a".repeat(shift), "📓".repeat(MAX_SOURCE_BYTES));
-            assert_eq!(excerpt_of(&cut_in_a_character).chars().count(), MAX_CHARS + 1);
-        }
+    fn an_excerpt_is_found_however_late_the_text_begins() {
+        assert_eq!(render(&format!("{}late", "---\n".repeat(10_000))).excerpt, "late");
     }
 
     proptest::proptest! {
         #[test]
         fn an_excerpt_is_bounded_and_on_one_line_whatever_it_is_made_from(
-            html in "(\\PC|[<>&;\"#x/ \\n]|&amp;|<p>|</a>){0,400}",
+            markdown in "(\\PC|[<>&;\"#x/ \\n]|&amp;|\n\n|\\*){0,400}",
         ) {
-            let text = excerpt_of(&html);
+            let text = render(&markdown).excerpt;
             proptest::prop_assert!(text.chars().count() <= MAX_CHARS + 1);
             proptest::prop_assert!(!text.contains(char::is_control));
             proptest::prop_assert_eq!(text.trim(), &text);

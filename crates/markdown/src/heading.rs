@@ -2,51 +2,56 @@
 
 use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
-use super::placeholder::{events, restored};
-use super::source::{self, Spared};
-use crate::html_text::collapsed;
-use crate::invisible::shows_nothing;
+use super::excerpt::collapsed;
+use super::invisible::shows_nothing;
+use super::placeholder::restored;
 
-/// The text of the first heading of level 1, else of the first heading of any level, on one line and without markup. A
-/// heading that shows nothing is skipped. `None` if there is no heading.
-///
-/// The text is not checked: a heading may be longer than a title, or hold characters that a title must not have.
-pub fn first_heading(markdown: &str) -> Option<String> {
-    let source = source::prepare(markdown, Spared::Nothing);
-    let (mut lower, mut open) = (None, None);
-    for (event, _) in events(&source) {
+/// Finds the first heading of level 1, else the first heading of any level. A heading that shows nothing is skipped.
+#[derive(Default)]
+pub(super) struct FirstHeading {
+    upper: Option<String>,
+    lower: Option<String>,
+    /// The heading that is being read.
+    open: Option<(HeadingLevel, String)>,
+}
+
+impl FirstHeading {
+    pub(super) fn read(&mut self, event: &Event<'_>) {
         match event {
-            Event::Start(Tag::Heading { level, .. }) => open = Some((level, String::new())),
+            Event::Start(Tag::Heading { level, .. }) => {
+                let may_be_first = if *level == HeadingLevel::H1 { &self.upper } else { &self.lower }.is_none();
+                self.open = may_be_first.then(|| (*level, String::new()));
+            }
             Event::End(TagEnd::Heading(_)) => {
-                let Some((level, text)) = open.take() else { continue };
+                let Some((level, text)) = self.open.take() else { return };
                 let text = collapsed(&restored(&text));
-                if shows_nothing(&text) {
-                    continue;
-                }
-                if level == HeadingLevel::H1 {
-                    return Some(text);
-                }
-                lower.get_or_insert(text);
-            }
-            Event::Text(more) | Event::Code(more) | Event::InlineHtml(more) => {
-                if let Some((_, text)) = &mut open {
-                    text.push_str(&more);
+                if !shows_nothing(&text) {
+                    *(if level == HeadingLevel::H1 { &mut self.upper } else { &mut self.lower }) = Some(text);
                 }
             }
-            Event::SoftBreak | Event::HardBreak => {
-                if let Some((_, text)) = &mut open {
-                    text.push(' ');
-                }
-            }
+            Event::Text(more) | Event::Code(more) | Event::InlineHtml(more) => self.push(more),
+            Event::SoftBreak | Event::HardBreak => self.push(" "),
             _ => {}
         }
     }
-    lower
+
+    /// The text of the heading, on one line and without markup. It may be longer than a title, or hold characters that a
+    /// title must not have.
+    pub(super) fn into_text(self) -> Option<String> {
+        self.upper.or(self.lower)
+    }
+
+    fn push(&mut self, more: &str) {
+        if let Some((_, text)) = &mut self.open {
+            text.push_str(more);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render;
 
     #[test]
     fn the_first_heading_of_level_1_names_a_text_else_the_first_of_any_level() {
@@ -60,7 +65,7 @@ mod tests {
             ("text\n\n    # code\n\n```\n# code\n```\n\n#hashtag", None),
             ("", None),
         ] {
-            assert_eq!(first_heading(markdown).as_deref(), title, "{markdown:?}");
+            assert_eq!(render(markdown).first_heading.as_deref(), title, "{markdown:?}");
         }
     }
 
@@ -74,14 +79,14 @@ mod tests {
             ("# https://a.example/x_y_z*", "https://a.example/x_y_z*"),
             ("# a&#xFDD6;b", "a\u{fffd}b"),
         ] {
-            assert_eq!(first_heading(markdown).as_deref(), Some(title), "{markdown:?}");
+            assert_eq!(render(markdown).first_heading.as_deref(), Some(title), "{markdown:?}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn a_heading_of_anything_is_one_line_that_shows_something(markdown in "(\\PC|[#=*_\\[\\]<>&`\\n ]|# |\n){0,200}") {
-            if let Some(text) = first_heading(&markdown) {
+            if let Some(text) = render(&markdown).first_heading {
                 proptest::prop_assert!(!text.contains(char::is_control) && !shows_nothing(&text), "{text:?}");
             }
         }

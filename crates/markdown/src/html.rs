@@ -1,5 +1,6 @@
 //! Writes HTML of bounded depth and size, escaped exactly as the sanitiser serialises it.
 
+use super::facts::Facts;
 use super::placeholder;
 
 /// Deepest nesting of elements. The sanitiser's work grows with the square of the depth (contract decision 12).
@@ -37,6 +38,7 @@ pub(super) fn max_bytes(source_bytes: usize) -> usize {
 /// HTML under construction. An element is opened only if all text that is still to come fits after it.
 pub(super) struct HtmlWriter<'s> {
     html: String,
+    facts: Facts,
     /// Bytes of the end tags of the open elements.
     end_tags: usize,
     /// The content. Its text from `passed` on is still to come.
@@ -53,11 +55,16 @@ impl<'s> HtmlWriter<'s> {
     /// A writer of at most `max_bytes` for the content `source`.
     pub(super) fn new(max_bytes: usize, source: &'s str) -> Self {
         let html = String::with_capacity(max_bytes.min(source.len() + source.len() / 2));
-        Self { html, end_tags: 0, source, passed: 0, counted: None, max_bytes, depth: 0, elements: 0 }
+        let facts = Facts::default();
+        Self { html, facts, end_tags: 0, source, passed: 0, counted: None, max_bytes, depth: 0, elements: 0 }
     }
 
-    pub(super) fn into_html(self) -> String {
-        self.html
+    pub(super) fn finish(self) -> (String, Facts) {
+        (self.html, self.facts)
+    }
+
+    pub(super) fn facts(&mut self) -> &mut Facts {
+        &mut self.facts
     }
 
     /// Records that the text before `position` of the source was written or dropped. A position before an earlier one
@@ -98,12 +105,14 @@ impl<'s> HtmlWriter<'s> {
     /// Opens an element. The caller must ask [`Self::has_room_for`] first, and must close the element with
     /// [`Self::close`] later.
     pub(super) fn open(&mut self, element: Element<'_>) {
-        self.void(element);
+        self.write_tag(element);
+        self.facts.start(element.0);
         self.end_tags += end_tag_bytes(element.0);
         self.depth += 1;
     }
 
     pub(super) fn close(&mut self, name: &str) {
+        self.facts.end(name);
         self.depth -= 1;
         self.end_tags -= end_tag_bytes(name);
         self.html.push_str("</");
@@ -112,7 +121,12 @@ impl<'s> HtmlWriter<'s> {
     }
 
     /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] first.
-    pub(super) fn void(&mut self, (name, attributes): Element<'_>) {
+    pub(super) fn void(&mut self, element: Element<'_>) {
+        self.write_tag(element);
+        self.facts.tag(element.0);
+    }
+
+    fn write_tag(&mut self, (name, attributes): Element<'_>) {
         self.elements += 1;
         self.html.push('<');
         self.html.push_str(name);
@@ -127,6 +141,8 @@ impl<'s> HtmlWriter<'s> {
     }
 
     pub(super) fn text(&mut self, text: &str) {
+        let plain = placeholder::restored(text);
+        self.facts.text(&if plain.contains('\0') { plain.replace('\0', "\u{fffd}").into() } else { plain });
         escape(text, Place::Text, &mut self.html);
     }
 
@@ -140,6 +156,7 @@ impl<'s> HtmlWriter<'s> {
     /// Ends the line unless one has just ended.
     pub(super) fn fresh_line(&mut self) {
         if !self.html.is_empty() && !self.html.ends_with('\n') {
+            self.facts.text("\n");
             self.html.push('\n');
         }
     }

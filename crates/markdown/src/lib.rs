@@ -7,7 +7,7 @@
 //! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
 //! that `links` allows, and escapes everything else. `sanitize` parses the result as a browser would and removes everything
 //! that is not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
-//! Facts about the text are read after both (`html_text`), because they must be true of the HTML that is served.
+//! Facts about the text (`facts`, `heading`) are gathered while the first barrier writes.
 //!
 //! These decisions are not in the contract:
 //!
@@ -18,6 +18,7 @@
 //! * A table has a `|` or a `:` in its second line. All lines before the next blank one are its rows, as on GitHub.
 //! * Elements after the first 50,000, below 32 levels or beyond the bound on bytes are flattened to text. A marker of a
 //!   list or quote in column 257 of its line or later is text.
+//! * A link or image whose address or alternative text has more than 8 KB is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are not valid characters of
 //!   a text, become U+FFFD, and so do references to them.
 
@@ -26,11 +27,10 @@ mod barrier_tests;
 mod constructs;
 mod elements;
 pub mod excerpt;
-mod exposed;
+mod facts;
 mod heading;
 pub mod host_name;
 mod html;
-pub mod html_text;
 pub mod invisible;
 pub mod language;
 mod links;
@@ -45,15 +45,15 @@ mod tables;
 mod tests;
 mod text_run;
 
-pub use heading::first_heading;
+pub use facts::Shown;
 
-use excerpt::excerpt_of;
 use language::Language;
 use source::Spared;
+use subset::Filtered;
 
 /// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page
 /// with a lower version is rendered again when it is read.
-pub const RENDERER_VERSION: u16 = 3;
+pub const RENDERER_VERSION: u16 = 4;
 
 /// The tag that begins a code block. In rendered HTML, `<` only ever begins a tag: text and attributes have a reference
 /// instead.
@@ -63,7 +63,7 @@ pub const CODE_BLOCK: &str = "<pre>";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     pub html: String,
-    /// The beginning of the text, as [`excerpt_of`] cuts it.
+    /// The beginning of the text, on one line: at most [`excerpt::MAX_CHARS`] characters and an ellipsis.
     pub excerpt: String,
     /// The byte offset of each [`CODE_BLOCK`] in the HTML.
     pub code_blocks: Vec<u32>,
@@ -72,6 +72,9 @@ pub struct Rendered {
     pub link_origins: Vec<String>,
     /// The language of the text, if the detector is sure of it.
     pub language: Option<Language>,
+    /// The heading that names a text without a title.
+    pub first_heading: Option<String>,
+    pub shown: Shown,
     pub renderer_version: u16,
 }
 
@@ -79,11 +82,6 @@ impl Rendered {
     /// Whether a link leads to another origin than `own`, which is written as the URL standard does.
     pub fn has_external_links(&self, own: &str) -> bool {
         any_external(&self.link_origins, own)
-    }
-
-    /// Whether `is_found` holds for the text that readers see, or for an attribute's value, such as an address.
-    pub fn exposes(&self, is_found: impl Fn(&str) -> bool) -> bool {
-        exposed::any(&self.html, is_found)
     }
 }
 
@@ -97,28 +95,30 @@ pub fn any_external(link_origins: &[String], own: &str) -> bool {
 /// The HTML has at most 64 KB plus six bytes for each byte of the content, and
 /// never over 4 MB. No text is lost. Elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
-    let filtered = filter(markdown);
-    let mut html = sanitize::clean(&filtered.html);
+    let Filtered { html, facts, first_heading, .. } = filter(markdown);
+    let mut html = sanitize::clean(&html);
     // It grew by doubling, and a page keeps it.
     html.shrink_to_fit();
     Rendered {
-        excerpt: excerpt_of(&html),
+        excerpt: facts.excerpt(),
+        language: facts.language(),
         code_blocks: html.match_indices(CODE_BLOCK).filter_map(|(at, _)| u32::try_from(at).ok()).collect(),
-        language: Language::of_html(&html),
         html,
-        link_origins: filtered.link_origins,
+        link_origins: facts.link_origins,
+        first_heading,
+        shown: facts.shown,
         renderer_version: RENDERER_VERSION,
     }
 }
 
 /// All steps before the sanitiser.
-fn filter(markdown: &str) -> subset::Filtered {
+fn filter(markdown: &str) -> Filtered {
     let filtered = filter_sparing(markdown, Spared::Addresses);
     // A spared line that turns out not to be an address may hide the Markdown after it.
     if filtered.has_html_block { filter_sparing(markdown, Spared::Nothing) } else { filtered }
 }
 
-fn filter_sparing(markdown: &str, spared: Spared) -> subset::Filtered {
+fn filter_sparing(markdown: &str, spared: Spared) -> Filtered {
     let source = source::prepare(markdown, spared);
     subset::filter(&source, placeholder::events(&source), html::max_bytes(markdown.len()))
 }

@@ -10,6 +10,10 @@ use crate::host_name::is_short_enough;
 /// there.
 static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
 
+/// Longest address, and longest alternative text of an image, in bytes. The sanitiser takes time in the square of a value's
+/// length (`sanitize::divided`), and few servers take longer addresses.
+pub(super) const MAX_VALUE_BYTES: usize = 8 * 1024;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkAddress {
     pub(super) href: String,
@@ -51,8 +55,11 @@ pub(super) fn image(written: &str) -> Option<String> {
         .map(String::from)
 }
 
-/// Whether the host that `written` names, if it names one, is not longer than any host.
+/// Whether `written` is not too long, and the host that it names, if it names one, is not longer than any host.
 fn has_possible_host(written: &str) -> bool {
+    if written.len() > MAX_VALUE_BYTES {
+        return false;
+    }
     if is_short_enough(written) {
         return true;
     }

@@ -9,6 +9,8 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
 use super::constructs;
 use super::elements::ElementWriter;
+use super::facts::Facts;
+use super::heading::FirstHeading;
 use super::html::HtmlWriter;
 use super::links;
 use super::placeholder::restored;
@@ -17,8 +19,8 @@ use super::text_run::TextRun;
 
 pub(super) struct Filtered {
     pub(super) html: String,
-    /// The first two different origins of the links that were kept.
-    pub(super) link_origins: Vec<String>,
+    pub(super) facts: Facts,
+    pub(super) first_heading: Option<String>,
     /// Whether the parser found a block of raw HTML, in which it reads no Markdown.
     pub(super) has_html_block: bool,
 }
@@ -44,6 +46,7 @@ pub(super) fn filter<'a>(
         line_begins: true,
         run: TextRun::default(),
         table: None,
+        first_heading: FirstHeading::default(),
         has_html_block: false,
     };
     for (event, range) in events {
@@ -54,8 +57,8 @@ pub(super) fn filter<'a>(
     while !filter.open.is_empty() {
         filter.end();
     }
-    let (html, link_origins) = filter.out.finish();
-    Filtered { html, link_origins, has_html_block: filter.has_html_block }
+    let (html, facts) = filter.out.finish();
+    Filtered { html, facts, first_heading: filter.first_heading.into_text(), has_html_block: filter.has_html_block }
 }
 
 /// The action at the end of a construct.
@@ -103,11 +106,13 @@ struct Filter<'s> {
     /// The text since the last markup.
     run: TextRun,
     table: Option<Range<usize>>,
+    first_heading: FirstHeading,
     has_html_block: bool,
 }
 
 impl Filter<'_> {
     fn event(&mut self, event: Event<'_>, range: &Range<usize>) {
+        self.first_heading.read(&event);
         let is_inline = constructs::is_inline(&event);
         if is_inline {
             let begins_line = mem::take(&mut self.line_begins);

@@ -299,6 +299,16 @@ fn a_table_is_shown_as_its_source_wherever_a_paragraph_may_stand() {
 }
 
 #[test]
+fn a_link_or_image_with_an_address_or_alternative_text_over_8_kb_is_text() {
+    for (bytes, is_element) in [(8 * 1024, true), (8 * 1024 + 1, false)] {
+        let (address, alt) = (format!("https://a.example/{}", "b".repeat(bytes - 18)), "c".repeat(bytes));
+        assert_eq!(render(&format!("[d]({address})")).html.contains("<a "), is_element, "{bytes}");
+        assert_eq!(render(&format!("![d]({address})")).html.contains("<img "), is_element, "{bytes}");
+        assert_eq!(render(&format!("![{alt}](https://a.example/)")).html.contains("<img "), is_element, "{bytes}");
+    }
+}
+
+#[test]
 fn only_the_first_two_origins_of_links_are_kept() {
     let origins = |markdown: &str| render(markdown).link_origins;
     assert_eq!(

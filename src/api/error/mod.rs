@@ -231,14 +231,13 @@ impl ApiError {
             }
             ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable("store", "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or"),
             ServiceError::Overloaded => Self::unavailable("memory", "Too many large pages are being read at the moment. Nothing was changed;"),
-            ServiceError::Rendering(RenderError::Overloaded) => {
+            ServiceError::Rendering(RenderError) => {
                 Self::unavailable("rendering", "Too many texts are being turned into pages at the moment. Nothing was changed;")
             }
             ServiceError::NoFreeSlug => {
                 Self::unavailable("store", "No free address was found for this title. Nothing was published;")
             }
             ServiceError::Store(StoreError::Unreadable(_)) => Self::internal().by("store"),
-            ServiceError::Rendering(RenderError::Hung) => Self::internal().by("rendering"),
         }
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use handbill_core::domain::blocklist;
 use handbill_core::domain::link_hosts::link_hosts;
+use handbill_core::domain::markdown::render;
 use handbill_core::domain::page::{Page, PageHead, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
@@ -197,7 +198,7 @@ impl Inspection {
                 version: page.head.version.get(),
                 content_bytes: page.text.content.as_str().len(),
                 html_bytes: page.text.html.len(),
-                hosts: link_hosts(&page.text.html).into_iter().collect(),
+                hosts: link_hosts(&render(page.text.content.as_str()).shown.addresses).into_iter().collect(),
                 fingerprint: blocklist::entry_of(page.text.content.as_str()),
             }),
             ..Self::default()

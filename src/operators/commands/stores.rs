@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
-use tokio_util::sync::CancellationToken;
 
 use crate::backends::rendering::RenderThreads;
 use crate::config::{Budgets, ClusterSettings, EmbeddedSettings, MigrateSettings, Moved, MovingSettings, SweepOptions};
@@ -193,6 +191,6 @@ async fn import_into(
 }
 
 fn importer(store: Arc<dyn PageImport>) -> Importer {
-    let renderer = RenderThreads::new(&Budgets::default(), Counter::default(), CancellationToken::new());
+    let renderer = RenderThreads::new(Budgets::default().texts);
     Importer { store, renderer: Arc::new(renderer), clock: Arc::new(SystemClock::new()) }
 }

@@ -8,7 +8,7 @@ use std::iter;
 use memchr::memmem;
 use percent_encoding::percent_decode_str;
 
-use handbill_core::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
+use handbill_core::domain::excerpt::collapsed;
 use handbill_core::domain::markdown::CODE_BLOCK;
 
 /// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
@@ -52,7 +52,7 @@ fn with_sections(html: &str) -> Option<String> {
     for at in headings {
         let (name, inside) = (at + "<h2".len(), at + "<h2>".len());
         let Some(end) = html[inside..].find("</h").map(|length| inside + length) else { break };
-        let id = section_id(&visible_text(&html[inside..end]), &mut ids);
+        let id = section_id(&text_of(&html[inside..end]), &mut ids);
         for part in [
             &html[copied..name],
             &format!(r#" id="{id}""#),
@@ -82,6 +82,15 @@ fn with_links_to_sections(article: &str, ids: &HashSet<String>) -> String {
         linked.push_str(&part[end..]);
     }
     linked
+}
+
+/// The text of the HTML inside a heading, on one line.
+fn text_of(heading: &str) -> String {
+    let spaced = heading.replace("<img ", " <img ");
+    // A `<` or `>` in text or in an attribute is a reference, so these belong to tags.
+    let text: String = spaced.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
+    collapsed(&text)
 }
 
 /// The `id` of a heading with this text. It is none of `ids`, to which it is added.
@@ -137,11 +146,8 @@ pub(super) fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
     });
     let Some((heading, after)) = heading else { return html };
     // A link or an image would be lost with the heading.
-    let is_plain = |piece| match piece {
-        Piece::Tag(tag) => ["em", "strong", "del", "code"].contains(&element(tag)),
-        Piece::Text(_) | Piece::Character(_) => true,
-    };
-    let repeats = pieces(heading).all(is_plain) && visible_text(heading) == collapsed(title);
+    let is_plain = !["<a ", "<img ", "<br>"].iter().any(|tag| heading.contains(tag));
+    let repeats = is_plain && text_of(heading) == collapsed(title);
     if repeats { html[searched.len() - after.len()..].trim_start_matches('\n') } else { html }
 }
 

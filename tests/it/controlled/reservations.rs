@@ -17,7 +17,6 @@ use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_core::service::{
     Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError, ServiceParts,
-    TurnMetrics,
 };
 use handbill_store_redb::RedbStore;
 
@@ -79,10 +78,7 @@ impl Fixture {
             networks: Vec::new(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,
-            renewed_bytes: 2 << 20,
             pages: PageCache::new(0, PageCacheMetrics::default()),
-            turns: TurnMetrics::default(),
-            writes_renewed_pages_back: false,
         });
         Self { limiter, store, service }
     }

@@ -13,9 +13,7 @@ use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
-use handbill_core::service::{
-    PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
-};
+use handbill_core::service::{PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts};
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_store_cql::{CqlStore, CqlTimeouts};
 use rand::Rng;
@@ -108,10 +106,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             networks: Vec::new(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,
-            renewed_bytes: 2 << 20,
             pages: PageCache::new(0, PageCacheMetrics::default()),
-            turns: TurnMetrics::default(),
-            writes_renewed_pages_back: false,
         });
         tokio::spawn(async move {
             let title = format!("Race {}", std::process::id());

@@ -17,4 +17,3 @@ mod shapes;
 mod starting;
 mod texts;
 mod traffic;
-mod writers;

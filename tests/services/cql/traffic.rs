@@ -6,6 +6,11 @@ use bytes::Bytes;
 use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::telemetry::metrics::Metrics;
 use handbill::web::Front;
+use handbill_core::domain::page::Page;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_store_cql::CqlStore;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
 use scylla_proxy::{
@@ -19,6 +24,7 @@ use super::server::{PATIENT, Proxied, proxied, store};
 use crate::linearizability::histories::transport::Transport;
 use crate::linearizability::in_process::InProcess;
 use crate::linearizability::replica;
+use crate::support::pages::edited;
 
 /// Bytes of the header of each frame of CQL.
 const FRAME_HEADER_BYTES: usize = 9;
@@ -176,12 +182,12 @@ async fn a_head_that_a_replica_has_seen_is_validated_by_a_query_whose_answer_has
         println!("a validation: {count:?}");
         assert!(count.requests == 1 && count.answer_bytes <= 100, "{count:?}");
     }
-    super::writers::change_behind_its_back(&other, &slug, "second").await;
+    change_behind_its_back(&other, &slug, "second").await;
     for (what, requests) in [("the state, the head and the text", 3), ("the state", 1)] {
         get(&replica, &address, None).await;
         assert_eq!(traffic.take().requests, requests, "{what}");
     }
-    super::writers::delete_behind_its_back(&other, &slug).await;
+    delete_behind_its_back(&other, &slug).await;
     for (what, requests) in [("the state and the tombstone", 2), ("the tombstone", 1)] {
         assert_eq!(get(&replica, &address, None).await.status(), StatusCode::GONE);
         assert_eq!(traffic.take().requests, requests, "{what}");
@@ -220,8 +226,30 @@ async fn a_page_that_another_replica_changed_or_deleted_is_not_sent_from_memory(
     let replica = replica_over(&proxied);
     let (slug, _) = publish(&replica, "first").await;
     get(&replica, &format!("/{slug}.md"), None).await;
-    super::writers::change_behind_its_back(&other, &slug, "second").await;
+    change_behind_its_back(&other, &slug, "second").await;
     assert_eq!(get(&replica, &format!("/{slug}.md"), None).await.body(), "second");
-    super::writers::delete_behind_its_back(&other, &slug).await;
+    delete_behind_its_back(&other, &slug).await;
     assert_eq!(get(&replica, &format!("/{slug}.md"), None).await.status(), StatusCode::GONE);
+}
+
+async fn found(store: &CqlStore, slug: &str) -> Arc<Page> {
+    match store.lookup(&Slug::parse(slug).unwrap()).await.unwrap() {
+        Lookup::Active(page) => page,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Replaces the text of a page as another replica does.
+async fn change_behind_its_back(other: &CqlStore, slug: &str, content: &str) {
+    let page = found(other, slug).await;
+    let swapped = other.compare_and_set(page.head.version, Record::Active(edited(&page, content)), None).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+}
+
+/// Deletes a page as another replica does.
+async fn delete_behind_its_back(other: &CqlStore, slug: &str) {
+    let page = found(other, slug).await;
+    let tombstone = page.head.tombstone(UnixMillis::new(page.head.updated_at.get() + 1));
+    let swapped = other.compare_and_set(page.head.version, Record::Deleted(tombstone), None).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
 }

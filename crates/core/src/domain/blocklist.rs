@@ -99,12 +99,13 @@ impl Blocklist {
         self.len() == 0
     }
 
-    /// Whether a page with this `markdown`, of which the renderer made `html`, is refused.
-    pub fn refuses(&self, markdown: &str, html: &str) -> bool {
+    /// Whether a page with this `markdown`, whose links and images lead to `addresses`, is refused.
+    pub fn refuses(&self, markdown: &str, addresses: &[String]) -> bool {
         if self.is_empty() {
             return false;
         }
-        self.has_text(markdown) || link_hosts(html).iter().any(|host| self.has_host(host)) || self.has_place(html)
+        let has_host = || link_hosts(addresses).iter().any(|host| self.has_host(host));
+        self.has_text(markdown) || has_host() || self.has_place(addresses)
     }
 
     /// Whether `host` or a domain that it belongs to is on the list.
@@ -112,12 +113,12 @@ impl Blocklist {
         domains(host).any(|domain| self.hosts.contains(domain))
     }
 
-    fn has_place(&self, html: &str) -> bool {
+    fn has_place(&self, addresses: &[String]) -> bool {
         let is_listed = |place: &Place| {
             let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
             listed.any(|listed| listed.includes_path(&place.path))
         };
-        !self.places.is_empty() && link_places(html).any(|place| is_listed(&place))
+        !self.places.is_empty() && link_places(addresses).any(|place| is_listed(&place))
     }
 
     fn has_text(&self, markdown: &str) -> bool {
@@ -157,7 +158,7 @@ mod tests {
     use crate::domain::markdown::render;
 
     fn refuses(list: &str, markdown: &str) -> bool {
-        Blocklist::parse(list).unwrap().refuses(markdown, &render(markdown).html)
+        Blocklist::parse(list).unwrap().refuses(markdown, &render(markdown).shown.addresses)
     }
 
     const TAKEN_DOWN: &str = "A text that was taken down because nobody should read it.";

@@ -1,31 +1,21 @@
 //! The hosts that a page's links and images lead to.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use super::host_name::is_short_enough;
-use super::html_text::{Piece, attributes, pieces};
 
-/// The hosts in the addresses of `html`, which the renderer wrote: those of links and of images. An IPv6 address is in
-/// brackets, a name is in ASCII and lower case.
-pub fn link_hosts(html: &str) -> BTreeSet<String> {
-    addresses(html, &["href", "src"]).flat_map(|address| hosts(&address)).collect()
+/// The hosts of `addresses`, which are those of a page's links and images. An IPv6 address is in brackets, a name is in ASCII
+/// and lower case.
+pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
+    addresses.iter().flat_map(|address| hosts(address)).collect()
 }
 
-/// The web addresses of the links and images in `html`, which the renderer wrote.
-pub fn link_places(html: &str) -> impl Iterator<Item = Place> {
-    addresses(html, &["href", "src"]).filter_map(|address| Place::of(&Url::parse(&address).ok()?))
-}
-
-fn addresses<'a>(html: &'a str, names: &'a [&str]) -> impl Iterator<Item = Cow<'a, str>> {
-    let tags = pieces(html).filter_map(|piece| match piece {
-        Piece::Tag(tag) => Some(tag),
-        Piece::Text(_) | Piece::Character(_) => None,
-    });
-    tags.flat_map(attributes).filter(|(name, _)| names.contains(name)).map(|(_, address)| address)
+/// The places of `addresses` that lead to the web.
+pub fn link_places(addresses: &[String]) -> impl Iterator<Item = Place> {
+    addresses.iter().filter_map(|address| Place::of(&Url::parse(address).ok()?))
 }
 
 /// The place that a web address leads to: a host, and a path there.
@@ -114,7 +104,7 @@ mod tests {
     use crate::domain::markdown::render;
 
     fn hosts(markdown: &str) -> Vec<String> {
-        link_hosts(&render(markdown).html).into_iter().collect()
+        link_hosts(&render(markdown).shown.addresses).into_iter().collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Parsing returns errors and never panics; rendering never fails.
 
 pub use handbill_markdown as markdown;
-pub use handbill_markdown::{excerpt, host_name, html_text, invisible, language};
+pub use handbill_markdown::{excerpt, host_name, invisible, language};
 
 pub mod archive;
 pub mod authority;

@@ -124,7 +124,7 @@ impl Tombstone {
 impl Page {
     /// The page with this head, which has everything but the facts in `rendered`, and with the text `content`.
     pub fn new(head: PageHead, content: Content, rendered: Rendered) -> Self {
-        let Rendered { html, excerpt, code_blocks, link_origins, language, renderer_version } = rendered;
+        let Rendered { html, excerpt, code_blocks, link_origins, language, renderer_version, .. } = rendered;
         Self {
             head: PageHead { link_origins, renderer_version, ..head },
             text: PageText { content, html, excerpt, code_blocks, language },

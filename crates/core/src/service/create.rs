@@ -18,7 +18,6 @@ use crate::domain::title::{Title, TitleError};
 use crate::ports::page_store::{InsertResult, Record};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Purpose, RenderError};
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
@@ -46,12 +45,11 @@ impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
     pub async fn create(&self, client: Client, body: Body<PageFields>) -> Limited<Created> {
-        let purpose = Purpose::Write(client);
         match body.and_then(PageFields::check_new) {
             Ok(new) => {
                 let (deadline, draft) = (deadline(), self.draft(new));
                 let slug = draft.slug.clone().map(|slug| Reservation::new(slug, &draft.edit_key.hash()));
-                let publishing = |reserved| until(deadline, self.publish(draft, reserved, purpose, deadline));
+                let publishing = |reserved| until(deadline, self.publish(draft, reserved, deadline));
                 self.admit_with_slug(LimitKind::Create, client, slug, publishing).await
             }
             Err(error) => Limited::rejected_before_limit(error.into()),
@@ -74,10 +72,22 @@ impl PageService {
         &self,
         Draft { title, content, edit_key, is_clients, slug }: Draft,
         reserved: Reserved,
-        purpose: Purpose,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
-        let title = self.title_of(title, &content, purpose).await?.map_err(|error| match error {
+        let reserve = async |slug: &Slug| match reserved {
+            Reserved::NotAsked => self.limiter.reserve(&Reservation::new(slug.clone(), &edit_key.hash())).await,
+            known => known,
+        };
+        let reserving = async {
+            match &slug {
+                Some(slug) => Some(reserve(slug).await),
+                None => None,
+            }
+        };
+        let key = is_clients.then_some(&edit_key);
+        let (made, early) = tokio::join!(self.rendered(&content, key), reserving);
+        let made = made?;
+        let title = title.or_heading(made.rendered.first_heading.as_deref()).map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::FoundTitle(error),
         })?;
@@ -90,14 +100,12 @@ impl PageService {
             None
         };
         let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
-        let reserving = async {
-            match reserved {
-                Reserved::NotAsked => Ok(self.limiter.reserve(&Reservation::new(slug.clone(), &edit_key.hash())).await),
-                known => Ok(known),
-            }
+        self.check_made(&made)?;
+        // A title that is found in the text names the slug only now.
+        let reserved = match early {
+            Some(early) => early,
+            None => reserve(&slug).await,
         };
-        let rendering = self.publishable(&content, is_clients.then_some(&edit_key), purpose);
-        let (made, reserved) = tokio::try_join!(rendering, reserving)?;
         // A slug that is derived may be that of the page which this request made before, so the store is asked.
         if reserved == Reserved::ByAnother && secret.is_none() {
             slug = self.slug(None, &title, &edit_key, 0);
@@ -121,21 +129,6 @@ impl PageService {
             page.head.slug = self.slug(secret, &title, &edit_key, counter);
         }
         Err(ServiceError::NoFreeSlug)
-    }
-
-    /// The title that was sent, else the one that is found in `content`.
-    pub(super) async fn title_of(
-        &self,
-        title: NewTitle,
-        content: &Content,
-        purpose: Purpose,
-    ) -> Result<Result<Title, TitleError>, RenderError> {
-        let file_name = match title {
-            NewTitle::Given(title) => return Ok(Ok(title)),
-            NewTitle::InText(file_name) => file_name,
-        };
-        let heading = self.rendering.renderer().first_heading(content, purpose).await?;
-        Ok(Title::parse(&heading.unwrap_or(file_name)))
     }
 
     /// The slug to try after `counter` others: derived with `secret`, so that a repeat finds its page, or random.

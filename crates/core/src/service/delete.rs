@@ -43,15 +43,10 @@ impl PageService {
         precondition: &Precondition,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
-        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new(deadline));
+        let mut store_budget = StoreBudget::new(deadline);
         let mut head = self.head_to_delete(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         body?;
-        precondition.check(head.state())?;
-        let turn = place.turn().await;
-        if let Some(base) = turn.written_after(&head) {
-            head = base.head().clone();
-        }
         loop {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.clock.now());

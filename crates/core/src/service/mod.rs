@@ -36,12 +36,10 @@ mod policy;
 mod preview;
 mod read;
 mod read_budget;
-mod render;
 mod request;
 mod store_budget;
 mod token;
 mod update;
-mod write_queues;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -72,13 +70,10 @@ pub use policy::PublishingPolicy;
 pub use preview::Preview;
 pub use read::Reading;
 use read_budget::{LARGE_BYTES, ReadBudget};
-use render::Rendering;
 pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use token::{TokenClient, TokenForm};
-pub use write_queues::TurnMetrics;
-use write_queues::WriteQueues;
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -98,15 +93,8 @@ pub struct ServiceParts {
     pub policy: PublishingPolicy,
     /// Memory for large pages that are read or changed.
     pub large_bytes: usize,
-    /// Memory for pages that were rendered again.
-    pub renewed_bytes: usize,
     /// Keeps pages that are ready to be sent.
     pub pages: PageCache,
-    /// Counts the turns of those who change a page.
-    pub turns: TurnMetrics,
-    /// Whether pages that had to be rendered again are also stored. This is for a store that only this process uses: if
-    /// replicas shared it, each of them would write.
-    pub writes_renewed_pages_back: bool,
 }
 
 /// The service over its backends. Cheap to clone.
@@ -118,11 +106,10 @@ pub struct PageService {
     random: Random,
     quotas: Quotas,
     networks: Arc<[SharedNetwork]>,
-    rendering: Rendering,
+    renderer: Arc<dyn Renderer>,
     large_reads: ReadBudget,
     pages: PageCache,
     policy: PublishingPolicy,
-    turns: WriteQueues,
     /// The secret for slugs, once it was needed. It never changes.
     slug_secret: Arc<OnceCell<SlugSecret>>,
 }
@@ -146,9 +133,7 @@ impl<T> Limited<T> {
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
         let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, .. } = parts;
-        let written_back = parts.writes_renewed_pages_back.then(|| Arc::clone(&store));
-        let rendering = Rendering::new(renderer, written_back, parts.renewed_bytes);
-        let (large_reads, turns) = (ReadBudget::new(parts.large_bytes), WriteQueues::new(parts.turns));
+        let large_reads = ReadBudget::new(parts.large_bytes);
         let (pages, policy) = (parts.pages, parts.policy);
         let slug_secret = Arc::default();
         Self {
@@ -158,11 +143,10 @@ impl PageService {
             random,
             quotas,
             networks: networks.into(),
-            rendering,
+            renderer,
             large_reads,
             pages,
             policy,
-            turns,
             slug_secret,
         }
     }

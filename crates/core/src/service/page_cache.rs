@@ -20,8 +20,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::read_budget::ReadPermit;
-use super::render::held_bytes;
-use crate::domain::page::{Page, PageState};
+use crate::domain::page::{Page, PageState, PageText};
 use crate::domain::slug::Slug;
 
 /// Bytes of one shard. A shard has a lock of its own, and an entry must fit into one shard.
@@ -42,6 +41,9 @@ const MADE_TYPES: usize = 2;
 /// Bytes of an entry in addition to its slug and what was made: its place in the cache, and the values that refer to each
 /// other.
 const ENTRY_BYTES: usize = 384;
+
+/// Bytes of a page in addition to its texts: more than its other fields take.
+const PAGE_BYTES: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
@@ -215,6 +217,12 @@ impl Deref for PageRead {
     fn deref(&self) -> &Page {
         &self.page
     }
+}
+
+fn held_bytes(page: &Page) -> usize {
+    let PageText { content, html, code_blocks, .. } = &page.text;
+    let origins = page.head.link_origins.iter().map(String::len).sum::<usize>();
+    PAGE_BYTES + content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
 }
 
 #[cfg(test)]

@@ -19,13 +19,10 @@ impl PageService {
     /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
     /// and a heading that could be no title is none. The limit is that of previews.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
-        let purpose = Purpose::Preview(client);
         let show = async |new: New| {
-            let title = self.title_of(new.title, &new.content, purpose).await?.ok();
-            Ok(Preview {
-                title,
-                rendered: self.rendering.renderer().render(&new.content, purpose, Checks::default()).await?.rendered,
-            })
+            let rendered = self.renderer.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
+            let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
+            Ok(Preview { title, rendered })
         };
         match body.and_then(PageFields::check_new) {
             Ok(new) => self.admit(LimitKind::Preview, client, until(deadline(), show(new))).await,

@@ -16,6 +16,7 @@ use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead, PageState};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Access;
+use crate::ports::renderer::{Checks, Made, Purpose};
 
 /// The result of a read whose caller may not need the page.
 pub enum Reading<T> {
@@ -48,8 +49,7 @@ impl PageService {
             Err(error) => return Some(Err(error)),
         };
         let permit = self.large_reads.try_acquire(&page).ok()?;
-        let is_current = page.head.renderer_version >= RENDERER_VERSION;
-        is_current.then(|| Ok(Reading::Page(self.pages.read(page, false, permit))))
+        is_current(&page.head).then(|| Ok(Reading::Page(self.pages.read(page, false, permit))))
     }
 
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
@@ -87,10 +87,26 @@ impl PageService {
                     permit
                 }
             };
-            let page = self.rendering.current(page).await;
-            Ok(Reading::Page(self.pages.read(page, matches!(self.store.access(), Access::HeadFirst), permit)))
+            let was_current = is_current(&page.head);
+            let page = self.current(page).await?;
+            let with_page = !was_current || matches!(self.store.access(), Access::HeadFirst);
+            Ok(Reading::Page(self.pages.read(page, with_page, permit)))
         })
         .await
+    }
+
+    /// `page`, rendered again if an older renderer made its HTML. The cache has such a page as long as it is read; the
+    /// store keeps the older HTML.
+    pub(super) async fn current(&self, page: Arc<Page>) -> Result<Arc<Page>, ServiceError> {
+        if is_current(&page.head) {
+            return Ok(page);
+        }
+        if let Some(kept) = self.pages.get(&page.head.slug, page.head.state()).and_then(|kept| kept.page()) {
+            return Ok(kept.share());
+        }
+        let content = &page.text.content;
+        let Made { rendered, .. } = self.renderer.render(content, Purpose::Upkeep, Checks::default()).await?;
+        Ok(Arc::new(Page::new(page.head.clone(), content.clone(), rendered)))
     }
 
     async fn find<T>(
@@ -109,7 +125,7 @@ impl PageService {
             return Ok(Found::Answered(reading));
         }
         // A page that is rendered again may have other links than its head says.
-        if head.renderer_version >= RENDERER_VERSION
+        if is_current(&head)
             && let Some(answer) = unchanged(&head)
         {
             return Ok(Found::Answered(Reading::Answered(answer)));
@@ -129,4 +145,9 @@ impl PageService {
         self.pages.count_hit();
         Some(reading)
     }
+}
+
+/// Whether the newest renderer made the HTML of the page.
+fn is_current(head: &PageHead) -> bool {
+    head.renderer_version >= RENDERER_VERSION
 }

@@ -51,6 +51,16 @@ pub(super) enum NewTitle {
     InText(String),
 }
 
+impl NewTitle {
+    /// The title that was sent, else `heading`, else the name of the file.
+    pub(super) fn or_heading(self, heading: Option<&str>) -> Result<Title, TitleError> {
+        match self {
+            Self::Given(title) => Ok(title),
+            Self::InText(file_name) => Title::parse(heading.unwrap_or(&file_name)),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Update {
     pub(super) head: HeadChanges,

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::read_budget::ReadPermit;
 use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update, check_text};
-use super::write_queues::{Ticket, WriteBase};
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
@@ -19,11 +18,10 @@ use crate::domain::slug::Slug;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Checks, Made, Memory, Purpose};
+use crate::ports::renderer::{Checks, Made, Purpose};
 
 /// A page whose key was presented.
 struct Opened {
-    place: Ticket,
     head: PageHead,
     /// The rest of the budget for the store's answers.
     store_budget: StoreBudget,
@@ -36,7 +34,6 @@ struct Edit<'a> {
     rendered: Option<Made>,
     key: &'a EditKey,
     precondition: &'a Precondition,
-    purpose: Purpose,
 }
 
 impl Edit<'_> {
@@ -45,14 +42,6 @@ impl Edit<'_> {
         self.precondition.check(state)?;
         self.update.check_state(state)
     }
-}
-
-/// The memory of the page that a write makes, until the store has answered.
-enum Held {
-    /// The HTML was rendered before the write began, and is held by the [`Edit`].
-    Rendered,
-    Html(#[expect(dead_code, reason = "it is given back when this is dropped")] Memory),
-    Page(#[expect(dead_code, reason = "it is given back when this is dropped")] ReadPermit),
 }
 
 impl Credential {
@@ -83,11 +72,10 @@ impl PageService {
         body: impl Future<Output = Body<PageFields>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
-        let purpose = Purpose::Write(client);
         match Slug::parse(slug) {
             Ok(slug) => {
                 // The future is on the heap, because it is large and many layers of futures surround it.
-                let editing = Box::pin(self.edit(&slug, credential, body, precondition, purpose));
+                let editing = Box::pin(self.edit(&slug, credential, body, precondition));
                 self.admit(LimitKind::Edit, client, editing).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
@@ -100,7 +88,6 @@ impl PageService {
         credential: &Credential,
         body: impl Future<Output = Body<PageFields>>,
         precondition: &Precondition,
-        purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut ends = deadline();
@@ -116,15 +103,15 @@ impl PageService {
             opened = until(ends, self.opened(slug, credential, ends)).await?;
             body
         };
-        until(ends, self.apply(opened, credential, body, precondition, purpose)).await
+        until(ends, self.apply(opened, credential, body, precondition)).await
     }
 
-    /// The head of the page under `slug`, if `credential` is its key, and a place among the page's writers.
+    /// The head of the page under `slug`, if `credential` is its key.
     async fn opened(&self, slug: &Slug, credential: &Credential, deadline: Instant) -> Result<Opened, ServiceError> {
-        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new(deadline));
+        let mut store_budget = StoreBudget::new(deadline);
         let head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
-        Ok(Opened { place, head, store_budget })
+        Ok(Opened { head, store_budget })
     }
 
     async fn apply(
@@ -133,67 +120,57 @@ impl PageService {
         credential: &Credential,
         body: Body<PageFields>,
         precondition: &Precondition,
-        purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
-        let Opened { place, head, mut store_budget } = opened;
+        let Opened { mut head, mut store_budget } = opened;
         let key = credential.open(head.key_hash)?;
         let update = body?.check_update(key)?;
         let rendered = match &update.text {
-            TextUpdate::Replace(content) => Some(self.publishable(content, Some(key), purpose).await?),
+            TextUpdate::Replace(content) => Some(self.publishable(content, Some(key)).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
-        let edit = Edit { update, rendered, key, precondition, purpose };
+        let edit = Edit { update, rendered, key, precondition };
         edit.check_state(head.state())?;
         if edit.update.is_empty() {
             let (page, _permit) = self.page_with_permit(head, &mut store_budget).await?;
             edit.check_state(page.head.state())?;
-            return Ok(self.rendering.current(page).await);
+            return self.current(page).await;
         }
         let slug = head.slug.clone();
-        let turn = place.turn().await;
-        let mut base = turn.written_after(&head).unwrap_or(WriteBase::Head(head));
         loop {
-            let (expected, next, _held) = self.next(base, &edit, &mut store_budget).await?;
+            let (expected, next, _permit) = self.next(head, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
             let record = Record::Active(Arc::clone(&next));
             let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
-                CasResult::Swapped => {
-                    turn.hand_on(&next);
-                    return Ok(self.rendering.current(next).await);
-                }
+                CasResult::Swapped => return Ok(next),
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
-            base = WriteBase::Head(self.existing_head(&slug, &mut store_budget).await?);
+            head = self.existing_head(&slug, &mut store_budget).await?;
         }
     }
 
-    /// The version that `edit` replaces, the page that it makes of `base`, and the memory of that page, if it was not
-    /// rendered before.
+    /// The version that `edit` replaces, the page that it makes of the page of `head`, and the memory of a large page that
+    /// had to be read.
     async fn next(
         &self,
-        base: WriteBase,
+        head: PageHead,
         edit: &Edit<'_>,
         store_budget: &mut StoreBudget,
-    ) -> Result<(PageVersion, Page, Held), ServiceError> {
+    ) -> Result<(PageVersion, Page, ReadPermit), ServiceError> {
         let Edit { update, rendered, .. } = edit;
-        edit.check_state(base.head().state())?;
+        edit.check_state(head.state())?;
         if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
-            let head = base.head().clone();
             let version = head.version;
             let head = head.updated(update.head.clone(), self.clock.now());
-            return Ok((version, Page::new(head, content.clone(), rendered.clone()), Held::Rendered));
+            return Ok((version, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
         }
-        let (page, permit) = match base {
-            WriteBase::Page(page) => (page, ReadPermit::default()),
-            WriteBase::Head(head) => self.page_with_permit(head, store_budget).await?,
-        };
+        let (page, permit) = self.page_with_permit(head, store_budget).await?;
         edit.check_state(page.head.state())?;
         let version = page.head.version;
-        let (next, held) = self.with_parts_replaced(page, permit, edit).await?;
-        Ok((version, next, held))
+        let (next, permit) = self.with_parts_replaced(page, permit, edit).await?;
+        Ok((version, next, permit))
     }
 
     /// The page of `head`, and the memory for it and for a page that is made of it.
@@ -219,13 +196,13 @@ impl PageService {
         page: Arc<Page>,
         permit: ReadPermit,
         edit: &Edit<'_>,
-    ) -> Result<(Page, Held), ServiceError> {
-        let Edit { update, key, purpose, .. } = edit;
+    ) -> Result<(Page, ReadPermit), ServiceError> {
+        let Edit { update, key, .. } = edit;
         let changes = update.head.clone();
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
-            let Page { head, text } = Arc::unwrap_or_clone(self.rendering.current(page).await);
-            return Ok((Page { head: head.updated(changes, self.clock.now()), text }, Held::Page(permit)));
+            let Page { head, text } = Arc::unwrap_or_clone(self.current(page).await?);
+            return Ok((Page { head: head.updated(changes, self.clock.now()), text }, permit));
         };
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
@@ -233,23 +210,28 @@ impl PageService {
         // Many may wait to be rendered, and none of them needs the old text.
         let head = page.head.clone();
         drop((page, permit));
-        let Made { rendered, memory, .. } = self.publishable(&content, Some(key), *purpose).await?;
-        Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), Held::Html(memory)))
+        let Made { rendered, .. } = self.publishable(&content, Some(key)).await?;
+        Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), ReadPermit::default()))
     }
 
     /// The HTML of `content`, if it does not contain `key` and operators publish it. The caller has looked for `key` in `content`.
-    pub(super) async fn publishable(
-        &self,
-        content: &Content,
-        key: Option<&EditKey>,
-        purpose: Purpose,
-    ) -> Result<Made, ServiceError> {
+    async fn publishable(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
+        let made = self.rendered(content, key).await?;
+        self.check_made(&made)?;
+        Ok(made)
+    }
+
+    /// The HTML of `content`, with what was found in it.
+    pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
         let checks = Checks { blocklist: self.policy.blocklist()?, key: key.cloned() };
-        let made = self.rendering.renderer().render(content, purpose, checks).await?;
+        Ok(self.renderer.render(content, Purpose::Write, checks).await?)
+    }
+
+    /// Fails unless operators publish what was made, and its key is not in it.
+    pub(super) fn check_made(&self, made: &Made) -> Result<(), ServiceError> {
         if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
         }
-        self.policy.check_content(&made)?;
-        Ok(made)
+        self.policy.check_content(made)
     }
 }

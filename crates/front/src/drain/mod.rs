@@ -138,14 +138,13 @@ pub struct Ended {
     pub left: Duration,
 }
 
-/// Serves until `signal` returns for the first time, or `stop`, then drains. The second signal ends the drain.
+/// Serves until `signal` returns for the first time, then drains. The second signal ends the drain.
 ///
 /// `serving` must end by itself soon after `phase` becomes [`Phase::Stopping`]: once no request is in flight.
 pub async fn run(
     serving: impl Future<Output = ()>,
     phase: watch::Sender<Phase>,
     mut signal: impl AsyncFnMut(),
-    stop: impl Future<Output = ()>,
     readiness: &Readiness,
     limits: DrainLimits,
 ) -> Ended {
@@ -154,7 +153,6 @@ pub async fn run(
     tokio::select! {
         () = &mut serving => return Ended { drained: Drained::Complete, left: whole },
         () = signal() => {}
-        () = stop => {}
     }
     let began = Instant::now();
     readiness.drain();
@@ -183,8 +181,6 @@ pub async fn run(
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
-
     use super::*;
 
     #[test]
@@ -194,17 +190,5 @@ mod tests {
         assert_eq!([0, 1, 999].map(|millis| stops.is_another(at(millis))), [true, false, false]);
         // The second begins with the signal that counted, so a person who repeats it is heard.
         assert_eq!([1000, 1500, 2000].map(|millis| stops.is_another(at(millis))), [true, false, true]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stop_from_within_drains_as_a_signal_does() {
-        let readiness = Readiness::new(Gauge::default());
-        let (phase, mut phases) = watch::channel(Phase::Serving);
-        let serving = async { drop(phases.wait_for(|phase| *phase == Phase::Stopping).await) };
-        let limits = DrainLimits { delay: Duration::from_secs(6), timeout: Duration::from_secs(15) };
-        let ended = run(serving, phase, async || pending().await, async {}, &readiness, limits);
-        let ended = tokio::time::timeout(Duration::from_hours(1), ended).await.expect("it drains");
-        assert_eq!((ended.drained, ended.left), (Drained::Complete, limits.timeout));
-        assert_eq!(readiness.missing()["process"], "draining");
     }
 }
