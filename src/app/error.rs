@@ -1,7 +1,6 @@
 //! Why a command of the service failed.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;

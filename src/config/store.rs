@@ -1,6 +1,5 @@
 //! Settings of the page store. Those of one store apply only if it is chosen.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
