@@ -246,7 +246,7 @@ impl Metrics {
             ),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",
-                "Requests whose X-Forwarded-For or Forwarded was ignored, because their peer is not a trusted proxy",
+                "Requests whose X-Forwarded-For was ignored, because their peer is not a trusted proxy",
             ),
             spans: declare.plain(
                 "handbill_trace_spans",
