@@ -40,7 +40,7 @@
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
 //! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/limiter` |
-//! | the sharing of reads, the rendering threads, or purges of shared caches | [`backends`] |
+//! | the sharing of reads, or the rendering threads | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
 //! | the files of an export, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |

@@ -1,7 +1,6 @@
 //! Code that REST and MCP share: descriptions of the service, request parsing, response bodies and errors.
 
 pub mod answer;
-pub mod cache_groups;
 pub mod error;
 pub mod metadata;
 pub mod preflight;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::backends::purging::PurgeError;
 use crate::config::SettingsError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
@@ -37,9 +36,6 @@ pub enum StartError {
     /// The operators' token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// Shared caches cannot be purged with these settings.
-    #[error(transparent)]
-    Purge(#[from] PurgeError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),

@@ -20,7 +20,6 @@ pub use self::deps::Deps;
 use self::deps::in_memory;
 pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::backends::purging::{Caches, Purging};
 use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
@@ -71,7 +70,7 @@ impl Publishing {
             links: http.site_links.clone(),
             well_known: http.well_known.clone(),
             mcp_base_url: http.mcp_base_url.clone(),
-            edge_caching: settings.edge.caching(),
+            edge_max_age: settings.edge.max_age(),
         };
         Self { policy: allowed.policy(), site }
     }
@@ -145,7 +144,6 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
         handbill_limiter::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
-    Caches::of(&settings.edge, &Origin::parse("http://localhost").expect("it is an origin"))?;
     Ok(())
 }
 
@@ -201,8 +199,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
-    let store = Purging::around(backends.store, &settings.edge, &base_url, metrics)?;
-    let backends = Backends { store: Arc::clone(&store), ..backends };
+    let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, &moderation);
     let networks = settings.rate_limits.limit_networks.clone();

@@ -2,7 +2,6 @@
 
 mod circuit_breaker;
 pub mod instrumented;
-pub mod purging;
 pub mod rendering;
 mod single_flight;
 pub mod single_flight_store;

@@ -1,16 +1,13 @@
 //! Settings of the public listener, and of shared caches in front of it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
 
 use handbill_core::domain::authority::Authority;
-use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::purge_url::PurgeUrl;
 use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::well_known::WellKnown;
 
@@ -123,32 +120,26 @@ fn allowed_host(text: &str) -> Result<AllowedHost, String> {
     }
 }
 
-/// Longest age. A page that was deleted must not be shown for longer than a month.
-const MAX_TIME: Duration = Duration::from_hours(24 * 31);
+/// Longest time for which a page may be shown after it was deleted (contract, decision 21).
+const MAX_TIME: Duration = Duration::from_mins(5);
 
 /// Settings of shared caches in front of the service.
 #[derive(Args, Debug)]
 pub struct EdgeSettings {
-    /// How long shared caches may show a page without asking whether it has changed; while they ask 10 s longer, and while Handbill fails 1 min, but neither longer than this time itself. 0s admits none, so that nothing is ever stale
+    /// How long shared caches may show a page without asking whether it has changed, at most 5m; 0s admits none, so that nothing is ever stale
     #[arg(long, env = "HANDBILL_EDGE_MAX_AGE", value_name = "DURATION", default_value = "0s", value_parser = whole_seconds)]
     pub edge_max_age: Duration,
-    /// Addresses that purge a page from shared caches, called when it is changed or deleted: by PURGE, as Varnish and nginx take it, where `{slug}` or `{url}` stands for the page, and without these by POST, with the slug as a tag in a JSON body; comma-separated [default: none]
-    #[arg(long, env = "HANDBILL_PURGE_URL", value_name = "TEMPLATE,…", value_delimiter = ',', value_parser = PurgeUrl::parse)]
-    pub purge_url: Vec<PurgeUrl>,
-    /// File with the token that a purge sends as `Authorization: Bearer …`, or with a whole header line; it is read again at each purge [default: none]
-    #[arg(long, env = "HANDBILL_PURGE_TOKEN_FILE", value_name = "FILE")]
-    pub purge_token_file: Option<PathBuf>,
 }
 
 impl EdgeSettings {
-    /// The permission for shared caches; `None` if there is none.
-    pub fn caching(&self) -> Option<EdgeCaching> {
-        (!self.edge_max_age.is_zero()).then_some(EdgeCaching { max_age: self.edge_max_age })
+    /// How long shared caches may show a page; `None` if they may not.
+    pub fn max_age(&self) -> Option<Duration> {
+        (!self.edge_max_age.is_zero()).then_some(self.edge_max_age)
     }
 }
 
 /// A time in whole seconds, since header fields have no smaller unit.
 fn whole_seconds(text: &str) -> Result<Duration, &'static str> {
     let fits = |time: &Duration| time.subsec_nanos() == 0 && *time <= MAX_TIME;
-    humantime::parse_duration(text).ok().filter(fits).ok_or("give whole seconds, at most 31 days, for example 1m")
+    humantime::parse_duration(text).ok().filter(fits).ok_or("give whole seconds, at most 5m, for example 1m")
 }

@@ -78,9 +78,6 @@ pub enum SettingsError {
     /// Without Redis, each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
-    /// A token for purges, and nothing to purge.
-    #[error("name the shared caches with --purge-url, or leave --purge-token-file out")]
-    TokenWithoutPurge,
 }
 
 impl Settings {
@@ -95,9 +92,6 @@ impl Settings {
         };
         if !has_shared_limits {
             return Err(SettingsError::NoRedis);
-        }
-        if self.edge.purge_token_file.is_some() && self.edge.purge_url.is_empty() {
-            return Err(SettingsError::TokenWithoutPurge);
         }
         Ok(self.memory.memory()?)
     }
@@ -162,7 +156,6 @@ mod tests {
         assert_eq!(refused(&["--store=scylla", "--redis-url=redis://localhost"]), None);
         for (args, setting) in [
             (&["--store=scylla"][..], "--redis-url"),
-            (&["--purge-token-file=token"], "--purge-url"),
             (&["--base-url=https://a.example", "--mcp-base-url=https://A.example"], "--mcp-base-url"),
         ] {
             assert!(refused(args).is_some_and(|reason| reason.contains(setting)), "{args:?}: {:?}", refused(args));

@@ -106,13 +106,6 @@ pub struct OperatorLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PurgeLabels {
-    /// `done` before the change was acknowledged; `put_off` if a cache failed then; `repeated` if a later try succeeded;
-    /// `given_up` if none did in time.
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FileLabels {
     /// `database`, `ledger` or `reserve`.
     pub file: &'static str,

@@ -21,7 +21,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::cluster;
 use super::labels::{
-    BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, PurgeLabels, RefusalLabels,
+    BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels,
     ReloadLabels, RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
 };
 #[cfg(target_os = "linux")]
@@ -71,8 +71,6 @@ pub struct Metrics {
     pub lookup_joins: Counter,
     pub cluster: ClusterMetrics,
     pub page_cache: PageCacheMetrics,
-    pub edge_purges: Family<PurgeLabels, Counter>,
-    pub edge_purges_waiting: Gauge,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
     /// Those of a replica that decides without Redis.
@@ -201,11 +199,6 @@ impl Metrics {
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
                 bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
             },
-            edge_purges: declare.plain("handbill_edge_purges", "Purges of pages from shared caches"),
-            edge_purges_waiting: declare.plain(
-                "handbill_edge_purges_waiting",
-                "Changed or deleted pages that shared caches may still show, because a purge has failed and is repeated",
-            ),
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
             without_redis: LimiterMetrics {
@@ -348,7 +341,6 @@ mod tests {
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
         metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
-        metrics.edge_purges.get_or_create(&PurgeLabels { outcome: "done" }).inc();
         metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
         metrics.moderation_stale.get_or_create(&SourceLabels { source: "creates" }).set(0);
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();

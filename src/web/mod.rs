@@ -2,7 +2,6 @@
 
 mod coding;
 mod discovery;
-mod edge;
 mod error;
 mod etag;
 mod extract;

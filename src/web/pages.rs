@@ -16,7 +16,6 @@ use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
 use super::state::{About, Http};
-use crate::api::cache_groups;
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::request::body::NoFields;
 use crate::api::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
@@ -153,7 +152,7 @@ pub(super) async fn update(
     respond(attempt, &http, |page| {
         let tag = [(ETAG, json_tag(&page.head, &http))];
         let fields = page_fields(&http.about(&page.head));
-        (fields, tag, cache_groups::invalidation(&slug), page_body(&page, &http)).into_response()
+        (fields, tag, page_body(&page, &http)).into_response()
     })
 }
 
@@ -183,7 +182,7 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond(attempt, &http, |()| (StatusCode::NO_CONTENT, cache_groups::invalidation(&slug)).into_response())
+    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
 /// The response of a rate-limited operation, with the `RateLimit` fields.

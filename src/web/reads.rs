@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 
 use super::coding::{Coding, VARY_CODING};
-use super::edge;
 use super::error::{service_error_response, unless_key_shown};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
@@ -225,13 +224,11 @@ impl Described<'_> {
     /// The header fields that differ from page to page, in the order of the template.
     fn own_fields(&self) -> Vec<(HeaderName, HeaderValue)> {
         let slug = self.page.slug;
-        let mut own = Vec::from(edge::groups(slug));
         match self.form {
-            Form::Json => {}
-            Form::Html => own.push(site::link_to_markdown(self.http, slug)),
-            Form::Markdown(source) => own.extend(site::names_of_markdown(slug, source)),
+            Form::Json => Vec::new(),
+            Form::Html => vec![site::link_to_markdown(self.http, slug)],
+            Form::Markdown(source) => site::names_of_markdown(slug, source),
         }
-        own
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state that all handlers share.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 
@@ -8,7 +9,6 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::web::coding::Compressor;
 use crate::web::site::assets::short_hash;
 use handbill_core::domain::contact::Contact;
-use handbill_core::domain::edge_caching::EdgeCaching;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::{PageHead, PageState};
 use handbill_core::domain::site_link::SiteLink;
@@ -30,8 +30,8 @@ pub struct SiteSettings {
     pub well_known: Vec<WellKnown>,
     /// The host of its own for the tools.
     pub mcp_base_url: Option<Origin>,
-    /// How long shared caches may keep pages.
-    pub edge_caching: Option<EdgeCaching>,
+    /// How long shared caches may show a page without asking whether it has changed; `None` if they may not.
+    pub edge_max_age: Option<Duration>,
 }
 
 pub struct Http {
@@ -72,7 +72,8 @@ impl Http {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
         let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
-        let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
+        let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
+        let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
         Self {
             service,
             base_url,

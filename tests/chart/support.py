@@ -183,8 +183,7 @@ def scrape():
         token.chmod(0o600)
         blocklist.write_text("spam.example\n")
         options = [f"--admin-token-file={token}", f"--blocklist-file={blocklist}"]
-        # No cache is there, so every purge is put off.
-        with handbill(*options, "--edge-max-age=1m", "--purge-url=http://127.0.0.1:1/{slug}", "--drain-timeout=0s") as (public, admin):
+        with handbill(*options, "--edge-max-age=1m", "--drain-timeout=0s") as (public, admin):
             use(public)
             request("GET", f"{admin[0]}/inspect/nothing-22222222?by=tests", Authorization=f"Bearer {token.read_text()}")
             return request("GET", f"{admin[0]}/metrics")[1]

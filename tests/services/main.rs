@@ -8,7 +8,6 @@ mod clients;
 mod cluster;
 mod contract;
 mod cql;
-mod edge;
 mod linearizability;
 mod operating;
 mod process;

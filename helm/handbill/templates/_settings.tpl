@@ -66,10 +66,6 @@
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_NETWORKS" (join "," .Values.limits.networks)) }}
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
-{{- include "handbill.variable" (list "HANDBILL_PURGE_URL" (join "," .purgeUrls)) }}
-{{- if .purgeTokenSecret }}
-{{- include "handbill.variable" (list "HANDBILL_PURGE_TOKEN_FILE" "/etc/handbill/purge/token") }}
-{{- end }}
 {{- end }}
 {{- with .Values.moderation }}
 {{- include "handbill.variable" (list "HANDBILL_ABUSE_CONTACT" .abuseContact) }}
@@ -178,7 +174,6 @@
 {{- define "handbill.secretFiles" -}}
 {{- $files := list -}}
 {{- with .Values.moderation }}{{ if .tokenSecret }}{{ $files = append $files (list "operators" .tokenSecret (dict "token" .tokenKey)) }}{{ end }}{{ end -}}
-{{- with .Values.edge }}{{ if .purgeTokenSecret }}{{ $files = append $files (list "purge" .purgeTokenSecret (dict "token" .purgeTokenKey)) }}{{ end }}{{ end -}}
 {{- if eq .Values.mode "cluster" -}}
 {{- range $name := list "scylla" "redis" -}}
 {{- $values := index $.Values $name -}}

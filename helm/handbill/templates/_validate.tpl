@@ -222,8 +222,8 @@
 {{- if gt (include "handbill.seconds" $v.limits.window | int64) 2678400 -}}
 {{- $faults = append $faults (printf "limits.window is %s: give 31d at most" $v.limits.window) -}}
 {{- end -}}
-{{- if gt (include "handbill.seconds" $v.edge.maxAge | int64) 2678400 -}}
-{{- $faults = append $faults (printf "edge.maxAge is %s: give 31d at most" $v.edge.maxAge) -}}
+{{- if gt (include "handbill.seconds" $v.edge.maxAge | int64) 300 -}}
+{{- $faults = append $faults (printf "edge.maxAge is %s: give 5m at most" $v.edge.maxAge) -}}
 {{- end -}}
 {{- $limit := dig "limits" "memory" "" ($v.resources | default dict) | toString -}}
 {{- $limited := include "handbill.quantity" $limit | int64 -}}
@@ -238,9 +238,6 @@
 {{- end -}}
 {{- if and $limited (lt $limited 134217728) -}}
 {{- $faults = append $faults (printf "resources.limits.memory is %s: give at least 128Mi, or the largest requests do not fit" $limit) -}}
-{{- end -}}
-{{- if and $v.edge.purgeTokenSecret (not $v.edge.purgeUrls) -}}
-{{- $faults = append $faults "edge.purgeTokenSecret is set, but there is no cache to send the token to: set edge.purgeUrls, or remove it" -}}
 {{- end -}}
 {{- $change := include "handbill.storeChange" . -}}
 {{- if $change }}{{ $faults = append $faults $change }}{{ end -}}

@@ -19,7 +19,6 @@ use percent_encoding::percent_decode_str;
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
-use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::named_routes::NamedRoutes;
@@ -38,6 +37,9 @@ use handbill_core::service::ServiceError;
 
 pub(in crate::web) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 pub(in crate::web) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// `Cache-Control` for shared caches alone (RFC 9213).
+const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
 /// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
 /// give the Markdown to a browser.
@@ -132,8 +134,16 @@ pub(in crate::web) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) ->
 pub(in crate::web) fn html_view_fields(http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    edge::admit_shared_caches(&mut fields, http);
+    admit_shared_caches(&mut fields, http);
     fields
+}
+
+/// Lets shared caches keep what is answered with `fields`, if operators allow it (contract, decision 21). Browsers do not
+/// read this field (RFC 9213), so they go on to ask each time.
+fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
+    if let Some(directives) = &http.edge {
+        fields.insert(CDN_CACHE_CONTROL, directives.clone());
+    }
 }
 
 /// The field of the HTML that leads to the Markdown of the page `slug`.
@@ -156,7 +166,7 @@ pub(in crate::web) fn markdown_fields(http: &Http, source: Source) -> HeaderMap 
     match source {
         Source::OwnAddress => {
             let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]);
-            edge::admit_shared_caches(&mut fields, http);
+            admit_shared_caches(&mut fields, http);
             fields
         }
         // A shared cache that ignores `Vary` would send this to browsers.

@@ -75,7 +75,6 @@ struct Plan {
     calls: Calls,
     next: VecDeque<(Operation, Fault)>,
     always: Vec<(Operation, fn() -> Fault)>,
-    swap_needed_by: Option<Instant>,
 }
 
 /// A store around another: it does what the other does, except where a fault was planned.
@@ -105,11 +104,6 @@ impl WatchedStore {
         let mut plan = self.plan();
         plan.next.clear();
         plan.always.clear();
-    }
-
-    /// When the answer to the last compare-and-set was needed.
-    pub(crate) fn swap_needed_by(&self) -> Option<Instant> {
-        self.plan().swap_needed_by
     }
 
     pub(crate) fn calls(&self) -> Calls {
@@ -221,7 +215,6 @@ impl PageStore for WatchedStore {
         next: Record,
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
-        self.plan().swap_needed_by = needed_by;
         let swapping = self.inner.compare_and_set(expected, next, needed_by);
         self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
     }

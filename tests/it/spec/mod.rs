@@ -24,7 +24,6 @@ pub(crate) mod order;
 pub(crate) mod read;
 pub(crate) mod repeat;
 pub(crate) mod resources;
-pub(crate) mod shared_caches;
 pub(crate) mod site;
 pub(crate) mod states;
 pub(crate) mod token;

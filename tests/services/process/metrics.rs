@@ -57,8 +57,7 @@ fn a_scrape_holds_exactly_what_is_documented() {
     let (blocklist, token) = (directory.path().join("blocklist"), directory.path().join("token"));
     std::fs::write(&blocklist, "blocked.example\n").unwrap();
     std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
-    // Nobody takes purges, so they wait.
-    let mut command = handbill(["--otlp-endpoint", &collector.endpoint(), "--purge-url", "http://127.0.0.1:1/{slug}"]);
+    let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     command.arg("--blocklist-file").arg(&blocklist).arg("--admin-token-file").arg(&token);
     let server = Server::start_as(command, &directory.path().join("data"), &[]);
     ask_around(&server);
