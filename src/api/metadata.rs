@@ -149,10 +149,6 @@ pub mod path {
     pub const SERVER_CARD: &str = "/.well-known/mcp/server-card.json";
     /// The same card at the address that SEP-2127 defines, beside the MCP server.
     pub const SERVER_CARD_BESIDE: &str = "/mcp/server-card";
-    /// The index of cards (SEP-2127).
-    pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
-    /// The entry for registries of MCP servers, as their publishing tool reads it.
-    pub const REGISTRY_ENTRY: &str = "/server.json";
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
     /// Whom to tell about vulnerabilities (RFC 9116).
     pub const SECURITY: &str = "/.well-known/security.txt";
@@ -163,9 +159,4 @@ pub mod path {
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
     pub const ICON_PHONE: &str = "/apple-touch-icon.png";
-
-    /// The address of a text of the operators.
-    pub fn well_known(name: &str) -> String {
-        format!("/.well-known/{name}")
-    }
 }

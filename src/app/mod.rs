@@ -20,7 +20,7 @@ pub use self::deps::Deps;
 use self::deps::in_memory;
 pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::config::{self, Budgets, ContactSettings, HttpSettings, ServeSettings, Settings};
+use crate::config::{self, Budgets, HttpSettings, ServeSettings, Settings};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
@@ -62,13 +62,10 @@ pub struct Publishing {
 impl Publishing {
     fn of(settings: &Settings, allowed: &Moderation) -> Self {
         let (http, moderation) = (&settings.http, &settings.moderation);
-        let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
         let site = SiteSettings {
-            abuse_contact,
-            security_contact,
+            abuse_contact: moderation.contacts.abuse_contact.clone(),
             noindex_all: moderation.noindex_all,
             links: http.site_links.clone(),
-            well_known: http.well_known.clone(),
             mcp_base_url: http.mcp_base_url.clone(),
             edge_max_age: settings.edge.max_age(),
         };

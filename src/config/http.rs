@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::site_link::SiteLink;
-use handbill_core::domain::well_known::WellKnown;
 
 /// The addresses at which clients reach the service.
 #[derive(Args, Debug)]
@@ -55,9 +54,6 @@ pub struct HttpSettings {
     /// Addresses of the operators' own documents, for the foot of each page, the MCP server card and /llms.txt: privacy=, terms=, support=; comma-separated [default: none]
     #[arg(long, env = "HANDBILL_SITE_LINKS", value_name = "NAME=URL,…", value_delimiter = ',', value_parser = SiteLink::parse)]
     pub site_links: Vec<SiteLink>,
-    /// Text at /.well-known/NAME, by which a directory or registry knows who runs this server, for example `openai-apps-challenge=…`; repeated, or a line each [default: none]
-    #[arg(long, env = "HANDBILL_WELL_KNOWN", value_name = "NAME=TEXT", value_delimiter = '\n', value_parser = WellKnown::parse)]
-    pub well_known: Vec<WellKnown>,
     /// How long requests are still accepted after SIGTERM or SIGINT, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
     drain_delay: Option<Duration>,

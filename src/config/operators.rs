@@ -52,12 +52,9 @@ pub struct BlocklistSettings {
 
 #[derive(Args, Clone, Debug)]
 pub struct ContactSettings {
-    /// Mail address or URL at which people report pages, in which {url} becomes the page's address; shown on every page and in the documents [default: none]
+    /// Mail address or URL at which people report pages and vulnerabilities, in which {url} becomes the page's address; shown on every page, in the documents and in /.well-known/security.txt [default: none]
     #[arg(long, env = "HANDBILL_ABUSE_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
     pub abuse_contact: Option<Contact>,
-    /// Mail address or URL for vulnerabilities, in /.well-known/security.txt [default: --abuse-contact]
-    #[arg(long, env = "HANDBILL_SECURITY_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
-    pub security_contact: Option<Contact>,
 }
 
 /// The settings of the documents that describe the service.

@@ -21,8 +21,8 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::cluster;
 use super::labels::{
-    BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels,
-    ReloadLabels, RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
+    BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels, ReloadLabels,
+    RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
 };
 #[cfg(target_os = "linux")]
 use super::process::ProcessCollector;

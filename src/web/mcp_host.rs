@@ -25,9 +25,8 @@ impl McpHost {
     pub(super) fn of(base_url: &Origin, site: &SiteSettings) -> Option<Self> {
         let host = site.mcp_base_url.as_ref()?.host()?;
         let ours = [path::MCP, path::SERVER_CARD, path::SERVER_CARD_BESIDE, path::LLMS, path::ICON_PHONE, path::ROBOTS];
-        let named = site.well_known.iter().map(|text| path::well_known(&text.name));
         let icons = ICONS.map(|(path, ..)| path.to_owned());
-        let paths = ours.map(str::to_owned).into_iter().chain(icons).chain(named).collect();
+        let paths = ours.map(str::to_owned).into_iter().chain(icons).collect();
         let advice = format!("This host serves the tools alone, at {}. Everything else is at {base_url}.", path::MCP);
         Some(Self { host, paths, advice })
     }

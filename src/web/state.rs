@@ -13,21 +13,16 @@ use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::{PageHead, PageState};
 use handbill_core::domain::site_link::SiteLink;
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::well_known::WellKnown;
 use handbill_core::service::PageService;
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {
-    /// Whom readers tell about a page.
+    /// Whom people tell about a page or a vulnerability.
     pub abuse_contact: Option<Contact>,
-    /// Whom researchers tell about a vulnerability, if it is somebody else.
-    pub security_contact: Option<Contact>,
     /// Whether search engines are asked to index no page at all.
     pub noindex_all: bool,
     /// The operators' own documents.
     pub links: Vec<SiteLink>,
-    /// Texts by which directories and registries know who runs this origin.
-    pub well_known: Vec<WellKnown>,
     /// The host of its own for the tools.
     pub mcp_base_url: Option<Origin>,
     /// How long shared caches may show a page without asking whether it has changed; `None` if they may not.

@@ -180,8 +180,8 @@ class Chart(unittest.TestCase):
             "limits.networks={10.0.0.0/40=2}", "limits.networks={10.0.0.0/8=0}", "limits.networks={10.0.0.0/8}", "limits.networks={2001:db8::/65=2}",
             "limits.networks={10.0.0.0/8=5000}",
             "moderation.abuseContact=abuse@pages.example",
-            "moderation.abuseContact=nobody", "moderation.abuseContact=ftp://pages.example", "moderation.securityContact=https://pages.example/x",
-            "moderation.noindexAll=true", "mcp.registryAuth=v", "mcp.registryAuth=v=MCPv1; k=ed25519; p=AAAA",
+            "moderation.abuseContact=nobody", "moderation.abuseContact=ftp://pages.example",
+            "moderation.noindexAll=true",
             "redis.timeout=50ms", "redis.timeout=90s",
             "edge.maxAge=1m", "edge.maxAge=5m", "edge.maxAge=301s", "edge.maxAge=500ms",
         ):  # fmt: skip

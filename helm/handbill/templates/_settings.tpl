@@ -69,7 +69,6 @@
 {{- end }}
 {{- with .Values.moderation }}
 {{- include "handbill.variable" (list "HANDBILL_ABUSE_CONTACT" .abuseContact) }}
-{{- include "handbill.variable" (list "HANDBILL_SECURITY_CONTACT" .securityContact) }}
 {{- include "handbill.variable" (list "HANDBILL_NOINDEX_ALL" (ternary "true" "" .noindexAll)) }}
 {{- if .blocklistConfigMap }}
 {{- include "handbill.variable" (list "HANDBILL_BLOCKLIST_FILE" "/etc/handbill/blocklist/blocklist") }}
@@ -82,7 +81,6 @@
 {{- include "handbill.variable" (list "HANDBILL_ALLOWED_HOSTS" (join "," .Values.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_BASE_URL" .Values.mcp.baseUrl) }}
 {{- include "handbill.variable" (list "HANDBILL_SITE_LINKS" (join "," .Values.siteLinks)) }}
-{{- include "handbill.variable" (list "HANDBILL_WELL_KNOWN" (join "\n" .Values.mcp.wellKnown)) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}

@@ -7,27 +7,22 @@ mod security_txt;
 
 use std::sync::Arc;
 
-use axum::routing::get;
-use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, VARY};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS};
 use serde_json::{Value, json};
 
-use super::coding::VARY_TYPE_AND_CODING;
 use super::named_routes::NamedRoutes;
 use super::representation::Representation;
 use super::state::SiteSettings;
 use crate::api::metadata::{self, Operation, path};
-use crate::api::request::accept::weight;
 use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::site_link::SiteLink;
-use handbill_core::domain::well_known::WellKnown;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::rate_limiter::Quotas;
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";
-const AI_CATALOG: &str = "application/ai-catalog+json";
 
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     base_url: &Origin,
@@ -38,64 +33,34 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
     let card = server_card(base_url, &mcp, &site.links);
-    let contact = site.abuse_contact.as_ref();
-    let security = site.security_contact.as_ref().or(contact);
     let routes = NamedRoutes::new();
-    let routes = match security {
+    let routes = match &site.abuse_contact {
         Some(contact) => routes.route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
         None => routes,
     };
-    let with_text = |routes: NamedRoutes<S>, WellKnown { name, text }: &WellKnown| {
-        let text = Representation::document("text/plain; charset=utf-8", text.clone());
-        routes.route(&path::well_known(name), text.route())
-    };
-    let routes = site.well_known.iter().fold(routes, with_text);
     routes
-        .route(path::REGISTRY_ENTRY, json(&registry_entry(base_url, &mcp)))
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
         // token, but the MCP server does not ask for one.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
-        .route(path::AI_CATALOG, Representation::document(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(
             path::LLMS,
             Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, site)).route(),
         )
-        // Each address has its own default media type. `Accept` may ask for the other type.
-        .route(path::SERVER_CARD, negotiated(&card, prefers_card))
-        .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !prefers_plain_json(headers)))
+        .route(path::SERVER_CARD, card_route(JSON, &card))
+        .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
 }
 
-fn prefers_card(headers: &HeaderMap) -> bool {
-    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    card > 0.0 && card >= json
-}
-
-fn prefers_plain_json(headers: &HeaderMap) -> bool {
-    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    json > card
-}
-
-/// A route to the server card: with its own media type if `as_card` says so, and otherwise as plain JSON.
-fn negotiated<S: Clone + Send + Sync + 'static>(
+/// A route to the server card. SEP-2127 requires the two header fields on every answer, not only on the preflight.
+fn card_route<S: Clone + Send + Sync + 'static>(
+    media_type: &'static str,
     card: &Value,
-    as_card: fn(&HeaderMap) -> bool,
 ) -> axum::routing::MethodRouter<S> {
-    let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
-        // SEP-2127 requires the last two headers on every response, not only on the preflight.
-        Representation::document(content_type, bytes(card))
-            .with(VARY, VARY_TYPE_AND_CODING)
-            .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
-            .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
-    });
-    get(move |headers: HeaderMap| {
-        std::future::ready(if as_card(&headers) {
-            typed.respond_compressed_to(&headers)
-        } else {
-            plain.respond_compressed_to(&headers)
-        })
-    })
+    Representation::document(media_type, bytes(card))
+        .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
+        .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
+        .route()
 }
 
 fn bytes(document: &Value) -> Vec<u8> {
@@ -166,39 +131,9 @@ fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
     card
 }
 
-/// The entry for registries of MCP servers. Its publisher must prove to own the domain in its name.
-fn registry_entry(base_url: &Origin, mcp: &str) -> Value {
-    json!({
-        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
-        "name": metadata::server_name(base_url),
-        "title": metadata::TITLE,
-        "description": metadata::SUMMARY,
-        "version": metadata::SERVER_VERSION,
-        "websiteUrl": base_url.as_str(),
-        "icons": icons(base_url),
-        "remotes": [{"type": "streamable-http", "url": mcp}],
-    })
-}
-
 fn icons(base_url: &Origin) -> Value {
     let icon = |(path, media_type, size): (&str, &str, &str)| json!({"src": format!("{base_url}{path}"), "mimeType": media_type, "sizes": [size]});
     metadata::ICONS.map(icon).to_vec().into()
-}
-
-/// The index of cards (SEP-2127).
-fn ai_catalog(base_url: &Origin) -> Value {
-    json!({
-        "specVersion": "1.0",
-        "entries": [{
-            "identifier": format!(
-                "urn:air:{}:mcp:handbill",
-                // A URN allows no brackets, and an IPv6 address has them.
-                base_url.host_text().trim_matches(['[', ']']),
-            ),
-            "type": SERVER_CARD,
-            "url": format!("{base_url}{}", path::SERVER_CARD_BESIDE),
-        }],
-    })
 }
 
 /// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is

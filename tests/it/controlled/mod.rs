@@ -13,7 +13,6 @@ mod concurrency;
 mod conditional;
 mod cors;
 mod discovery;
-mod documents;
 mod errors;
 mod form;
 mod formatting;

@@ -4,7 +4,6 @@
 
 use handbill::web::SiteSettings;
 use handbill_core::domain::origin::Origin;
-use handbill_core::domain::well_known::WellKnown;
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
@@ -16,7 +15,6 @@ const HOST: &str = "mcp.pages.example";
 fn start() -> TestApp {
     let site = SiteSettings {
         mcp_base_url: Some(Origin::parse("https://mcp.pages.example").unwrap()),
-        well_known: vec![WellKnown::parse("openai-apps-challenge=abc").unwrap()],
         ..SiteSettings::default()
     };
     Setup::unlimited().site(site).start()
@@ -73,7 +71,6 @@ async fn the_host_of_the_tools_has_them_and_what_describes_them_and_nothing_else
             "/favicon.ico",
             "/apple-touch-icon.png",
             "/robots.txt",
-            "/.well-known/openai-apps-challenge",
         ] {
             get(&app, host, path).await.expect_status(200);
         }
@@ -91,7 +88,6 @@ async fn the_host_of_the_tools_has_them_and_what_describes_them_and_nothing_else
             "/oauth/token",
             "/api/pages",
             "/openapi.json",
-            "/server.json",
             "/help",
             "/metrics",
         ]
@@ -143,7 +139,6 @@ async fn every_description_of_the_service_names_the_host_of_the_tools() {
         ("/help", 1),
         ("/llms.txt", 5),
         ("/openapi.json", 0),
-        ("/server.json", 1),
         ("/mcp/server-card", 2),
         ("/.well-known/mcp/server-card.json", 2),
         ("/.well-known/agent-card.json", 1),

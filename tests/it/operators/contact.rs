@@ -5,17 +5,14 @@ use std::time::Duration;
 use handbill::web::SiteSettings;
 use handbill_core::domain::contact::Contact;
 use handbill_core::domain::site_link::SiteLink;
-use handbill_core::domain::well_known::WellKnown;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
-fn with_contacts(abuse: Option<&str>, security: Option<&str>) -> TestApp {
-    let contact = |text: Option<&str>| text.map(|text| Contact::parse(text).unwrap());
-    let site =
-        SiteSettings { abuse_contact: contact(abuse), security_contact: contact(security), ..SiteSettings::default() };
-    Setup::unlimited().site(site).start()
+fn with_contact(contact: Option<&str>) -> TestApp {
+    let abuse_contact = contact.map(|text| Contact::parse(text).unwrap());
+    Setup::unlimited().site(SiteSettings { abuse_contact, ..SiteSettings::default() }).start()
 }
 
 #[tokio::test]
@@ -24,7 +21,7 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
         ("abuse@example.org", "mailto:abuse@example.org?subject=Report%20of%20https%3A%2F%2Fpages.example%2F"),
         ("https://example.org/abuse", "https://example.org/abuse?url=https%3A%2F%2Fpages.example%2F"),
     ] {
-        let app = with_contacts(Some(contact), None);
+        let app = with_contact(Some(contact));
         let page = app.published().await;
         let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
         assert!(
@@ -46,26 +43,9 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
 }
 
 #[tokio::test]
-async fn the_registry_of_mcp_servers_finds_the_proof_and_the_entry_of_this_domain() {
-    let record = "v=MCPv1; k=ed25519; p=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
-    let texts = [format!("mcp-registry-auth={record}"), "openai-apps-challenge=abc".to_owned()];
-    let well_known = texts.iter().map(|text| WellKnown::parse(text).unwrap()).collect();
-    let app = Setup::unlimited().site(SiteSettings { well_known, ..SiteSettings::default() }).start();
-    assert_eq!(app.get("/.well-known/openai-apps-challenge").await.expect_status(200).text(), "abc");
-    let proof = app.get("/.well-known/mcp-registry-auth").await;
-    assert_eq!(proof.expect_status(200).text(), record);
-    assert!(proof.header("content-type").starts_with("text/plain"), "{proof:?}");
-    let entry = app.get("/server.json").await.json();
-    assert_eq!(entry["name"], "example.pages/handbill");
-    assert_eq!(entry["remotes"], json!([{"type": "streamable-http", "url": "https://pages.example/mcp"}]));
-    assert!(entry["description"].as_str().is_some_and(|text| text.len() <= 100), "{entry}");
-    TestApp::new().get("/.well-known/mcp-registry-auth").await.expect_status(404);
-}
-
-#[tokio::test]
 async fn a_page_that_a_client_holds_is_sent_again_when_the_contact_has_changed() {
     let tags = [None, Some("a@example.org"), Some("b@example.org")].map(|contact| async move {
-        let app = with_contacts(contact, None);
+        let app = with_contact(contact);
         let page = app.published().await;
         app.get(&format!("/{}", page.slug)).await.header("etag").split('.').next_back().unwrap().to_owned()
     });
@@ -76,12 +56,11 @@ async fn a_page_that_a_client_holds_is_sent_again_when_the_contact_has_changed()
 #[tokio::test]
 async fn security_txt_names_the_contact_and_expires_thirty_days_after_each_request() {
     const PATH: &str = "/.well-known/security.txt";
-    for (abuse, security, contact) in [
-        (Some("abuse@example.org"), None, "mailto:abuse@example.org"),
-        (Some("abuse@example.org"), Some("https://example.org/security"), "https://example.org/security"),
-        (None, Some("sec@example.org"), "mailto:sec@example.org"),
+    for (given, contact) in [
+        ("abuse@example.org", "mailto:abuse@example.org"),
+        ("https://example.org/report", "https://example.org/report"),
     ] {
-        let app = with_contacts(abuse, security);
+        let app = with_contact(Some(given));
         let expires = || async {
             let answer = app.get(PATH).await;
             answer.expect_status(200);

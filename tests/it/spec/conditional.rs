@@ -18,18 +18,14 @@ fn validated(page: &Published) -> Vec<(String, &'static str)> {
         "/never-was-2222bbbb/edit",
         "/assets/0/editor.js",
         "/robots.txt",
-        path::REGISTRY_ENTRY,
         path::OPENAPI,
         path::LLMS,
         path::ICON,
-        path::AI_CATALOG,
     ];
     let cards = [path::AUTHORIZATION_SERVER, path::PROTECTED_RESOURCE, path::AGENT_CARD, path::SERVER_CARD];
     for target in fixed.into_iter().chain(cards).chain([path::SERVER_CARD_BESIDE]) {
         asked.push((target.to_owned(), "*/*"));
     }
-    asked.push((path::SERVER_CARD.to_owned(), "application/mcp-server-card+json"));
-    asked.push((path::SERVER_CARD_BESIDE.to_owned(), "application/json"));
     asked
 }
 

@@ -9,20 +9,17 @@ pub(crate) const AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-
 pub(crate) const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
 pub(crate) const WELL_KNOWN_CARD: &str = "/.well-known/mcp/server-card.json";
 pub(crate) const CARD: &str = "/mcp/server-card";
-pub(crate) const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
 pub(crate) const AGENT_CARD: &str = "/.well-known/agent-card.json";
 pub(crate) const LLMS: &str = "/llms.txt";
 
 /// Every document, with its media type where the client asks for none.
-pub(crate) const DOCUMENTS: [(&str, &str); 9] = [
+pub(crate) const DOCUMENTS: [(&str, &str); 7] = [
     (AUTHORIZATION_SERVER, "application/json"),
     (PROTECTED_RESOURCE, "application/json"),
     (WELL_KNOWN_CARD, "application/json"),
     (CARD, "application/mcp-server-card+json"),
-    (AI_CATALOG, "application/ai-catalog+json"),
     (AGENT_CARD, "application/json"),
     ("/openapi.json", "application/json"),
-    ("/server.json", "application/json"),
     (LLMS, "text/plain; charset=utf-8"),
 ];
 

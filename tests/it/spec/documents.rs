@@ -7,35 +7,8 @@ use crate::support::app::{BASE_URL, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]
-async fn the_server_card_comes_in_the_type_that_is_asked_for_and_else_in_that_of_its_address() {
-    const TYPED: &str = "application/mcp-server-card+json";
-    const PLAIN: &str = "application/json";
+async fn both_addresses_of_the_server_card_have_the_same_card() {
     let app = TestApp::new();
-    let both = format!("{TYPED}, {PLAIN}");
-    for (path, accept, expected) in [
-        (WELL_KNOWN_CARD, "", PLAIN),
-        (WELL_KNOWN_CARD, "*/*", PLAIN),
-        (WELL_KNOWN_CARD, PLAIN, PLAIN),
-        (WELL_KNOWN_CARD, TYPED, TYPED),
-        (WELL_KNOWN_CARD, &both, TYPED),
-        (WELL_KNOWN_CARD, "application/mcp-server-card+json;q=0.1, application/json", PLAIN),
-        (WELL_KNOWN_CARD, "application/mcp-server-card+json;q=0", PLAIN),
-        (CARD, "", TYPED),
-        (CARD, "*/*", TYPED),
-        (CARD, TYPED, TYPED),
-        (CARD, &both, TYPED),
-        (CARD, PLAIN, PLAIN),
-        (CARD, "application/mcp-server-card+json;q=0.1, application/json", PLAIN),
-    ] {
-        let answer = app.send(Request::get(path).header("accept", accept)).await;
-        assert_eq!(answer.expect_status(200).header("content-type"), expected, "{path} {accept}");
-        assert_eq!(answer.members("vary"), ["accept", "accept-encoding"], "{path} {accept}");
-    }
-    let tag = |path, accept| {
-        let request = Request::get(path).header("accept", accept);
-        async { app.send(request).await.header("etag").to_owned() }
-    };
-    assert_ne!(tag(CARD, PLAIN).await, tag(CARD, TYPED).await, "two representations");
     assert_eq!(app.get(WELL_KNOWN_CARD).await.body, app.get(CARD).await.body);
 }
 

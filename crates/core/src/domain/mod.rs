@@ -29,4 +29,3 @@ pub mod takedown;
 pub mod text_edits;
 pub mod timestamp;
 pub mod title;
-pub mod well_known;

@@ -35,8 +35,3 @@ cards = [document("/.well-known/mcp/server-card.json"), document("/mcp/server-ca
 for card in cards:
     validator.validate(card)
 assert cards[0]["name"] == cards[1]["name"] and cards[0]["remotes"] == cards[1]["remotes"]
-
-catalog = document("/.well-known/ai-catalog.json", "application/ai-catalog+json")
-for entry in catalog["entries"]:
-    assert entry["url"].startswith(base_url), entry
-    document(entry["url"].removeprefix(base_url), entry["type"])
