@@ -141,11 +141,6 @@ impl Addresses {
         self.at(30, 8080)
     }
 
-    /// A shared cache in front of the first replica.
-    pub(crate) fn cache(self) -> SocketAddr {
-        self.at(40, 6081)
-    }
-
     /// A proxy in front of a server with this port.
     pub(crate) fn proxy(self, port: u16) -> SocketAddr {
         self.at(50, port)

@@ -14,7 +14,7 @@ use scylla::client::session::Session;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
-use crate::cql::server::{change_schema, drop_keyspace, fresh_keyspace, nodes, session};
+use crate::cql::server::{drop_keyspace, fresh_keyspace, nodes, session};
 use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::process::client::get;
 use crate::process::moving::succeeded;
@@ -82,10 +82,6 @@ impl Cluster {
             let answer = self.session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
             answer.single_row::<(i64,)>().unwrap().0
         })
-    }
-
-    fn change_schema(&self, cql: &str) {
-        self.runtime.block_on(change_schema(&self.session, cql.replace("KEYSPACE", &self.keyspace)));
     }
 }
 

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Connection, JSON, bearer, get, page_json};
-use super::support::{Server, Watchdog, handbill, run, text};
+use super::support::{Server, handbill, run, text};
 
 const TOKEN: &str = "a token of operators, long enough";
 
