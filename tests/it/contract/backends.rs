@@ -7,6 +7,7 @@ use std::sync::Arc;
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
 use super::rules::{Started, Store};
 use crate::in_process::clock::TestClock;
@@ -16,7 +17,7 @@ type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
 /// One row: how to start an empty backend.
 type Start<T> = fn() -> Starting<T>;
 
-const STORES: [Start<dyn Store>; 2] = [
+const STORES: [Start<dyn Store>; 3] = [
     || {
         Box::pin(async {
             let directory = tempfile::tempdir().unwrap();
@@ -28,6 +29,14 @@ const STORES: [Start<dyn Store>; 2] = [
         Box::pin(async {
             let backend: Arc<dyn Store> = Arc::new(RedbStore::in_memory().unwrap());
             Started { name: "embedded in memory", backend, _beside: Box::new(()) }
+        })
+    },
+    || {
+        Box::pin(async {
+            let directory = tempfile::tempdir().unwrap();
+            let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
+            let backend: Arc<dyn Store> = Arc::new(store);
+            Started { name: "SQLite", backend, _beside: Box::new(directory) }
         })
     },
 ];

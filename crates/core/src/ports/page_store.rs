@@ -40,6 +40,13 @@ pub trait PageStore: Send + Sync {
     /// How records are read best. A store that wraps another passes on what that one says, with its own part in it.
     fn access(&self) -> Access<'_>;
 
+    /// The mark of the page under `slug`, which changes whenever the page may have changed. What a caller made of a lookup that
+    /// began after it took the mark is current as long as the slug has that mark. `None` while the page may be changing, and always
+    /// for a store whose pages others change without its knowledge.
+    fn mark(&self, _slug: &Slug) -> Option<u64> {
+        None
+    }
+
     /// The head of the record under `slug`, not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError>;
 
@@ -64,8 +71,10 @@ pub trait PageStore: Send + Sync {
 
     /// Makes sure that the ledger has what it must of `record`, which the store has: that it was deleted, or that operators
     /// hid or showed it. Without it, a backup that is older would bring the page back. It writes only what is missing, because
-    /// anybody can cause it.
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError>;
+    /// anybody can cause it. A store that writes its ledger first has nothing to do.
+    async fn ensure_in_ledger(&self, _record: &Record) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// How the records of a store are read best.

@@ -1,0 +1,298 @@
+//! The database: how it is opened, its tables, and what is read from it.
+//!
+//! `user_version` is the format. It begins with 1, and a newer one is refused.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::Visibility;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_core::ports::page_store::{Lookup, Record, StoreError};
+use handbill_core::ports::random::{Random, new_slug_secret};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::error::OpenError;
+use super::row::{COLUMNS, DELETED, HIDDEN, RowError, Stored, takedown};
+
+/// The format that this version of Handbill writes and reads.
+const FORMAT: i64 = 1;
+
+/// `application_id` of the file: "hbil".
+const APPLICATION: i64 = 0x6862_696c;
+
+/// Maximum number of reads that run at the same time, each on a thread and with a connection of its own.
+pub(super) const READS_AT_ONCE: usize = 16;
+
+/// How long a statement waits for a lock that another program, such as `sqlite3`, has on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The log of SQLite is cut to this size, in bytes, once it was applied to the file.
+const LOG_BYTES: i64 = 16 * 1024 * 1024;
+
+/// The tables. `acts` has the last act of operators on each page that they hid or showed, also on a page that is not here yet.
+/// `settings` has the secret of slugs, whether creates are paused, the time of the last backup, the number of the last batch and how
+/// far the journal was applied. The index also counts pages by state.
+const TABLES: &str = "
+    CREATE TABLE pages (
+        slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL,
+        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, title TEXT, key_hash BLOB,
+        reason TEXT, operator TEXT, link_origins TEXT, renderer_version INTEGER, text BLOB, checksum INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX pages_by_time ON pages (updated_at, state);
+    CREATE TABLE acts (slug TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL, reason TEXT, operator TEXT) STRICT;
+    CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT;
+";
+
+/// The settings of a store.
+pub(super) const SECRET: &str = "slug_secret";
+pub(super) const PAUSED: &str = "paused";
+pub(super) const BATCH: &str = "batch";
+pub(super) const APPLIED: &str = "journal_applied";
+pub(super) const BACKUP: &str = "last_backup";
+
+/// Why something cannot be read.
+#[derive(Debug, Error)]
+pub(super) enum ReadError {
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+    #[error("{0}: {1}")]
+    Row(String, RowError),
+    #[error("the journal: {0}")]
+    Journal(#[from] io::Error),
+}
+
+impl From<ReadError> for StoreError {
+    fn from(error: ReadError) -> Self {
+        match &error {
+            ReadError::Row(..) => Self::Unreadable(error.into()),
+            ReadError::Journal(_) => Self::Unavailable(error.into()),
+            ReadError::Database(inner) => match inner.sqlite_error_code() {
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Unreadable(error.into()),
+                _ => Self::Unavailable(error.into()),
+            },
+        }
+    }
+}
+
+/// How connections to one database are opened.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    pub(super) path: PathBuf,
+    /// Bytes of the file that all connections together keep in memory. The writer has one half, and the readers have the other.
+    pub(super) cache: usize,
+    /// Whether a commit is on disk when it ends. Tests need not wait for the disk.
+    pub(super) is_durable: bool,
+}
+
+impl Opening {
+    /// Opens the database for writing, and makes its tables if there are none.
+    pub(super) fn for_writing(&self) -> Result<Connection, OpenError> {
+        let failed = |error: rusqlite::Error| OpenError::database(&self.path, &error);
+        let database = self.connect(self.cache / 2).map_err(failed)?;
+        let number =
+            |pragma: &str| database.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(failed);
+        match (number("application_id")?, number("user_version")?) {
+            (APPLICATION, FORMAT) => {}
+            (APPLICATION, found) => {
+                return Err(OpenError::Newer { path: self.path.clone(), found, known: FORMAT });
+            }
+            (0, 0) if is_empty(&database).map_err(failed)? => {}
+            _ => {
+                let reason = "its tables are not Handbill's".to_owned();
+                return Err(OpenError::Damaged { path: self.path.clone(), reason });
+            }
+        }
+        let mode = database.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        if mode.map_err(failed)? != "wal" {
+            let reason = io::Error::other("its file system has no shared memory, which the log of SQLite needs");
+            return Err(OpenError::Io { path: self.path.clone(), reason });
+        }
+        if number("user_version")? == 0 {
+            create_tables(&database).map_err(failed)?;
+        }
+        Ok(database)
+    }
+
+    /// Opens a connection that only reads.
+    pub(super) fn for_reading(&self) -> rusqlite::Result<Connection> {
+        let database = self.connect(self.cache / 2 / READS_AT_ONCE)?;
+        database.pragma_update(None, "query_only", true)?;
+        Ok(database)
+    }
+
+    /// Opens a connection that only reads, and writes copies.
+    pub(super) fn for_copying(&self) -> rusqlite::Result<Connection> {
+        self.connect(self.cache / 2 / READS_AT_ONCE)
+    }
+
+    fn connect(&self, cache: usize) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(&self.path, flags)?;
+        database.busy_timeout(BUSY_TIMEOUT)?;
+        database.pragma_update(None, "synchronous", if self.is_durable { "FULL" } else { "OFF" })?;
+        database.pragma_update(None, "secure_delete", true)?;
+        database.pragma_update(None, "cell_size_check", true)?;
+        // No temporary files: the root file system may be read-only.
+        database.pragma_update(None, "temp_store", "MEMORY")?;
+        database.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        // A negative number counts KiB.
+        database.pragma_update(None, "cache_size", -i64::try_from(cache / 1024).unwrap_or(i64::MAX))?;
+        Ok(database)
+    }
+}
+
+fn create_tables(database: &Connection) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
+    transaction.execute_batch(TABLES)?;
+    let secret = new_slug_secret(&Random::System);
+    transaction.execute("INSERT INTO settings VALUES (?1, ?2)", params![SECRET, secret.as_bytes()])?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.commit()
+}
+
+fn is_empty(database: &Connection) -> rusqlite::Result<bool> {
+    database.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
+}
+
+/// Whether the file at `path` has no database: it is missing, or a process ended before it had made the tables.
+pub(super) fn is_missing(path: &Path) -> bool {
+    !std::fs::metadata(path).is_ok_and(|found| found.len() > 0)
+}
+
+/// The value of the setting `name`.
+pub(super) fn setting<T: FromSql>(database: &Connection, name: &str) -> rusqlite::Result<Option<T>> {
+    let mut statement = database.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
+    statement.query_row([name], |row| row.get(0)).optional()
+}
+
+/// The value of a setting that is JSON; the default one if it was never set or makes no sense.
+pub(super) fn json_setting<T: Default + DeserializeOwned>(database: &Connection, name: &str) -> rusqlite::Result<T> {
+    let text: Option<String> = setting(database, name)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+pub(super) fn set(database: &Connection, name: &str, value: impl rusqlite::ToSql) -> rusqlite::Result<()> {
+    let mut statement = database.prepare_cached("INSERT OR REPLACE INTO settings VALUES (?1, ?2)")?;
+    statement.execute(params![name, value]).map(drop)
+}
+
+pub(super) fn set_json(database: &Connection, name: &str, value: &impl Serialize) -> rusqlite::Result<()> {
+    let text = serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    set(database, name, text)
+}
+
+/// What `read` makes of the row under `slug`; `absent` if the slug was never used.
+fn find<T>(
+    database: &Connection,
+    slug: &Slug,
+    absent: T,
+    read: impl FnOnce(Stored<'_>) -> Result<T, RowError>,
+) -> Result<T, ReadError> {
+    let mut statement = database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug = ?1"))?;
+    let mut rows = statement.query([slug.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(absent) };
+    Stored::read(row).and_then(read).map_err(|error| ReadError::Row(slug.to_string(), error))
+}
+
+pub(super) fn lookup(database: &Connection, slug: &Slug) -> Result<Lookup, ReadError> {
+    find(database, slug, Lookup::Absent, |row| Ok(row.record()?.into()))
+}
+
+pub(super) fn head(database: &Connection, slug: &Slug) -> Result<Lookup<PageHead>, ReadError> {
+    find(database, slug, Lookup::Absent, |row| Ok(row.head()))
+}
+
+/// The page under `slug`, hidden or not.
+pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page>>, ReadError> {
+    find(database, slug, None, |row| {
+        Ok(match row.record()? {
+            Record::Active(page) => Some(page),
+            Record::Deleted(_) => None,
+        })
+    })
+}
+
+/// The last act of operators on the page under `slug`, if they ever hid it.
+pub(super) fn visibility(database: &Connection, slug: &Slug) -> Result<Option<Visibility>, ReadError> {
+    let mut statement = database.prepare_cached("SELECT * FROM acts WHERE slug = ?1")?;
+    let mut rows = statement.query([slug.as_str()])?;
+    rows.next()?.map(visibility_of).transpose()
+}
+
+/// A row of the table `acts`.
+fn visibility_of(row: &rusqlite::Row<'_>) -> Result<Visibility, ReadError> {
+    let read = || {
+        let hidden = takedown(row.get_ref_unwrap(2), row.get_ref_unwrap(3))?;
+        let at = UnixMillis::new(row.get_ref_unwrap(1).as_i64()?);
+        Ok(Visibility { slug: Slug::parse(row.get_ref_unwrap(0).as_str()?)?, at, hidden })
+    };
+    read().map_err(|error| ReadError::Row("the last act on a page".to_owned(), error))
+}
+
+/// The records after the slug `after`, within `limit`.
+pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
+    // One moment for pages and acts.
+    let moment = Transaction::new_unchecked(database, TransactionBehavior::Deferred)?;
+    let mut statement = moment.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
+    let mut rows = statement.query([after])?;
+    let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
+    let is_whole = loop {
+        if records.len() >= limit.records || bytes >= limit.bytes {
+            break false;
+        }
+        let Some(row) = rows.next()? else { break true };
+        let name: String = row.get(0)?;
+        let record = Stored::read(row).and_then(Stored::record);
+        // A text takes far more in memory than packed in the file.
+        bytes += name.len()
+            + match &record {
+                Ok(Record::Active(page)) => page.text.content.as_str().len() + page.text.html.len(),
+                _ => 0,
+            };
+        records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error.into() }));
+        last = Some(name);
+    };
+    let end = if is_whole { "\u{7f}" } else { last.as_deref().unwrap_or(after) };
+    let mut statement = moment.prepare_cached("SELECT * FROM acts WHERE slug > ?1 AND slug <= ?2 ORDER BY slug")?;
+    let mut rows = statement.query([after, end])?;
+    let mut visibilities = Vec::new();
+    while let Some(row) = rows.next()? {
+        visibilities.push(visibility_of(row)?);
+    }
+    let next = (!is_whole).then(|| ScanCursor::new(end));
+    Ok(ScanBatch { records, visibilities, next })
+}
+
+/// How many records there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages, hidden ones too.
+    pub pages: u64,
+    pub hidden: u64,
+    pub deletions: u64,
+}
+
+pub(super) fn counts(database: &Connection) -> Result<Counts, ReadError> {
+    let mut statement = database.prepare_cached("SELECT state, count(*) FROM pages GROUP BY state")?;
+    let mut rows = statement.query([])?;
+    let mut counts = Counts::default();
+    while let Some(row) = rows.next()? {
+        let (state, count): (String, u64) = (row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
+        match state.as_str() {
+            DELETED => counts.deletions += count,
+            HIDDEN => (counts.hidden, counts.pages) = (count, counts.pages + count),
+            _ => counts.pages += count,
+        }
+    }
+    Ok(counts)
+}

@@ -1,0 +1,109 @@
+//! The data directory: made, locked, and its files.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::OpenError;
+
+/// The file in the data directory that holds the pages.
+pub const DATABASE_FILE: &str = "handbill.sqlite3";
+
+/// The file in the data directory that has each deletion, takedown, hiding and showing.
+pub const JOURNAL_FILE: &str = "journal.jsonl";
+
+/// A process that uses the directory locks this file, and not the database, which `sqlite3` and Litestream may read meanwhile.
+const LOCK_FILE: &str = "handbill.lock";
+
+/// What `statfs` calls network file systems: NFS, CIFS, SMB2 and 9P.
+const NETWORK_FILE_SYSTEMS: [u32; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997];
+
+/// A data directory that no other process uses during the life of this value.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    _lock: File,
+    /// Whether the directory is removed at the end.
+    is_temporary: bool,
+}
+
+impl Directory {
+    /// Creates the directory if it is missing, and locks it.
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        create_all(path).map_err(|reason| OpenError::io(path, reason))?;
+        let lock_file = path.join(LOCK_FILE);
+        let lock = create_file(&lock_file).map_err(|reason| OpenError::io(&lock_file, reason))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
+            Err(TryLockError::Error(reason)) => return Err(OpenError::io(&lock_file, reason)),
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers have 32 bits")]
+        let is_on_network =
+            rustix::fs::statfs(path).is_ok_and(|found| NETWORK_FILE_SYSTEMS.contains(&(found.f_type as u32)));
+        if is_on_network {
+            tracing::warn!(path = %path.display(), "the data directory is on a network file system, where SQLite may lose pages");
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock, is_temporary: false })
+    }
+
+    /// A directory that ends with this value, for tests.
+    pub(super) fn temporary() -> Result<Self, OpenError> {
+        let name = handbill_core::ports::random::hex_id(&handbill_core::ports::random::Random::System);
+        let path = std::env::temp_dir().join(format!("handbill-{name}"));
+        let mut directory = Self::open(&path)?;
+        directory.is_temporary = true;
+        Ok(directory)
+    }
+
+    pub(super) fn is_temporary(&self) -> bool {
+        self.is_temporary
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE_FILE)
+    }
+
+    pub(super) fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL_FILE)
+    }
+
+    /// Puts the names of new files on disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        sync(&self.path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Opens a file for reading and writing, after it has been created if it is missing. Only its owner may read it: a page may be a
+/// draft with an address that nobody else knows.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Puts the names in the directory at `path` on disk.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Creates `path` and its missing ancestors, and puts their names on disk, so that a power failure cannot remove them.
+fn create_all(path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir());
+    for part in missing.collect::<Vec<_>>().into_iter().rev() {
+        DirBuilder::new().recursive(true).mode(0o700).create(part)?;
+        sync(part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}

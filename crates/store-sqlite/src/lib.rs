@@ -1,0 +1,42 @@
+//! The default store: an SQLite database in the data directory, which needs no other server.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `handbill.sqlite3`, with `-wal` and `-shm` beside it while it is used | pages, tombstones and settings |
+//! | `journal.jsonl` | each deletion, takedown, hiding and showing; see `journal.rs` |
+//! | `handbill.lock` | the lock of the process that uses the directory |
+//!
+//! # How a write becomes durable
+//!
+//! One writer thread commits all operations that wait in one transaction, with WAL and `synchronous=FULL`, and then answers each
+//! (`writer.rs`). A failed commit changed nothing if SQLite refused it, because the volume is full or the file is locked. After any
+//! other error all connections are closed, the database is opened again, and the number of its last batch shows whether the commit
+//! was done. What cannot be found out is [`StoreError::OutcomeUnknown`](handbill_core::ports::page_store::StoreError::OutcomeUnknown).
+//!
+//! # Where reads run
+//!
+//! On a thread that may wait for the disk, at most 16 at a time. A page that is ready in the page cache needs no read: its mark
+//! says whether it is current (`marks.rs`).
+//!
+//! # When deleted text leaves the disk
+//!
+//! No request can read deleted text once the deletion was answered. SQLite overwrites it in the file (`secure_delete`) when it
+//! applies its log to the file, and the log is emptied at a clean stop and at most a minute after a deletion or an update. The file
+//! system may keep freed blocks of the log, and backups keep their copies.
+
+mod change;
+mod database;
+mod directory;
+mod error;
+mod journal;
+mod marks;
+mod row;
+mod store;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use database::Counts;
+pub use directory::{DATABASE_FILE, JOURNAL_FILE};
+pub use error::{OpenError, StoreEnded};
+pub use store::{SqliteStore, StoreMemory};

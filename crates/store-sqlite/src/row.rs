@@ -1,0 +1,232 @@
+//! A page or tombstone as a row of the table `pages`.
+//!
+//! The text is what `postcard` makes of [`PageText`], packed by zstd: source and HTML say nearly the same, so a page of 2 KB takes
+//! a third. SQLite has no checksums of its own, so each row ends with one over all of its columns, and every read verifies it. A
+//! flipped bit is therefore an error, and never another text.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use handbill_core::domain::edit_key::EditKeyHash;
+use handbill_core::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
+use handbill_core::domain::slug::{NotASlug, Slug};
+use handbill_core::domain::takedown::{Takedown, TakedownError};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_store::{Lookup, Record};
+use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+use zstd::bulk::{Compressor, Decompressor};
+
+/// The columns, in the order in which [`Row::values`] and [`Stored::read`] have them.
+pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, title, key_hash, reason, operator, link_origins, \
+     renderer_version, text, checksum";
+
+/// Columns before the checksum, which covers them.
+const CHECKED: usize = 12;
+
+/// Level of compression: zstd's fastest regular one. Higher levels save another twentieth of such texts.
+const LEVEL: i32 = 1;
+
+/// Largest text that is unpacked, in bytes: more than source and HTML of the largest page.
+const MAX_TEXT_BYTES: usize = 5 * 1024 * 1024;
+
+pub(super) const ACTIVE: &str = "active";
+pub(super) const HIDDEN: &str = "hidden";
+pub(super) const DELETED: &str = "deleted";
+
+thread_local! {
+    // A new context costs more than packing the text of a usual page.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Why a row cannot be read.
+#[derive(Debug, Error)]
+pub(super) enum RowError {
+    #[error("the row does not match its checksum")]
+    Checksum,
+    #[error("the row has a state that this Handbill does not know")]
+    State,
+    #[error("a column has another type than it should: {0}")]
+    Type(#[from] FromSqlError),
+    #[error(transparent)]
+    Slug(#[from] NotASlug),
+    #[error(transparent)]
+    Takedown(#[from] TakedownError),
+    #[error("the text cannot be unpacked")]
+    Packed,
+    #[error("the text does not decode: {0}")]
+    Text(#[from] postcard::Error),
+}
+
+/// The values of a row.
+#[derive(Debug)]
+pub(super) struct Row(Vec<Value>);
+
+impl Row {
+    pub(super) fn of(record: &Record) -> Result<Self, RowError> {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let takedown_of = |takedown: Option<&Takedown>| match takedown {
+            Some(Takedown { reason, by }) => [text(reason.code()), text(by)],
+            None => [Value::Null, Value::Null],
+        };
+        let mut values = match record {
+            Record::Active(page) => {
+                let head = &page.head;
+                let [reason, operator] = takedown_of(head.hidden.as_deref());
+                vec![
+                    text(head.slug.as_str()),
+                    text(if head.hidden.is_some() { HIDDEN } else { ACTIVE }),
+                    Value::Integer(head.version.get().cast_signed()),
+                    Value::Integer(head.created_at.get()),
+                    Value::Integer(head.updated_at.get()),
+                    head.title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
+                    Value::Blob(head.key_hash.as_bytes().to_vec()),
+                    reason,
+                    operator,
+                    Value::Text(head.link_origins.join("\n")),
+                    Value::Integer(head.renderer_version.into()),
+                    Value::Blob(packed(&postcard::to_allocvec(&page.text)?)?),
+                ]
+            }
+            Record::Deleted(tombstone) => {
+                let [reason, operator] = takedown_of(tombstone.takedown.as_ref());
+                let mut values = vec![
+                    text(tombstone.slug.as_str()),
+                    text(DELETED),
+                    Value::Integer(tombstone.version.get().cast_signed()),
+                    Value::Integer(tombstone.created_at.get()),
+                    Value::Integer(tombstone.deleted_at.get()),
+                    Value::Null,
+                    Value::Null,
+                    reason,
+                    operator,
+                ];
+                values.resize(CHECKED, Value::Null);
+                values
+            }
+        };
+        values.push(Value::Integer(checksum(values.iter().map(ValueRef::from))));
+        Ok(Self(values))
+    }
+
+    /// The values, in the order of [`COLUMNS`].
+    pub(super) fn values(&self) -> impl Iterator<Item = ToSqlOutput<'_>> {
+        self.0.iter().map(|value| ToSqlOutput::Borrowed(value.into()))
+    }
+
+    /// Bytes that the row takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|value| if let Value::Blob(bytes) = value { bytes.len() } else { 0 }).sum()
+    }
+}
+
+/// A row that was read and verified. Its text is not unpacked yet.
+pub(super) enum Stored<'a> {
+    Page(PageHead, &'a [u8]),
+    Deleted(Tombstone),
+}
+
+impl<'a> Stored<'a> {
+    /// The row, which has all [`COLUMNS`].
+    pub(super) fn read(row: &'a rusqlite::Row<'_>) -> Result<Self, RowError> {
+        // `get_ref` fails only for a column that the statement does not have.
+        let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
+        if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
+            return Err(RowError::Checksum);
+        }
+        let slug = Slug::parse(column(0).as_str()?)?;
+        let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
+        let created_at = UnixMillis::new(column(3).as_i64()?);
+        let updated_at = UnixMillis::new(column(4).as_i64()?);
+        let takedown = takedown(column(7), column(8))?;
+        let is_hidden = match column(1).as_str()? {
+            DELETED => {
+                return Ok(Self::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
+            }
+            HIDDEN => true,
+            ACTIVE => false,
+            _ => return Err(RowError::State),
+        };
+        let key_hash = column(6).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
+        let head = PageHead {
+            slug,
+            title: column(5).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
+            key_hash: EditKeyHash::from_bytes(key_hash),
+            version,
+            created_at,
+            updated_at,
+            link_origins: column(9).as_str()?.lines().map(str::to_owned).collect(),
+            renderer_version: u16::try_from(column(10).as_i64()?).map_err(|_| RowError::Checksum)?,
+            hidden: if is_hidden { takedown.map(Box::new) } else { None },
+        };
+        Ok(Self::Page(head, column(11).as_blob()?))
+    }
+
+    pub(super) fn record(self) -> Result<Record, RowError> {
+        Ok(match self {
+            Self::Page(head, packed) => {
+                let text: PageText = postcard::from_bytes(&unpacked(packed)?)?;
+                Record::Active(Arc::new(Page { head, text }))
+            }
+            Self::Deleted(tombstone) => Record::Deleted(tombstone),
+        })
+    }
+
+    pub(super) fn head(self) -> Lookup<PageHead> {
+        match self {
+            Self::Page(head, _) => head.into(),
+            Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
+        }
+    }
+}
+
+/// The reason and the operator in two columns, if they have any.
+pub(super) fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, RowError> {
+    let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
+    Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))
+}
+
+fn checksum<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> i64 {
+    let mut hash = Xxh3::new();
+    let mut add = |kind: u8, bytes: &[u8]| {
+        hash.update(&[kind]);
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    for value in values {
+        match value {
+            ValueRef::Null => add(0, &[]),
+            ValueRef::Integer(number) => add(1, &number.to_le_bytes()),
+            ValueRef::Real(number) => add(2, &number.to_le_bytes()),
+            ValueRef::Text(bytes) => add(3, bytes),
+            ValueRef::Blob(bytes) => add(4, bytes),
+        }
+    }
+    hash.digest().cast_signed()
+}
+
+/// The length of `text`, and then its bytes, packed.
+fn packed(text: &[u8]) -> Result<Vec<u8>, RowError> {
+    let packed = COMPRESSOR.with_borrow_mut(|kept| match kept {
+        Some(compressor) => compressor.compress(text).ok(),
+        None => kept.insert(Compressor::new(LEVEL).ok()?).compress(text).ok(),
+    });
+    let length = u32::try_from(text.len()).map_err(|_| RowError::Packed)?;
+    Ok([&length.to_le_bytes()[..], &packed.ok_or(RowError::Packed)?].concat())
+}
+
+fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, RowError> {
+    let (length, packed) = bytes.split_first_chunk().ok_or(RowError::Packed)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > MAX_TEXT_BYTES {
+        return Err(RowError::Packed);
+    }
+    let text = DECOMPRESSOR.with_borrow_mut(|kept| match kept {
+        Some(decompressor) => decompressor.decompress(packed, length).ok(),
+        None => kept.insert(Decompressor::new().ok()?).decompress(packed, length).ok(),
+    });
+    text.filter(|text| text.len() == length).ok_or(RowError::Packed)
+}

@@ -1,0 +1,380 @@
+//! The traits of a store, with a writer thread and connections that read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
+use handbill_core::domain::takedown::Visibility;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::niceness::give_way;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task;
+use tokio::time::{self, Instant};
+
+use super::change::{Expected, Operation, Outcome};
+use super::database::{self, BACKUP, Counts, Opening, PAUSED, READS_AT_ONCE, ReadError, SECRET};
+use super::directory::{self, Directory};
+use super::error::{Closed, OpenError, Overloaded, StoreEnded};
+use super::journal::Journal;
+use super::row::Row;
+use super::writer::{Job, Shared, Write, Writer};
+
+/// Bytes of the queue that even the smallest write takes.
+const WRITE_BYTES: usize = 1024;
+
+/// How long a call waits for its share of the queue, or for permission to read.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Memory that a store may use, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreMemory {
+    /// Pages of the file, all connections together.
+    pub cache: usize,
+    /// Writes that wait.
+    pub queue: usize,
+}
+
+impl Default for StoreMemory {
+    fn default() -> Self {
+        Self { cache: 8 << 20, queue: 8 << 20 }
+    }
+}
+
+/// The pages of one data directory, which no other process may write while the store is open.
+///
+/// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits
+/// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
+/// started by then, it is done completely; otherwise it is not done.
+///
+/// Dropping the store commits the queued writes and closes the files, on the thread that drops it. [`SqliteStore::close`]
+/// does the same without blocking a runtime.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
+    queue: Arc<Semaphore>,
+    queue_bytes: usize,
+    reads: Arc<Semaphore>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    has_ended: watch::Receiver<bool>,
+    directory: Arc<Directory>,
+}
+
+impl SqliteStore {
+    /// Opens the store in `data_dir`, creates it if it is missing, and applies the journal to it. With `is_new` there must be
+    /// no database yet, and there may be a journal.
+    pub fn open(data_dir: &Path, is_new: bool, memory: StoreMemory) -> Result<Self, OpenError> {
+        Self::on(Directory::open(data_dir)?, is_new, memory)
+    }
+
+    /// A store for tests, which ends with this value.
+    pub fn temporary() -> Result<Self, OpenError> {
+        Self::on(Directory::temporary()?, false, StoreMemory::default())
+    }
+
+    fn on(directory: Directory, is_new: bool, memory: StoreMemory) -> Result<Self, OpenError> {
+        let (path, journal_path) = (directory.database(), directory.journal());
+        let is_missing = database::is_missing(&path);
+        if is_new && !is_missing {
+            return Err(OpenError::NotLost(directory.path().to_owned()));
+        }
+        let has_journal = fs::metadata(&journal_path).is_ok_and(|found| found.len() > 0);
+        if is_missing && has_journal && !is_new {
+            return Err(OpenError::Lost(directory.path().to_owned()));
+        }
+        directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
+        let opening = Opening { path: path.clone(), cache: memory.cache, is_durable: !directory.is_temporary() };
+        let database = opening.for_writing()?;
+        let journal = Journal::open(&journal_path).map_err(|reason| OpenError::io(&journal_path, reason))?;
+        directory.sync().map_err(|reason| OpenError::io(directory.path(), reason))?;
+        let shared = Arc::new(Shared::new(opening));
+        let writer = Writer::new(Arc::clone(&shared), database, journal).map_err(|error| match error {
+            ReadError::Database(error) => OpenError::database(&path, &error),
+            ReadError::Journal(reason) => OpenError::io(&journal_path, reason),
+            ReadError::Row(..) => OpenError::Damaged { path: path.clone(), reason: error.to_string() },
+        })?;
+        let (jobs, queued) = mpsc::channel();
+        let (end, has_ended) = watch::channel(false);
+        let directory = Arc::new(directory);
+        let lock = Arc::clone(&directory);
+        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || {
+            give_way();
+            writer.run(&queued);
+            drop(lock);
+            end.send_replace(true);
+        });
+        Ok(Self {
+            shared,
+            jobs,
+            queue: Arc::new(Semaphore::new(memory.queue)),
+            queue_bytes: memory.queue,
+            reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+            writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&path, reason))?)),
+            has_ended,
+            directory,
+        })
+    }
+
+    /// Returns once the store has ended although nobody closed it. The process should then end, so that its supervisor starts it
+    /// again. While the store works, and after it was closed, this never returns.
+    pub async fn fatal_error(&self) -> StoreEnded {
+        let mut has_ended = self.has_ended.clone();
+        // The sender is dropped without a word only by a panic.
+        if has_ended.wait_for(|has_ended| *has_ended).await.is_err() {
+            return StoreEnded;
+        }
+        std::future::pending().await
+    }
+
+    /// Calls `observe` with the number of writes after each commit, on the writer thread, which waits for it. Only the first call
+    /// sets an observer.
+    pub fn observe_commits(&self, observe: impl Fn(usize) + Send + Sync + 'static) {
+        let _ = self.shared.observer.set(Box::new(observe));
+    }
+
+    /// How many pages and deletions there are.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        self.read(database::counts).await
+    }
+
+    /// Commits the queued writes and closes the files. Later calls fail with [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        if let Some(writer) = self.end_writer() {
+            let _ = task::spawn_blocking(move || writer.join()).await;
+        }
+    }
+
+    fn end_writer(&self) -> Option<JoinHandle<()>> {
+        let writer = self.writer.lock().take()?;
+        // Sending fails only if the writer has already ended.
+        let _ = self.jobs.send(Job::Close);
+        Some(writer)
+    }
+
+    /// Copies the database to the file `to`, which gets its name only when it is complete, and keeps the time `now` as that of the
+    /// last backup. Pages are read and written meanwhile; the copy is of the moment when this began.
+    pub async fn backup(&self, to: &Path, now: UnixMillis) -> Result<(), StoreError> {
+        let (part, to) = (with_ending(to, ".part"), to.to_owned());
+        let failed = |reason: std::io::Error| StoreError::Unavailable(reason.into());
+        self.copy(part.clone()).await?;
+        task::spawn_blocking(move || {
+            fs::rename(&part, &to)?;
+            directory::sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+        })
+        .await
+        .map_err(|panicked| StoreError::Unavailable(panicked.into()))?
+        .map_err(failed)?;
+        self.note_backup(now).await
+    }
+
+    /// Copies the database as [`SqliteStore::backup`] does, to a file without a name, from which the copy can be read.
+    pub async fn backup_to_stream(&self, now: UnixMillis) -> Result<fs::File, StoreError> {
+        let part = with_ending(&self.directory.database(), ".backup.part");
+        self.copy(part.clone()).await?;
+        let opened = fs::File::open(&part).and_then(|file| fs::remove_file(&part).map(|()| file));
+        let file = opened.map_err(|reason| StoreError::Unavailable(reason.into()))?;
+        self.note_backup(now).await?;
+        Ok(file)
+    }
+
+    async fn copy(&self, part: PathBuf) -> Result<(), StoreError> {
+        let opening = self.shared.opening.clone();
+        let copied = task::spawn_blocking(move || {
+            match fs::remove_file(&part) {
+                Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => return Err(reason.into()),
+                _ => {}
+            }
+            let copy = || {
+                directory::create_file(&part)?;
+                let name = part.to_str().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidFilename))?;
+                opening.for_copying()?.execute("VACUUM INTO ?1", [name])?;
+                Ok(fs::File::open(&part)?.sync_all()?)
+            };
+            copy().inspect_err(|_: &ReadError| drop(fs::remove_file(&part)))
+        });
+        Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)
+    }
+
+    async fn note_backup(&self, now: UnixMillis) -> Result<(), StoreError> {
+        self.write(Operation::Set(BACKUP, now.to_string())).await.map(drop)
+    }
+
+    /// When the last backup was made.
+    pub async fn last_backup(&self) -> Result<Option<UnixMillis>, StoreError> {
+        let text: Option<String> = self.read(|database| Ok(database::setting(database, BACKUP)?)).await?;
+        Ok(text.as_deref().and_then(UnixMillis::parse))
+    }
+
+    /// Runs `read` on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&Connection) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let shared = Arc::clone(&self.shared);
+        // The thread returns the permit together with the answer, so no more answers wait than reads may run at the same time.
+        let reading = task::spawn_blocking(move || (shared.read(read), permit));
+        reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+    }
+
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+        // Even the largest possible page fits in an empty queue.
+        let permit = permit(&self.queue, (WRITE_BYTES + operation.bytes()).min(self.queue_bytes)).await?;
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Write(Box::new(Write { operation, answer, permit }));
+        self.jobs.send(job).map_err(|_| StoreError::Unavailable(Closed.into()))?;
+        // If there is no answer, the writer has ended: without the write, unless it has panicked in the middle of it.
+        answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(Closed.into())))
+    }
+
+    async fn replace_if(&self, expected: Expected, next: Record) -> Result<CasResult, StoreError> {
+        let row = row_of(&next)?;
+        Ok(match self.write(Operation::Replace(expected, next, row)).await? {
+            Outcome::Done => CasResult::Swapped,
+            Outcome::Refused => CasResult::Stale,
+        })
+    }
+
+    async fn insert(&self, record: Record) -> Result<bool, StoreError> {
+        let row = row_of(&record)?;
+        Ok(self.write(Operation::Insert(record, row)).await? == Outcome::Done)
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Some(writer) = self.end_writer() {
+            let _ = writer.join();
+        }
+    }
+}
+
+#[async_trait]
+impl PageStore for SqliteStore {
+    async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        let secret: Option<[u8; SECRET_BYTES]> = self.read(|database| Ok(database::setting(database, SECRET)?)).await?;
+        let missing = || StoreError::Unreadable("the secret for slugs is missing".into());
+        Ok(SlugSecret::from_bytes(secret.ok_or_else(missing)?))
+    }
+
+    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
+        let slug = page.head.slug.clone();
+        if self.insert(Record::Active(page)).await? {
+            return Ok(InsertResult::Inserted);
+        }
+        InsertResult::refused(self.lookup(&slug).await?)
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        let slug = slug.clone();
+        self.read(move |database| database::lookup(database, &slug)).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::Whole
+    }
+
+    fn mark(&self, slug: &Slug) -> Option<u64> {
+        self.shared.marks.get(slug)
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        let slug = slug.clone();
+        self.read(move |database| database::head(database, &slug)).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let (slug, state) = (head.slug.clone(), head.state());
+        let page = self.read(move |database| database::page(database, &slug)).await?;
+        Ok(page.filter(|page| page.head.state() == state))
+    }
+
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        _: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.replace_if(Expected::Version(expected), next).await
+    }
+
+    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.replace_if(Expected::Unreadable, Record::Deleted(tombstone)).await
+    }
+}
+
+#[async_trait]
+impl PageImport for SqliteStore {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, _now: UnixMillis) -> Result<bool, StoreError> {
+        self.insert(Record::Deleted(tombstone)).await
+    }
+
+    async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {
+        self.replace_if(Expected::State(expected), next).await
+    }
+
+    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
+        let slug = slug.clone();
+        self.read(move |database| database::visibility(database, &slug)).await
+    }
+
+    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
+        Ok(self.write(Operation::KeepVisibility(visibility)).await? == Outcome::Done)
+    }
+}
+
+#[async_trait]
+impl CreatesSwitch for SqliteStore {
+    async fn paused(&self) -> Result<bool, StoreError> {
+        let text: Option<String> = self.read(|database| Ok(database::setting(database, PAUSED)?)).await?;
+        Ok(text.is_some_and(|text| text == true.to_string()))
+    }
+
+    async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
+        self.write(Operation::Set(PAUSED, paused.to_string())).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl PageScan for SqliteStore {
+    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let after = after.map_or(Ok(String::new()), |cursor| String::from_utf8(cursor.as_bytes().to_vec()));
+        let after = after.map_err(|_| StoreError::Unavailable("the cursor belongs to another store".into()))?;
+        self.read(move |database| database::batch(database, &after, limit)).await
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        let Counts { pages, deletions, .. } = self.counts().await?;
+        Ok(Some(pages + deletions))
+    }
+}
+
+fn row_of(record: &Record) -> Result<Row, StoreError> {
+    Row::of(record).map_err(|error| StoreError::Unavailable(error.into()))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<tokio::sync::OwnedSemaphorePermit, StoreError> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_many_owned(permits)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(closed)) => Err(StoreError::Unavailable(closed.into())),
+        Err(_) => Err(StoreError::Unavailable(Overloaded.into())),
+    }
+}

@@ -1,0 +1,578 @@
+//! What only this store promises: its files, its journal, its backups, and what it does on bad days. The rules of all stores are in
+//! `tests/it/contract`.
+
+use std::fs;
+use std::io::{Read, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use handbill_core::domain::content::Content;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::markdown::render;
+use handbill_core::domain::page::{HeadChanges, Page, PageHead, PageVersion};
+use handbill_core::domain::slug::{Slug, SlugSuffix};
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_import::PageImport;
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_core::ports::random::{Random, index_below};
+use rusqlite::Connection;
+use tempfile::tempdir;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::change::{Expected, Operation, Outcome};
+use super::database::Opening;
+use super::journal::Journal;
+use super::row::Row;
+use super::writer::{Shared, Write, Writer};
+use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore, StoreMemory};
+
+const CREATED: i64 = 1_795_235_400_123;
+
+fn at(millis: i64) -> UnixMillis {
+    UnixMillis::new(CREATED + millis)
+}
+
+fn page(content: &str) -> Arc<Page> {
+    let title = Title::parse("A test page").unwrap();
+    let slug = Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)));
+    let key = EditKey::random(|below| index_below(&Random::System, below)).hash();
+    let head = PageHead::first(slug, title, key, at(0));
+    Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
+}
+
+/// `page` with other content, as of `millis`.
+fn edited(page: &Page, content: &str, millis: i64) -> Arc<Page> {
+    let head = page.head.clone().updated(HeadChanges::default(), at(millis));
+    Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
+}
+
+fn takedown() -> Takedown {
+    Takedown::new(TakedownReason::Phishing, "desk, ticket 7").unwrap()
+}
+
+/// `page` after it was hidden or shown at `millis`.
+fn turned(page: &Page, hidden: Option<Takedown>, millis: i64) -> Arc<Page> {
+    Arc::new(Page { head: page.head.turned(hidden, at(millis)), text: page.text.clone() })
+}
+
+fn open(directory: &Path) -> SqliteStore {
+    SqliteStore::open(directory, false, StoreMemory::default()).unwrap()
+}
+
+fn refused(directory: &Path) -> OpenError {
+    let error = SqliteStore::open(directory, false, StoreMemory::default()).err().expect("the directory is refused");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error
+}
+
+async fn insert(store: &SqliteStore, page: &Arc<Page>) {
+    assert_eq!(store.insert_if_absent(Arc::clone(page), None).await.unwrap(), InsertResult::Inserted);
+}
+
+async fn replace(store: &SqliteStore, page: &Page, next: Record) -> CasResult {
+    store.compare_and_set(page.head.version, next, None).await.unwrap()
+}
+
+async fn delete(store: &SqliteStore, page: &Page, millis: i64) -> Record {
+    let tombstone = Record::Deleted(page.head.tombstone(at(millis)));
+    assert_eq!(replace(store, page, tombstone.clone()).await, CasResult::Swapped);
+    tombstone
+}
+
+async fn found(store: &SqliteStore, page: &Page) -> Lookup {
+    store.lookup(&page.head.slug).await.unwrap()
+}
+
+fn journal(directory: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(directory.join(JOURNAL_FILE)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn raw(directory: &Path) -> Connection {
+    Connection::open(directory.join(DATABASE_FILE)).unwrap()
+}
+
+#[tokio::test]
+async fn everything_is_found_again_after_a_restart() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let (kept, changed, deleted, hidden) = (page("kept"), page("old"), page("gone"), page("hidden"));
+    for page in [&kept, &changed, &deleted, &hidden] {
+        insert(&store, page).await;
+    }
+    let next = edited(&changed, "new", 1);
+    replace(&store, &changed, Record::Active(Arc::clone(&next))).await;
+    let tombstone = delete(&store, &deleted, 1).await;
+    let turned = turned(&hidden, Some(takedown()), 1);
+    replace(&store, &hidden, Record::Active(Arc::clone(&turned))).await;
+    store.set_paused(true).await.unwrap();
+    let secret = *store.slug_secret().await.unwrap().as_bytes();
+    drop(store);
+
+    let store = open(directory.path());
+    assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
+    assert_eq!(found(&store, &next).await, Lookup::Active(Arc::clone(&next)));
+    assert_eq!(found(&store, &deleted).await, tombstone.into());
+    assert_eq!(found(&store, &hidden).await, Lookup::Hidden(Box::new(turned.head.clone())));
+    assert_eq!(store.page(&turned.head).await.unwrap(), Some(turned));
+    assert!(store.paused().await.unwrap());
+    assert_eq!(*store.slug_secret().await.unwrap().as_bytes(), secret);
+    assert_eq!(store.counts().await.unwrap(), Counts { pages: 3, hidden: 1, deletions: 1 });
+}
+
+#[test]
+fn a_missing_directory_is_made_for_its_user_alone() {
+    let parent = tempdir().unwrap();
+    let directory = parent.path().join("some/where");
+    let _store = open(&directory);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory), 0o700);
+    for file in [DATABASE_FILE, "handbill.sqlite3-wal", JOURNAL_FILE] {
+        assert_eq!(mode(&directory.join(file)), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_and_other_programs_may_read_it_meanwhile() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    insert(&store, &page("text")).await;
+    assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
+    let count: i64 = raw(directory.path()).query_row("SELECT count(*) FROM pages", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1);
+    drop(store);
+    open(directory.path());
+}
+
+#[test]
+fn a_database_of_a_newer_version_or_another_program_is_refused_and_stays_as_it_is() {
+    let newer = tempdir().unwrap();
+    drop(open(newer.path()));
+    raw(newer.path()).pragma_update(None, "user_version", 2).unwrap();
+    assert!(matches!(refused(newer.path()), OpenError::Newer { found: 2, known: 1, .. }));
+
+    let foreign = tempdir().unwrap();
+    raw(foreign.path()).execute_batch("CREATE TABLE mine (x)").unwrap();
+    assert!(matches!(refused(foreign.path()), OpenError::Damaged { .. }));
+
+    let noise = tempdir().unwrap();
+    fs::write(noise.path().join(DATABASE_FILE), [7; 10_000]).unwrap();
+    assert!(matches!(refused(noise.path()), OpenError::Damaged { .. }));
+    assert_eq!(fs::read(noise.path().join(DATABASE_FILE)).unwrap(), [7; 10_000]);
+}
+
+#[tokio::test]
+async fn a_journal_without_a_database_is_refused_unless_a_new_store_is_meant() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let gone = page("gone");
+    insert(&store, &gone).await;
+    delete(&store, &gone, 1).await;
+    drop(store);
+    let again = |is_new| SqliteStore::open(directory.path(), is_new, StoreMemory::default());
+    assert!(matches!(again(true), Err(OpenError::NotLost(_))));
+    fs::remove_file(directory.path().join(DATABASE_FILE)).unwrap();
+    assert!(matches!(again(false), Err(OpenError::Lost(_))));
+    // As a process leaves it that ends while it makes the database.
+    fs::write(directory.path().join(DATABASE_FILE), "").unwrap();
+    assert!(matches!(again(false), Err(OpenError::Lost(_))));
+    assert!(matches!(found(&again(true).unwrap(), &gone).await, Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_was_refused() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let (first, second) = (page("first"), page("second"));
+    insert(&store, &first).await;
+    insert(&store, &second).await;
+    let stale = first.head.tombstone(at(1));
+    assert_eq!(
+        store.compare_and_set(PageVersion::new(9), Record::Deleted(stale), None).await.unwrap(),
+        CasResult::Stale
+    );
+    let hidden = turned(&first, Some(takedown()), 2);
+    replace(&store, &first, Record::Active(Arc::clone(&hidden))).await;
+    let shown = turned(&hidden, None, 3);
+    replace(&store, &hidden, Record::Active(Arc::clone(&shown))).await;
+    delete(&store, &shown, 4).await;
+    let taken_down = second.head.taken_down(takedown(), at(5));
+    replace(&store, &second, Record::Deleted(taken_down)).await;
+    let elsewhere = page("elsewhere").head.tombstone(at(6));
+    assert!(store.insert_tombstone_if_absent(elsewhere.clone(), at(7)).await.unwrap());
+
+    let line = |kind: &str, slug: &Slug, version: u64, millis: i64| serde_json::json!({ "kind": kind, "slug": slug.as_str(), "version": version, "at": at(millis).to_string() });
+    let signed = |mut line: serde_json::Value| {
+        line["reason"] = "phishing".into();
+        line["by"] = "desk, ticket 7".into();
+        line
+    };
+    let (first, second) = (&first.head.slug, &second.head.slug);
+    assert_eq!(
+        journal(directory.path()),
+        [
+            signed(line("hide", first, 2, 2)),
+            line("show", first, 3, 3),
+            line("delete", first, 4, 4),
+            signed(line("takedown", second, 2, 5)),
+            line("delete", &elsewhere.slug, 2, 6),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn after_a_restore_of_an_older_database_nothing_can_be_read_that_was_deleted_or_hidden_since() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [kept, deleted, hidden, shown, taken_down, late] = ["a", "b", "c", "d", "e", "f"].map(page);
+    for page in [&kept, &deleted, &hidden, &shown, &taken_down] {
+        insert(&store, page).await;
+    }
+    let was_hidden = turned(&shown, Some(takedown()), 1);
+    replace(&store, &shown, Record::Active(Arc::clone(&was_hidden))).await;
+    let backups = tempdir().unwrap();
+    let backup = backups.path().join(DATABASE_FILE);
+    store.backup(&backup, at(2)).await.unwrap();
+
+    insert(&store, &late).await;
+    replace(&store, &kept, Record::Active(edited(&kept, "lost with the newer database", 3))).await;
+    delete(&store, &deleted, 3).await;
+    replace(&store, &hidden, Record::Active(turned(&hidden, Some(takedown()), 3))).await;
+    replace(&store, &was_hidden, Record::Active(turned(&was_hidden, None, 3))).await;
+    replace(&store, &taken_down, Record::Deleted(taken_down.head.taken_down(takedown(), at(3)))).await;
+    delete(&store, &late, 3).await;
+    drop(store);
+
+    fs::copy(directory.path().join(JOURNAL_FILE), backups.path().join(JOURNAL_FILE)).unwrap();
+    let store = open(backups.path());
+    assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
+    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
+    let Lookup::Hidden(head) = found(&store, &hidden).await else { panic!() };
+    assert_eq!(head.hidden.as_deref(), Some(&takedown()));
+    let Lookup::Active(again) = found(&store, &shown).await else { panic!() };
+    assert_eq!(again.text, shown.text);
+    let Lookup::Deleted(tombstone) = found(&store, &taken_down).await else { panic!() };
+    assert_eq!((tombstone.takedown, tombstone.created_at), (Some(takedown()), at(0)));
+    assert!(matches!(found(&store, &late).await, Lookup::Deleted(_)));
+    assert_ne!(store.insert_if_absent(Arc::clone(&late), None).await.unwrap(), InsertResult::Inserted);
+    // What is done after the restore stays, whatever the journal said before.
+    let next = edited(&again, "after the restore", 9);
+    replace(&store, &again, Record::Active(Arc::clone(&next))).await;
+    drop(store);
+    let store = open(backups.path());
+    assert_eq!(found(&store, &shown).await, Lookup::Active(next));
+    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
+}
+
+fn append(directory: &Path, text: &str) {
+    let mut file = fs::OpenOptions::new().append(true).open(directory.join(JOURNAL_FILE)).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn line(kind: &str, page: &Page, version: u64, millis: i64) -> String {
+    format!("{{\"kind\":\"{kind}\",\"slug\":\"{}\",\"version\":{version},\"at\":\"{}\"}}\n", page.head.slug, at(millis))
+}
+
+#[tokio::test]
+async fn what_a_crash_leaves_between_journal_and_commit_is_settled_at_the_start() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [deleted, void, again, newer, whole] = ["a", "b", "c", "d", "e"].map(page);
+    for page in [&deleted, &void, &again, &newer, &whole] {
+        insert(&store, page).await;
+    }
+    let later = edited(&newer, "later", 5);
+    replace(&store, &newer, Record::Active(Arc::clone(&later))).await;
+    drop(store);
+    for text in [
+        line("delete", &deleted, 2, 1),
+        line("delete", &void, 2, 1),
+        line("void", &void, 2, 1),
+        line("delete", &again, 2, 1),
+        line("void", &again, 2, 1),
+        line("delete", &again, 2, 1),
+        "a damaged line\n".to_owned(),
+        line("delete", &newer, 1, 1),
+        line("delete", &whole, 2, 1).trim_end().to_owned(),
+    ] {
+        append(directory.path(), &text);
+    }
+    let store = open(directory.path());
+    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
+    assert_eq!(found(&store, &void).await, Lookup::Active(void));
+    assert!(matches!(found(&store, &again).await, Lookup::Deleted(_)), "it was deleted after that was taken back once");
+    assert_eq!(found(&store, &newer).await, Lookup::Active(later));
+    assert_eq!(found(&store, &whole).await, Lookup::Active(Arc::clone(&whole)), "its line is not whole");
+    delete(&store, &whole, 2).await;
+    drop(store);
+    let text = fs::read_to_string(directory.path().join(JOURNAL_FILE)).unwrap();
+    assert!(text.ends_with(&line("delete", &whole, 2, 2)), "{text}");
+    assert!(matches!(found(&open(directory.path()), &whole).await, Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn a_journal_of_another_history_is_applied_as_a_whole() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [first, second] = ["a", "b"].map(page);
+    insert(&store, &first).await;
+    insert(&store, &second).await;
+    delete(&store, &first, 1).await;
+    drop(store);
+    // As long as the one that was applied, and another.
+    fs::write(directory.path().join(JOURNAL_FILE), line("delete", &second, 2, 1)).unwrap();
+    let store = open(directory.path());
+    assert!(matches!(found(&store, &second).await, Lookup::Deleted(_)));
+    drop(store);
+    fs::remove_file(directory.path().join(JOURNAL_FILE)).unwrap();
+    let store = open(directory.path());
+    assert!(matches!(found(&store, &first).await, Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn a_damaged_text_is_named_and_can_be_taken_down_and_nothing_else_is_touched() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [damaged, whole] = ["This text will be damaged.", "whole"].map(page);
+    insert(&store, &damaged).await;
+    insert(&store, &whole).await;
+    drop(store);
+    let slug = damaged.head.slug.as_str();
+    let text = raw(directory.path()).query_row("SELECT text FROM pages WHERE slug = ?1", [slug], |row| row.get(0));
+    let mut text: Vec<u8> = text.unwrap();
+    text[20] ^= 1;
+    raw(directory.path()).execute("UPDATE pages SET text = ?2 WHERE slug = ?1", rusqlite::params![slug, text]).unwrap();
+
+    let store = open(directory.path());
+    let Err(error @ StoreError::Unreadable(_)) = store.lookup(&damaged.head.slug).await else { panic!() };
+    assert!(error.causes().contains(damaged.head.slug.as_str()), "{}", error.causes());
+    assert!(matches!(store.head(&damaged.head.slug).await, Err(StoreError::Unreadable(_))));
+    assert_eq!(found(&store, &whole).await, Lookup::Active(Arc::clone(&whole)));
+    let (good, bad): (Vec<_>, Vec<_>) =
+        store.scan(None, ScanLimit::DEFAULT).await.unwrap().records.into_iter().partition(Result::is_ok);
+    assert_eq!(good.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Record::Active(Arc::clone(&whole))]);
+    let names: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
+    assert_eq!(names, [damaged.head.slug.to_string()]);
+
+    let other = whole.head.taken_down(takedown(), at(1));
+    assert_eq!(store.delete_unreadable(other).await.unwrap(), CasResult::Stale);
+    let tombstone = damaged.head.taken_down(takedown(), at(1));
+    assert_eq!(store.delete_unreadable(tombstone.clone()).await.unwrap(), CasResult::Swapped);
+    assert_eq!(found(&store, &damaged).await, Lookup::Deleted(tombstone));
+    assert_eq!(journal(directory.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_the_file_is_never_another_text() {
+    let directory = tempdir().unwrap();
+    let pages: Vec<_> = (0..20).map(|number| page(&format!("text {number} ").repeat(100))).collect();
+    let store = open(directory.path());
+    for page in &pages {
+        insert(&store, page).await;
+    }
+    drop(store);
+    let path = directory.path().join(DATABASE_FILE);
+    let bytes = fs::read(&path).unwrap();
+    for place in (100..bytes.len()).step_by(997) {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 1;
+        fs::write(&path, flipped).unwrap();
+        for log in ["handbill.sqlite3-wal", "handbill.sqlite3-shm"] {
+            let _ = fs::remove_file(directory.path().join(log));
+        }
+        let Ok(store) = SqliteStore::open(directory.path(), false, StoreMemory::default()) else { continue };
+        for page in &pages {
+            match store.lookup(&page.head.slug).await {
+                Ok(Lookup::Active(found)) => assert_eq!(&found, page, "byte {place}"),
+                Ok(Lookup::Absent) | Err(_) => {}
+                Ok(other) => panic!("byte {place}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn deleted_text_is_in_no_file_after_a_clean_stop() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let words: Vec<_> =
+        (0..3000_u64).map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let (gone, kept) = (page(&words.join(" ")), page("kept"));
+    insert(&store, &gone).await;
+    for number in 0..50 {
+        insert(&store, &page(&format!("page {number} ").repeat(200))).await;
+    }
+    insert(&store, &kept).await;
+    let packed: Vec<u8> = raw(directory.path())
+        .query_row("SELECT text FROM pages WHERE slug = ?1", [gone.head.slug.as_str()], |row| row.get(0))
+        .unwrap();
+    let remains = || {
+        let files = fs::read_dir(directory.path()).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        let files: Vec<_> = files.collect();
+        let is_there = |part: &[u8]| files.iter().any(|bytes| bytes.windows(part.len()).any(|window| window == part));
+        packed.chunks_exact(32).skip(1).step_by(50).filter(|part| is_there(part)).count()
+    };
+    assert!(remains() > 10, "the search finds what is there");
+    let next = edited(&gone, "short", 1);
+    replace(&store, &gone, Record::Active(Arc::clone(&next))).await;
+    delete(&store, &next, 2).await;
+    drop(store);
+    assert_eq!(remains(), 0);
+}
+
+/// A writer without a thread, whose database has room for `pages` pages of its file.
+fn writer(directory: &Path, pages: i64) -> Writer {
+    let opening = Opening { path: directory.join(DATABASE_FILE), cache: 1 << 20, is_durable: true };
+    let database = opening.for_writing().unwrap();
+    database.pragma_update(None, "max_page_count", pages).unwrap();
+    let journal = Journal::open(&directory.join(JOURNAL_FILE)).unwrap();
+    Writer::new(Arc::new(Shared::new(opening)), database, journal).unwrap()
+}
+
+/// What the callers of `operations` are told, which are one batch.
+fn commit(writer: &mut Writer, operations: Vec<Operation>) -> Vec<Result<Outcome, StoreError>> {
+    let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+    let (batch, answers): (Vec<_>, Vec<_>) = operations
+        .into_iter()
+        .map(|operation| {
+            let (answer, answered) = oneshot::channel();
+            (Write { operation, answer, permit: permit() }, answered)
+        })
+        .unzip();
+    writer.commit(batch);
+    answers.into_iter().map(|mut answered| answered.try_recv().unwrap()).collect()
+}
+
+fn insertion(page: &Arc<Page>) -> Operation {
+    let record = Record::Active(Arc::clone(page));
+    let row = Row::of(&record).unwrap();
+    Operation::Insert(record, row)
+}
+
+fn deletion(page: &Page) -> Operation {
+    let record = Record::Deleted(page.head.tombstone(at(1)));
+    let row = Row::of(&record).unwrap();
+    Operation::Replace(Expected::Version(page.head.version), record, row)
+}
+
+#[tokio::test]
+async fn on_a_full_volume_creates_are_refused_and_what_was_stored_is_read_and_deleted() {
+    let directory = tempdir().unwrap();
+    drop(open(directory.path()));
+    let mut writer = writer(directory.path(), 60);
+    let mut stored = Vec::new();
+    loop {
+        let words: Vec<_> = (0..400_u64).map(|number| format!("{:x}", number * 0x9e37_79b9)).collect();
+        let page = page(&words.join(" "));
+        match commit(&mut writer, vec![insertion(&page)]).pop().unwrap() {
+            Ok(outcome) => assert_eq!(outcome, Outcome::Done),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+                break;
+            }
+        }
+        stored.push(page);
+    }
+    assert!(stored.len() > 5);
+    assert_eq!(commit(&mut writer, vec![deletion(&stored[0])]).pop().unwrap().unwrap(), Outcome::Done);
+    drop(writer);
+    let store = open(directory.path());
+    assert!(matches!(found(&store, &stored[0]).await, Lookup::Deleted(_)));
+    for page in &stored[1..] {
+        assert_eq!(found(&store, page).await, Lookup::Active(Arc::clone(page)));
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_applied() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let kept = page("kept");
+    insert(&store, &kept).await;
+    drop(store);
+    // A constraint that is looked at when the transaction is committed.
+    raw(directory.path())
+        .execute_batch(
+            "CREATE TABLE parents (id INTEGER PRIMARY KEY);
+             CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER fail AFTER INSERT ON settings WHEN NEW.name = 'fail' BEGIN INSERT INTO children VALUES (7); END;",
+        )
+        .unwrap();
+    let mut writer = writer(directory.path(), 10_000);
+    let answers = commit(&mut writer, vec![deletion(&kept), Operation::Set("fail", String::new())]);
+    assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable(_)))), "{answers:?}");
+    let kinds =
+        || journal(directory.path()).iter().map(|line| line["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(kinds(), ["delete", "void"]);
+    let other = page("the writer goes on");
+    assert_eq!(commit(&mut writer, vec![insertion(&other)]).pop().unwrap().unwrap(), Outcome::Done);
+    drop(writer);
+    for _ in 0..2 {
+        assert_eq!(found(&open(directory.path()), &kept).await, Lookup::Active(Arc::clone(&kept)));
+    }
+    let mut writer = self::writer(directory.path(), 10_000);
+    assert_eq!(commit(&mut writer, vec![deletion(&kept)]).pop().unwrap().unwrap(), Outcome::Done);
+    assert_eq!(kinds(), ["delete", "void", "delete"]);
+}
+
+#[tokio::test]
+async fn a_backup_is_whole_has_its_name_only_then_and_its_time_is_kept() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    assert_eq!(store.last_backup().await.unwrap(), None);
+    let pages: Vec<_> = (0..300).map(|number| page(&format!("page {number}"))).collect();
+    for page in &pages[..200] {
+        insert(&store, page).await;
+    }
+    let copies = tempdir().unwrap();
+    let copy = copies.path().join(DATABASE_FILE);
+    fs::write(copies.path().join("handbill.sqlite3.part"), "of an earlier one").unwrap();
+    let (done, ()) = tokio::join!(store.backup(&copy, at(1)), async {
+        for page in &pages[200..] {
+            insert(&store, page).await;
+        }
+    });
+    done.unwrap();
+    assert_eq!(store.last_backup().await.unwrap(), Some(at(1)));
+    assert_eq!(fs::read_dir(copies.path()).unwrap().count(), 1);
+    let intact: String = raw(copies.path()).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(intact, "ok");
+    let restored = open(copies.path());
+    for page in &pages[..200] {
+        assert_eq!(found(&restored, page).await, Lookup::Active(Arc::clone(page)));
+    }
+    let mut stream = Vec::new();
+    store.backup_to_stream(at(2)).await.unwrap().read_to_end(&mut stream).unwrap();
+    let streamed = tempdir().unwrap();
+    fs::write(streamed.path().join(DATABASE_FILE), stream).unwrap();
+    assert_eq!(open(streamed.path()).counts().await.unwrap().pages, 300);
+}
+
+#[tokio::test]
+async fn a_page_keeps_its_mark_until_it_changes() {
+    let store = SqliteStore::temporary().unwrap();
+    let page = page("text");
+    insert(&store, &page).await;
+    let mark = store.mark(&page.head.slug);
+    assert!(mark.is_some());
+    found(&store, &page).await;
+    assert_eq!(store.mark(&page.head.slug), mark);
+    delete(&store, &page, 1).await;
+    assert!(store.mark(&page.head.slug).is_some_and(|now| Some(now) != mark));
+}
+
+#[tokio::test]
+async fn a_closed_store_refuses_every_call_and_its_directory_is_free() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let page = page("text");
+    insert(&store, &page).await;
+    store.close().await;
+    assert!(matches!(store.lookup(&page.head.slug).await, Err(StoreError::Unavailable(_))));
+    assert!(store.insert_if_absent(Arc::clone(&page), None).await.is_err());
+}

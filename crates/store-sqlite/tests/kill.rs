@@ -1,0 +1,138 @@
+//! Kills a process again and again while it writes, and looks for what it had acknowledged: `cargo test -p handbill-store-sqlite
+//! --test kill`, or with `-- 200` as many rounds as that.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use handbill_core::domain::content::Content;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::markdown::render;
+use handbill_core::domain::page::{HeadChanges, Page, PageHead, PageVersion};
+use handbill_core::domain::slug::{Slug, SlugSuffix};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_core::ports::random::{Random, index_below};
+use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE, SqliteStore, StoreMemory};
+
+/// Rounds of a usual run.
+const ROUNDS: usize = 10;
+
+/// Writers at the same time.
+const WRITERS: usize = 16;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [word, data] if word == "write" => write(Path::new(data)),
+        _ => {
+            let rounds = arguments.first().and_then(|rounds| rounds.parse().ok());
+            kill(rounds.unwrap_or(ROUNDS));
+        }
+    }
+}
+
+fn random(below: usize) -> usize {
+    index_below(&Random::System, below)
+}
+
+/// Writes until it is killed. Each line says what was acknowledged: `active` with a version, or `deleted`.
+fn write(data: &Path) {
+    let store = Arc::new(SqliteStore::open(data, false, StoreMemory::default()).unwrap());
+    tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap().block_on(async {
+        let writers = (0..WRITERS).map(|_| tokio::spawn(write_pages(Arc::clone(&store))));
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+    });
+}
+
+async fn write_pages(store: Arc<SqliteStore>) {
+    let say = |page: &Page, state: &str| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{} {state}", page.head.slug).and_then(|()| out.flush()).expect("the parent reads");
+    };
+    loop {
+        let title = Title::parse("A test page").unwrap();
+        let head = PageHead::first(
+            Slug::derive(&title, SlugSuffix::random(random)),
+            title,
+            EditKey::random(random).hash(),
+            UnixMillis::new(1_795_235_400_123),
+        );
+        let text = format!("text {} ", head.slug).repeat(1 + random(100));
+        let page = Page::new(head, Content::parse(text.clone()).unwrap(), render(&text));
+        let page = Arc::new(page);
+        assert_eq!(store.insert_if_absent(Arc::clone(&page), None).await.unwrap(), InsertResult::Inserted);
+        say(&page, "active 1");
+        let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(0));
+        let next = Arc::new(Page { head, text: page.text.clone() });
+        let swapped = store.compare_and_set(page.head.version, Record::Active(Arc::clone(&next)), None).await;
+        assert_eq!(swapped.unwrap(), CasResult::Swapped);
+        say(&page, "active 2");
+        let tombstone = Record::Deleted(next.head.tombstone(UnixMillis::new(0)));
+        if random(2) == 0 {
+            let deleted = store.compare_and_set(next.head.version, tombstone, None).await.unwrap();
+            assert_eq!(deleted, CasResult::Swapped);
+            say(&page, "deleted");
+        } else {
+            // It is refused, so it must never be done.
+            let refused = store.compare_and_set(PageVersion::new(9), tombstone, None).await.unwrap();
+            assert_eq!(refused, CasResult::Stale);
+            say(&page, "kept");
+        }
+    }
+}
+
+fn kill(rounds: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut acknowledged = HashMap::new();
+    for round in 1..=rounds {
+        let program = std::env::current_exe().unwrap();
+        let mut child = Command::new(program).arg("write").arg(&data).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let enough = 20 + random(250);
+        for (number, line) in lines.map_while(Result::ok).enumerate() {
+            if number == enough {
+                child.kill().unwrap();
+            }
+            // A line that was cut off says nothing.
+            if let Some((slug, state)) = line.split_once(' ')
+                && let Ok(slug) = Slug::parse(slug)
+                && ["active 1", "active 2", "deleted", "kept"].contains(&state)
+            {
+                acknowledged.insert(slug, state.to_owned());
+            }
+        }
+        child.wait().unwrap();
+        check(&data, &acknowledged);
+        println!("round {round}: {} pages as acknowledged", acknowledged.len());
+    }
+}
+
+fn check(data: &Path, acknowledged: &HashMap<Slug, String>) {
+    let store = SqliteStore::open(data, false, StoreMemory::default()).unwrap();
+    let journal = std::fs::read_to_string(data.join(JOURNAL_FILE)).unwrap();
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+        for (slug, state) in acknowledged {
+            let found = store.lookup(slug).await.unwrap();
+            let version = if let Lookup::Active(page) = &found { page.head.version.get() } else { 0 };
+            let is_there = match state.as_str() {
+                "active 1" => version > 0,
+                // The deletion may have been under way.
+                "active 2" => version == 2 || matches!(found, Lookup::Deleted(_)),
+                "deleted" => matches!(found, Lookup::Deleted(_)) && journal.contains(slug.as_str()),
+                _ => version == 2 && !journal.contains(slug.as_str()),
+            };
+            assert!(is_there, "{slug}: {state} was acknowledged, {} is stored", found.name());
+        }
+    });
+    drop(store);
+    let database = rusqlite::Connection::open(data.join(DATABASE_FILE)).unwrap();
+    let intact: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(intact, "ok");
+}
