@@ -16,7 +16,7 @@ use super::error::{service_error_response, unless_key_shown};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
 use super::pages::{self, FIELDS, JSON};
-use super::representation::{Bodies, Described as _, unchanged};
+use super::representation::{Bodies, unchanged};
 use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};

@@ -15,7 +15,6 @@ use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
 };
-use tokio::sync::watch;
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +80,11 @@ struct Plan {
 pub(crate) struct WatchedStore {
     inner: Arc<dyn PageStore>,
     plan: Mutex<Plan>,
-    answered: watch::Sender<Calls>,
 }
 
 impl WatchedStore {
     pub(crate) fn around(inner: Arc<dyn PageStore>) -> Self {
-        Self { inner, plan: Mutex::default(), answered: watch::Sender::default() }
+        Self { inner, plan: Mutex::default() }
     }
 
     /// Plans `fault` for the next call of `operation` that has no planned fault yet.
@@ -108,12 +106,6 @@ impl WatchedStore {
 
     pub(crate) fn calls(&self) -> Calls {
         self.plan().calls
-    }
-
-    /// Returns when `count` calls of `operation` have been answered.
-    pub(crate) async fn has_answered(&self, operation: Operation, count: usize) {
-        let mut answered = self.answered.subscribe();
-        answered.wait_for(|calls| *{ *calls }.of(operation) >= count).await.expect("the store lives");
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -139,17 +131,6 @@ impl WatchedStore {
     }
 
     async fn pass<T>(
-        &self,
-        operation: Operation,
-        lost: Option<T>,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let answer = self.answer(operation, lost, call).await;
-        self.answered.send_modify(|calls| *calls.of(operation) += 1);
-        answer
-    }
-
-    async fn answer<T>(
         &self,
         operation: Operation,
         lost: Option<T>,
@@ -236,7 +217,6 @@ impl ReadsNow for WatchedStore {
         }
         let found = self.inner.access().now()?.lookup_now(slug, max_bytes)?;
         self.plan().calls.lookups += 1;
-        self.answered.send_modify(|calls| calls.lookups += 1);
         Some(found)
     }
 
