@@ -60,7 +60,7 @@ async fn an_address_localhost_a_name_of_the_setting_and_no_name_are_served() {
         "Metrics.Example:1",
         "one.example:9090",
     ] {
-        for path in ["/metrics", "/audit"] {
+        for path in ["/metrics", "/creates"] {
             call(&operated, "GET", path, Some(host)).await.expect(200);
         }
     }

@@ -33,9 +33,7 @@ async fn every_address_of_ours_that_a_document_gives_is_routed() {
     for page in ["/", "/help"] {
         given.extend(paths_of_ours(app.get(page).await.text()));
     }
-    for needed in
-        ["/oauth/token", "/mcp", "/mcp/server-card", "/openapi.json", "/llms.txt", "/favicon.ico", "/api/pages"]
-    {
+    for needed in ["/oauth/token", "/mcp", "/openapi.json", "/llms.txt", "/favicon.ico", "/api/pages"] {
         assert!(given.contains(needed), "{needed} is not in {given:?}");
     }
     // The examples name a page that does not exist, so only the form of its address can be checked.
