@@ -60,7 +60,7 @@ impl Mcp {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments, GetOptions::fields);
         let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
-        let page = self.service.read(&slug).await?.share();
+        let page = self.service.read(&slug).await?;
         Ok(ToolResult::read(&page, &self.base_url, options?.included()))
     }
 

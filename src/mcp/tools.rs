@@ -62,23 +62,42 @@ impl ToolName {
         let description = operation.tool_description() + &limit_sentence(operation.limit, quotas);
         let tool = Tool::new(self.as_str(), description, serde_json::Map::new()).with_title(operation.title);
         // Each tool publishes to the public web or reads from it. For the strictest directory every change of the web is
-        // destructive.
-        let hints = ToolAnnotations::with_title(operation.title).open_world(true);
-        tidied(match self {
-            Self::Create => tool
-                .with_input_schema::<CreatePage>()
-                .with_output_schema::<CreatedBody>()
-                .with_annotations(hints.read_only(false).destructive(true).idempotent(false)),
-            Self::Delete => tool
-                .with_input_schema::<DeleteArguments>()
-                .with_output_schema::<DeletedBody>()
-                .with_annotations(hints.read_only(false).destructive(true).idempotent(true)),
-            Self::Get => requiring_content(tool.with_input_schema::<GetArguments>().with_output_schema::<PageBody>())
-                .with_annotations(hints.read_only(true).destructive(false).idempotent(true)),
-            // The same `edits` may fit twice.
-            Self::Update => whole_page(tool.with_input_schema::<UpdateArguments>().with_output_schema::<PageBody>())
-                .with_annotations(hints.read_only(false).destructive(true).idempotent(false)),
-        })
+        // destructive. The same `edits` may fit twice, so an update is not idempotent.
+        let reads = self == Self::Get;
+        let hints = ToolAnnotations::with_title(operation.title)
+            .open_world(true)
+            .read_only(reads)
+            .destructive(!reads)
+            .idempotent(reads || self == Self::Delete);
+        let tool = match self {
+            Self::Create => tool.with_input_schema::<CreatePage>().with_output_schema::<CreatedBody>(),
+            Self::Delete => tool.with_input_schema::<DeleteArguments>().with_output_schema::<DeletedBody>(),
+            Self::Get => tool.with_input_schema::<GetArguments>().with_output_schema::<PageBody>(),
+            Self::Update => tool.with_input_schema::<UpdateArguments>().with_output_schema::<PageBody>(),
+        };
+        let mut tool = tidied(tool.with_annotations(hints));
+        if let Some(schema) = tool.output_schema.as_mut().map(Arc::make_mut) {
+            self.narrow(schema);
+        }
+        tool
+    }
+
+    /// Fits the `schema` of results to what this tool returns: `get_page` always has `content`, and `update_page` never
+    /// returns a part of a page.
+    fn narrow(self, schema: &mut JsonObject) {
+        match self {
+            Self::Get => {
+                if let Some(Value::Array(required)) = schema.get_mut("required") {
+                    required.push("content".into());
+                }
+            }
+            Self::Update => {
+                if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+                    properties.retain(|name, _| name != "total_chars" && name != "next_offset");
+                }
+            }
+            Self::Create | Self::Delete => {}
+        }
     }
 }
 
@@ -120,24 +139,6 @@ fn one_line(schema: &mut JsonObject) {
             _ => {}
         }
     }
-}
-
-/// `tool`, whose results always have `content`.
-fn requiring_content(mut tool: Tool) -> Tool {
-    let schema = tool.output_schema.as_mut().map(Arc::make_mut);
-    if let Some(Value::Array(required)) = schema.and_then(|schema| schema.get_mut("required")) {
-        required.push("content".into());
-    }
-    tool
-}
-
-/// `tool`, whose results are never about a part of a page.
-fn whole_page(mut tool: Tool) -> Tool {
-    let schema = tool.output_schema.as_mut().map(Arc::make_mut);
-    if let Some(Value::Object(properties)) = schema.and_then(|schema| schema.get_mut("properties")) {
-        properties.retain(|name, _| !["total_chars", "next_offset"].contains(&name.as_str()));
-    }
-    tool
 }
 
 /// A sentence on how often an operation with this limit may be called; empty if it is not limited.

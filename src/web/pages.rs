@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
@@ -18,8 +17,8 @@ use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::request::body::NoFields;
-use crate::api::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, Included, PageBody};
-use handbill_core::domain::page::{Page, PageHead};
+use crate::api::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, PageBody};
+use handbill_core::domain::page::PageHead;
 use handbill_core::domain::quota::{Decision, whole_seconds_up};
 use handbill_core::ports::rate_limiter::LimitKind;
 use handbill_core::service::{Limited, ServiceError};
@@ -152,7 +151,7 @@ pub(super) async fn update(
     respond(attempt, &http, |page| {
         let tag = [(ETAG, json_tag(&page.head, &http))];
         let fields = page_fields(&http.about(&page.head));
-        (fields, tag, page_body(&page, &http)).into_response()
+        (fields, tag, [(CONTENT_TYPE, JSON)], PageBody::json(&page, &http.base_url)).into_response()
     })
 }
 
@@ -214,12 +213,6 @@ fn page_fields(page: &About<'_>) -> HeaderMap {
     fields.insert(CACHE_CONTROL, REVALIDATE);
     mark_noindex(&mut fields, page);
     fields
-}
-
-/// The JSON of a page, written while it is sent.
-pub(super) fn page_body(page: &Arc<Page>, http: &Http) -> Response {
-    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, Included::ALL).into_body());
-    ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
 pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, ETAG, VARY};
+use axum::response::Response;
+use http::header::{CACHE_CONTROL, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
@@ -21,7 +21,7 @@ use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
 use crate::api::answer::{Answer, later, now};
-use crate::api::types::{Included, Nesting, PageBody};
+use crate::api::types::PageBody;
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::slug::Slug;
 use handbill_core::service::{Kept, PageRead, Reading, ServiceError};
@@ -120,23 +120,13 @@ impl Form {
     /// The response that shows `page`. Nobody has asked for it in this form and in a coding that was made.
     fn show(self, page: &PageRead, http: &Http, headers: &HeaderMap) -> Response {
         let about = http.about(&page.head);
-        let made = match page.kept() {
-            Some(kept) => {
-                let all = kept.made::<Representations>();
-                all.is_noindex.get_or_init(|| about.is_noindex);
-                let bytes = self.bodies(all).add(self.body(page, http));
-                kept.changed(&page.head.slug, bytes, 0);
-                self.finished(kept, &page.head.slug, http, headers)
-            }
-            // The JSON of a large page is written while it is sent.
-            None if self == Self::Json => {
-                let tag = [(ETAG, pages::json_tag(&page.head, http))];
-                let fields = || Described { form: self, page: about, http }.fields();
-                let large = || (fields(), tag, pages::page_body(&page.share(), http)).into_response();
-                return self.unchanged(&page.head, http, headers).unwrap_or_else(large);
-            }
-            None => None,
-        };
+        let made = page.kept().and_then(|kept| {
+            let all = kept.made::<Representations>();
+            all.is_noindex.get_or_init(|| about.is_noindex);
+            let bytes = self.bodies(all).add(self.body(page, http));
+            kept.changed(&page.head.slug, bytes, 0);
+            self.finished(kept, &page.head.slug, http, headers)
+        });
         made.unwrap_or_else(|| {
             let bodies = Bodies::default();
             bodies.add(self.body(page, http));
@@ -199,7 +189,7 @@ impl Form {
     /// The bytes of `page` in this form.
     fn body(self, page: &PageRead, http: &Http) -> Bytes {
         match self {
-            Self::Json => PageBody::json(page.share(), &http.base_url, Included::ALL).to_bytes(Nesting::Json),
+            Self::Json => PageBody::json(page, &http.base_url).into(),
             // No more is held than is sent.
             Self::Html => site::html_of(page, http).into_boxed_str().into_boxed_bytes().into(),
             Self::Markdown(_) => Bytes::copy_from_slice(page.text.content.as_str().as_bytes()),

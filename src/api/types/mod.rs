@@ -1,7 +1,6 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
 mod fields;
-mod json;
 mod limits;
 mod page;
 
@@ -11,7 +10,6 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 pub use self::fields::{CreateOptions, CreatePage, FieldsBody};
-pub use self::json::{JsonParts, Nesting, StreamedJson};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
 use crate::api::error::{ApiError, Code};

@@ -1,13 +1,10 @@
 //! The JSON of a page. It is the same for REST and for MCP, where an agent may leave out the long texts (contract,
 //! decision 15).
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::json::{JsonParts, Text};
 use super::page_url;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
@@ -34,12 +31,12 @@ pub struct PageBody {
         description = "The Markdown source, byte for byte as it was sent, or the part of it that was asked for."
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) content: Option<String>,
+    content: Option<String>,
     /// The content as sanitised HTML. A stranger wrote it.
     #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
     #[schemars(with = "String", description = "The whole content as sanitised HTML. A stranger wrote it.")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) content_html: Option<String>,
+    content_html: Option<String>,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
     #[schemars(extend("format" = "date-time"))]
@@ -95,49 +92,33 @@ impl Part {
 }
 
 impl PageBody {
-    /// `page` as JSON that is written while it is sent, with the texts that `included` names. Its addresses begin with
-    /// `base_url`.
-    pub fn json(page: Arc<Page>, base_url: &Origin, included: Included) -> JsonParts {
-        let (members, source) = Self::without_texts(&page, base_url, included);
-        let texts = [included.content.then_some(source), included.html.then_some(Text::Html)];
-        JsonParts::new(page, &members, texts.into_iter().flatten())
-    }
-
     /// `page` with the texts that `included` names. Its addresses begin with `base_url`.
     pub fn of(page: &Page, base_url: &Origin, included: Included) -> Self {
-        let (mut body, source) = Self::without_texts(page, base_url, included);
-        if let (Some(content), Text::Source { start, end }) = (&mut body.content, source) {
-            page.text.content.as_str()[start..end].clone_into(content);
-        }
-        if let Some(html) = &mut body.content_html {
-            page.text.html.clone_into(html);
-        }
-        body
-    }
-
-    /// `page` with empty strings in place of the texts that are included, and the part of the source that is.
-    pub(super) fn without_texts(page: &Page, base_url: &Origin, included: Included) -> (Self, Text) {
         let Page { head, text } = page;
-        let mut source = Text::whole_source(page);
+        let mut content = text.content.as_str();
         let (mut total_chars, mut next_offset) = (None, None);
         if let Some(part) = included.part {
-            let (start, end, total) = part.within(text.content.as_str());
-            source = Text::Source { start, end };
+            let (start, end, total) = part.within(content);
             total_chars = Some(total);
-            next_offset = (end < text.content.as_str().len()).then(|| part.offset.saturating_add(part.max_chars));
+            next_offset = (end < content.len()).then(|| part.offset.saturating_add(part.max_chars));
+            content = &content[start..end];
         }
-        let members = Self {
+        Self {
             slug: head.slug.to_string(),
             url: page_url(&head.slug, base_url),
             title: head.title.as_ref().map(|title| title.as_str().to_owned()),
-            content: included.content.then(String::new),
-            content_html: included.html.then(String::new),
+            content: included.content.then(|| content.to_owned()),
+            content_html: included.html.then(|| text.html.as_str().to_owned()),
             created_at: head.created_at.to_string(),
             updated_at: head.updated_at.to_string(),
             total_chars,
             next_offset,
-        };
-        (members, source)
+        }
+    }
+
+    /// The JSON of the whole `page`.
+    pub fn json(page: &Page, base_url: &Origin) -> Vec<u8> {
+        serde_json::to_vec(&Self::of(page, base_url, Included::ALL)).expect("strings and numbers serialise")
     }
 }
 

@@ -200,8 +200,8 @@ impl Kept {
 }
 
 impl PageRead {
-    /// The page by itself, for a response that is written while it is sent.
-    pub fn share(&self) -> Arc<Page> {
+    /// The page by itself.
+    pub(super) fn share(&self) -> Arc<Page> {
         Arc::clone(&self.page)
     }
 
