@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use directories::ProjectDirs;
 use serde::Deserialize;
 
@@ -41,15 +42,47 @@ const SHARED: usize = 100;
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Handbill server, for example pages.example. Not needed with a full address.
-    /// [default: `HANDBILL_SERVER`, else `server` in config.toml, else port 8080 of this machine]
-    #[arg(long, value_name = "ORIGIN", value_parser = server, display_order = SHARED)]
-    server: Option<Origin>,
+    #[command(flatten)]
+    server: ServerArg,
     /// Wait up to this long at the server's limits, for example 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
+}
+
+/// The server that the user names.
+#[derive(Clone)]
+struct ServerArg {
+    server: Option<Origin>,
+    /// Whether the server is on the command line, and not only in the variable.
+    is_typed: bool,
+}
+
+impl FromArgMatches for ServerArg {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = matches.value_source("server") == Some(ValueSource::CommandLine);
+        Ok(Self { server: matches.get_one("server").cloned(), is_typed })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ServerArg {
+    fn augment_args(command: Command) -> Command {
+        let arg = Arg::new("server").long("server").env("HANDBILL_SERVER").value_name("ORIGIN");
+        command.arg(arg.value_parser(server).display_order(SHARED).help(
+            "Handbill server, for example pages.example. Not needed with a full address. \
+             [default: `server` in config.toml, else http://127.0.0.1:8080]",
+        ))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
 /// The server of a user who names none.
@@ -65,17 +98,13 @@ struct Configuration {
 impl ConnectionArgs {
     /// Whether the command line itself names the server.
     pub(super) fn is_server_typed(&self) -> bool {
-        self.server.is_some()
+        self.server.is_typed
     }
 
     /// The server of the flag or the variable, else of the configuration file, else of this machine.
     pub(super) fn server(&self) -> Result<Origin, ClientError> {
-        if let Some(server) = &self.server {
+        if let Some(server) = &self.server.server {
             return Ok(server.clone());
-        }
-        #[expect(clippy::disallowed_methods, reason = "clap does not tell a variable from a flag")]
-        if let Some(named) = std::env::var("HANDBILL_SERVER").ok().filter(|named| !named.is_empty()) {
-            return server(&named).map_err(|error| ClientError::Usage(format!("HANDBILL_SERVER: {error}")));
         }
         let path = ProjectDirs::from("", "", "handbill").map(|dirs| dirs.config_dir().join("config.toml"));
         let text = path.as_ref().map_or(Ok(String::new()), fs::read_to_string);
