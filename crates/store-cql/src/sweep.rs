@@ -1,4 +1,4 @@
-//! `handbill sweep`: deletes texts that no head points to, and takes down pages that were hidden for long enough.
+//! `handbill sweep`: deletes texts that no head points to.
 //!
 //! A crash between two writes leaves such a text: a create or update that stored its text and no head, or a change whose
 //! old text was not deleted. No request can read it, but its bytes stay.

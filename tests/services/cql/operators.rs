@@ -190,7 +190,7 @@ async fn a_page_is_hidden_for_good_only_once_the_ledger_says_so() {
     assert!(matches!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Hidden(_)));
     let completed = store.ensure_in_ledger(&record).await;
     assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
-    let column = "visibility frozen<tuple<timestamp, timestamp, text, text>>";
+    let column = "visibility frozen<tuple<timestamp, text, text>>";
     change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD {column}")).await;
     store.ensure_in_ledger(&record).await.unwrap();
     assert_eq!(store.visibility(&page.head.slug).await.unwrap(), Some(next.head.visibility()));
