@@ -1,5 +1,5 @@
 //! The operators' API, on the operators' listener: it finds, inspects, takes down, hides and shows pages, pauses creates, and
-//! gives out the records for an export. Each act is one line of the log ([`OperatorsApi::log_act`]).
+//! gives out the records for an export. Each act is one line of the log (`OperatorsApi::log_act`).
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
 //! `--admin-token-file` (see [`Guard`]). The operators' commands are clients of these routes, or run them in their own
