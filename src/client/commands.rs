@@ -53,7 +53,8 @@ async fn publish(PublishArgs { files, title, again, json, connection }: PublishA
     let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
     // The key file is opened first, so that a file that cannot be written is noticed while nothing is published.
     drop(keys.lock()?);
-    if !again {
+    // Only a file has a path to look for.
+    if !again && drafts.iter().any(|draft| draft.source.is_some()) {
         let saved = keys.pages()?;
         drafts.iter().try_for_each(|draft| draft.expect_new(&server, &saved))?;
     }

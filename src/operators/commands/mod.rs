@@ -29,9 +29,9 @@ pub enum OperatorsCommand {
     Sweep(Box<SweepSettings>),
     /// Ask whether the process is live, for container health checks
     Healthcheck(AdminSettings),
-    /// Take pages down, through the process or in the cluster itself
+    /// Take pages down for good
     Takedown(takedown::Takedown),
-    /// Hide pages from everybody, for as long as they may be shown again
+    /// Hide pages until they are shown again
     Hide(takedown::Hide),
     /// Show hidden pages again
     Show(takedown::Show),

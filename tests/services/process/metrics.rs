@@ -211,7 +211,7 @@ fn a_header_of_a_peer_that_is_not_trusted_is_counted_and_told_of_once_without_an
     };
     let ask_all = |server: &Server| {
         ask(server, "/", ("X-Forwarded-For", "198.51.100.7"));
-        ask(server, "/nowhere/at/all", ("Forwarded", "for=198.51.100.7"));
+        ask(server, "/nowhere/at/all", ("X-Forwarded-For", "198.51.100.7"));
         ask(server, "/mcp", ("X-Forwarded-For", "198.51.100.7"));
         ask(server, "/", ("X-Forwarded-Proto", "https"));
     };

@@ -166,7 +166,7 @@ impl Presenter<'_> {
             self.asks("POST", "/mcp", &[JSON, MCP_ACCEPT], key, 400);
             let list = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#;
             self.asks("POST", &format!("/mcp?authorization=Bearer%20{key}"), &[JSON, MCP_ACCEPT], list, 400);
-            self.asks("POST", "/mcp", &[JSON, MCP_ACCEPT, ("Origin", key)], key, 403);
+            self.asks("POST", "/mcp", &[JSON, MCP_ACCEPT, ("Origin", key)], list, 403);
         }
     }
 

@@ -82,7 +82,7 @@ async fn keys_name_the_limit_and_the_client_and_nothing_else_is_kept() {
     let client = Client::from("192.0.2.7".parse::<std::net::IpAddr>().unwrap());
     replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
     let keys: Vec<String> = connect(&server.address()).await.keys("*").await.unwrap();
-    assert_eq!(keys, ["handbill:limit:{create:192.0.2.7}"]);
+    assert_eq!(keys, ["handbill:limit:{create:192.0.2.7/32}"]);
 }
 
 #[tokio::test]
