@@ -40,7 +40,7 @@ impl OperatorsApi {
     pub(super) fn log_act(&self, act: &LoggedAct<'_>) {
         let LoggedAct { action, slug, reason, by, outcome } = *act;
         tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
-        self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
+        self.count(action, outcome);
     }
 
     /// Waits until what was logged is written, so that no act is answered before its line. If nobody reads the log, the answer

@@ -109,8 +109,8 @@ impl Operators {
         .await
     }
 
-    /// Hides the page under `slug`, whatever its version, or shows it again if `hiding` is `None`. To everybody but operators a hidden page is deleted. The text and key
-    /// stay.
+    /// Hides the page under `slug`, whatever its version, or shows it again if `hiding` is `None`. To everyone but operators
+    /// a hidden page is deleted. Its text and key stay.
     ///
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] it may or may not have been done. Trying again is
     /// safe.
