@@ -22,9 +22,8 @@ use support::{Answer, MIXED, Service};
 /// Requests sent before those that count: they fill caches and make what is made only once.
 const WARM_UP: usize = 3;
 
-/// Requests that count. The count of one request differs by about 3 % from run to run, because the seeds of hash tables
-/// and the moments at which threads meet differ; over many requests the difference is smaller. `benches/check` divides
-/// by this number.
+/// Requests in one count. The count of a single request differs by 3 % from run to run, because of hash seeds and of the moments at
+/// which threads meet.
 const REQUESTS: usize = 32;
 
 /// A service that is warm, and the request that counts.
