@@ -14,9 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm/handbill"
-RULES = sorted((CHART / "files/rules").glob("*.yaml"))
+RULES = CHART / "files/alerts.yaml"
 RULE_TESTS = sorted((ROOT / "tests/chart/rules").glob("*.yaml"))
-DASHBOARDS = sorted((CHART / "files/dashboards").glob("*.json"))
+DASHBOARD = CHART / "files/dashboard.json"
 EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
 # Folder of tests/chart/install.
 TOOLS = Path(os.environ["HANDBILL_CHART_TOOLS"])
@@ -54,9 +54,8 @@ def prometheus(targets, *further):
     """A real Prometheus with the chart's rules that scrapes the operators' listeners `targets` every second as the job
     `handbill`. `further` are more options. Yields its address once it is ready."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        for path in RULES:
-            # Waiting 30 s for the first evaluation would show nothing more.
-            Path(folder, path.name).write_text(re.sub("interval: (30s|5m)", "interval: 1s", path.read_text()))
+        # Waiting 30 s for the first evaluation would show nothing more.
+        Path(folder, RULES.name).write_text(re.sub("interval: (30s|5m)", "interval: 1s", RULES.read_text()))
         scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://") for target in targets]}]}
         every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}
