@@ -1,7 +1,6 @@
 //! The binary: runs the command line and turns the result into an exit code.
 //!
-//! Its allocator returns memory to the system soon after a burst; `docs/internals/verification.md` has figures. The settings are in
-//! `.cargo/config.toml`.
+//! Its allocator returns memory to the system soon after a burst. The settings are in `.cargo/config.toml`.
 
 use std::process::ExitCode;
 
