@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 
 use self::lines::print_line;
 pub use self::stores::{CommandError, Stores};
-use crate::config::{AdminSettings, MigrateSettings, SweepSettings};
+use crate::config::{MigrateSettings, SweepSettings};
 
 /// The operators' commands, in the order of `--help`.
 #[derive(Subcommand)]
@@ -27,8 +27,8 @@ pub enum OperatorsCommand {
     Migrate(Box<MigrateSettings>),
     /// Delete texts in the cluster that no page shows any more
     Sweep(Box<SweepSettings>),
-    /// Ask whether the process is live, for container health checks
-    Healthcheck(AdminSettings),
+    /// Check that the server answers, for container health checks
+    Healthcheck(healthcheck::Healthcheck),
     /// Take pages down for good
     Takedown(takedown::Takedown),
     /// Hide pages until they are shown again
@@ -67,7 +67,7 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Sweep(settings) => {
             print_line(&Box::pin(stores.sweep(&settings.cluster, settings.options)).await?).map(|()| ExitCode::SUCCESS)
         }
-        OperatorsCommand::Healthcheck(admin) => healthcheck::run(admin.admin_listen).await,
+        OperatorsCommand::Healthcheck(healthcheck) => healthcheck.run().await,
         OperatorsCommand::Takedown(takedown) => takedown.run().await,
         OperatorsCommand::Hide(hide) => hide.run().await,
         OperatorsCommand::Show(show) => show.run().await,

@@ -422,6 +422,16 @@ fn healthcheck_tells_a_process_that_lives_from_none() {
 }
 
 #[test]
+fn healthcheck_asks_any_address() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let check =
+        |path: &str| run(handbill(["healthcheck", &format!("http://{}{path}", server.address)]), b"").status.code();
+    assert_eq!(check("/openapi.json"), Some(0));
+    assert_eq!(check("/a-page-22222222"), Some(1));
+}
+
+#[test]
 fn migrate_says_that_the_embedded_store_needs_none() {
     let output = run(handbill(["migrate"]), b"");
     assert!(output.status.success());
