@@ -81,7 +81,7 @@ class Rules(unittest.TestCase):
 
     def test_the_chart_installs_them_with_links_to_the_operators_runbook(self):
         options = ["--set", "prometheusRule.runbookUrl=https://wiki.example/runbook"]
-        made = yaml.safe_load_all(render(CHART / "ci/external-values.yaml", *options))
+        made = yaml.safe_load_all(render(CHART / "ci/everything-values.yaml", *options))
         (rule,) = [manifest for manifest in made if manifest and manifest["kind"] == "PrometheusRule"]
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump(rule["spec"], file)
