@@ -49,26 +49,12 @@ class Cluster:
         return f"http://{self.network}.30:8080"
 
     def balance(self):
-        """Starts HAProxy with deploy/haproxy.cfg, but with these addresses and without DNS."""
-        lines, in_resolvers = [], False
-        for line in (REPOSITORY / "deploy/haproxy.cfg").read_text().splitlines():
-            if line and not line.startswith((" ", "#")):
-                in_resolvers = line.startswith("resolvers")
-            words = line.split()
-            # The load is one client, and sends more than one client may.
-            if in_resolvers or ("-request " in line and "per_address" in line):
-                continue
-            if words[:1] == ["bind"]:
-                line = f"    bind {self.network}.30:8080"
-            elif words[:1] == ["maxconn"]:
-                # The machine may not allow enough file descriptors for more connections.
-                line = "    maxconn 2000"
-            elif words[:1] == ["server"]:
-                line = f"    server {words[1]} {self.network}.{words[1].removeprefix('handbill-')}:8080"
-            lines.append(line.split(" resolvers ")[0])
+        """Starts HAProxy with tests/servers/haproxy.cfg at these addresses."""
+        text = (SERVERS / "haproxy.cfg").read_text().replace(" LISTEN", f" {self.network}.30:8080")
+        for number in range(1, REPLICAS + 1):
+            text = text.replace(f" REPLICA-{number}", f" {self.network}.{number}:8080")
         file = self.processes.folder / "haproxy.cfg"
-        file.write_text("\n".join(lines) + "\n")
-        assert file.read_text().count("    server handbill-") == REPLICAS, "deploy/haproxy.cfg names other servers"
+        file.write_text(text)
         path = os.environ["PATH"] + ":/usr/sbin"
         self.processes.start(["haproxy", "-db", "-f", file], "haproxy", env={**os.environ, "PATH": path})
         until(lambda: listens(f"{self.network}.30", 8080), "HAProxy listens")

@@ -220,7 +220,7 @@ fn limit(path: &str, name: &str) -> Duration {
 fn other(path: &str, key: &str) -> Duration {
     let file = text(path);
     let (_, rest) = file.split_once(key).unwrap_or_else(|| panic!("{path} has no {key}"));
-    let value = rest.trim_start().split([' ', '"', '\n']).next().unwrap();
+    let value = rest.trim_start().split([' ', '"', ';', '\n']).next().unwrap();
     value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
 }
 
@@ -272,24 +272,25 @@ fn every_time_limit_fits_into_the_next() {
 
 #[test]
 fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
-    const BALANCER: &str = "deploy/haproxy.cfg";
+    const PROXY: &str = "deploy/edge/nginx.conf";
     const COMPOSE: &str = "deploy/compose.yaml";
     const IMAGE: &str = "deploy/Dockerfile";
-    let client = other(BALANCER, "timeout client ");
     let closing = limit("crates/front/src/drain/deadline.rs", "CLOSING_GRACE");
     let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let probe = other(IMAGE, "--timeout=");
     shorter(&[
-        ("Handbill answers 408 before the balancer closes", limit(SERVER, "body"), client),
-        ("the balancer is the one that closes", client, limit(SERVER, "idle")),
-        ("only the replica knows what happened", limit(SERVICE, "DEADLINE"), other(BALANCER, "timeout server ")),
+        ("the proxy is the one that closes", other(PROXY, "keepalive_timeout "), limit(SERVER, "idle")),
+        ("only the replica knows what happened", limit(SERVICE, "DEADLINE"), other(PROXY, "proxy_read_timeout ")),
         (
             "`SIGKILL` cuts off nothing that would have finished",
             other(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain + closing,
             other(COMPOSE, "stop_grace_period: "),
         ),
-        // The chart adds 5 s to its three drain settings.
-        ("`SIGKILL` cuts off nothing that would have finished", closing, Duration::from_secs(5)),
+        (
+            "`SIGKILL` cuts off nothing that would have finished",
+            other("helm/handbill/templates/workload.yaml", "sleep: { seconds: ") + drain + closing,
+            other("helm/handbill/templates/workload.yaml", "terminationGracePeriodSeconds: "),
+        ),
         (
             "the command reports the failure itself",
             limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"),

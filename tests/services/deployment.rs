@@ -152,36 +152,14 @@ impl Addresses {
     }
 }
 
-/// Starts the load balancer with `deploy/haproxy.cfg`, adapted to these addresses, and waits until it listens.
+/// Starts the load balancer with `tests/servers/haproxy.cfg` at these addresses, and waits until it listens.
 pub(crate) async fn balance(addresses: Addresses) -> Child {
     let listen = addresses.balancer();
-    let deployed =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/haproxy.cfg")).expect("it is there");
-    let mut configuration = String::new();
-    let mut in_resolvers = false;
-    for line in deployed.lines() {
-        if !line.starts_with([' ', '#']) && !line.is_empty() {
-            in_resolvers = line.starts_with("resolvers");
-        }
-        let words: Vec<_> = line.split_whitespace().collect();
-        let line = match words.as_slice() {
-            _ if in_resolvers => continue,
-            // The tests are one client, and send more than one client may.
-            ["tcp-request" | "http-request", ..] if line.contains("per_address") => continue,
-            ["bind", _] => format!("    bind {listen}"),
-            ["server", name, _] => {
-                let number = name.strip_prefix("handbill-").and_then(|number| number.parse().ok()).expect("handbill-N");
-                format!("    server {name} {}", addresses.replica(number).0)
-            }
-            // A test needs fewer file descriptors than the file asks for, and the machine may not have that many.
-            ["maxconn", _] => "    maxconn 2000".to_owned(),
-            // The tests use addresses, so no names are looked up.
-            _ => line.split(" resolvers ").next().unwrap_or_default().to_owned(),
-        };
-        configuration.push_str(&line);
-        configuration.push('\n');
+    let mut configuration = include_str!("../servers/haproxy.cfg").replace(" LISTEN", &format!(" {listen}"));
+    for number in 1..=3 {
+        let replica = addresses.replica(number).0.to_string();
+        configuration = configuration.replace(&format!(" REPLICA-{number}"), &format!(" {replica}"));
     }
-    assert_eq!(configuration.matches("    server handbill-").count(), 3, "{configuration}");
     // HAProxy reads its configuration once, before it listens.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("haproxy.cfg");
