@@ -9,7 +9,6 @@ import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,13 +85,7 @@ def _is_ready(url):
 
 @contextlib.contextmanager
 def handbill(*options):
-    """A Handbill with an embedded store on free ports, with further options. Yields the address of the public listener and a list
-    with the address of the operators' listener. HANDBILL_RUNNING can name these addresses, separated by spaces, of a Handbill
-    that runs already with such options; it can have several replicas."""
-    if "HANDBILL_RUNNING" in os.environ:
-        public, *admin = os.environ["HANDBILL_RUNNING"].split()
-        yield public, admin
-        return
+    """A Handbill on free ports, with further options. Yields the address of the public listener and a list with that of the admin port."""
     assert BINARY.exists(), f"{BINARY} does not exist: run cargo build, or set HANDBILL_BINARY"
     with tempfile.TemporaryDirectory() as folder:
         listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
@@ -169,13 +162,7 @@ def _use_as_agent(endpoint):
 
 
 def scrape():
-    """The text of /metrics, from the file or address in HANDBILL_SCRAPE, or from a Handbill after light use."""
-    source = os.environ.get("HANDBILL_SCRAPE")
-    if source and source.startswith(("http://", "https://")):
-        with urllib.request.urlopen(source, timeout=PATIENCE) as answer:
-            return answer.read().decode()
-    if source:
-        return Path(source).read_text()
+    """The text of /metrics of a Handbill after light use."""
     with tempfile.TemporaryDirectory() as folder:
         token, blocklist = Path(folder, "token"), Path(folder, "blocklist")
         token.write_text("t" * 32)
