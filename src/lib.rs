@@ -16,7 +16,7 @@
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
 //! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
 //! | `handbill-front` | connections: how many, their memory, their time limits, their end. It knows no page |
-//! | `handbill-store-redb`, `handbill-store-cql`, `handbill-limiter` | a store each, and the limits on clients |
+//! | `handbill-store-sqlite`, `handbill-store-cql`, `handbill-limiter` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
 //!
 //! `app` puts them together. `tests/architecture` checks the direction within this crate, that no files name each other
@@ -38,7 +38,7 @@
 //! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
 //! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
-//! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
+//! | the storage of pages | `crates/store-sqlite`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/limiter` |
 //! | the sharing of reads, or the rendering threads | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |

@@ -108,13 +108,15 @@ impl Outbound {
         timeout(self.limits.time, exchange).await.map_err(|_| OutboundError::Silent(self.limits.time))?
     }
 
-    async fn begin(&self, request: Request<Bytes>) -> Result<(Parts, Incoming), OutboundError> {
+    /// The head of the answer to `request`, and its body, which has no limit yet.
+    pub async fn begin(&self, request: Request<Bytes>) -> Result<(Parts, Incoming), OutboundError> {
         let answer = self.client.request(request.map(Full::new)).await;
         let unanswered = |is_connect| if is_connect { OutboundError::Unreachable } else { OutboundError::CutShort };
         Ok(answer.map_err(|error| unanswered(error.is_connect())(innermost(&error)))?.into_parts())
     }
 
-    async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<Bytes, OutboundError>
+    /// The whole `body`, up to the limit.
+    pub async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<Bytes, OutboundError>
     where
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {

@@ -14,7 +14,7 @@ use handbill_core::domain::client::Peer;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Service {
             publishing: Publishing::default(),
         };
         let deps = Deps { renderer: Arc::new(RenderInPlace), ..Deps::system() };
-        let front = public(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
+        let front = public(Arc::new(SqliteStore::temporary().unwrap()), settings, &deps);
         let mut service = Self { _time_stands: time_stands, runtime, front, page: Value::Null, etag: String::new() };
         let created = service.answer(&create("A mixed document", MIXED));
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);

@@ -18,7 +18,7 @@ use handbill::backends::rendering::RenderInPlace;
 use handbill::web::Front;
 use handbill_core::domain::client::Peer;
 use handbill_core::ports::random::Random;
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -133,7 +133,7 @@ impl Service {
         let count = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
         let deps =
             Deps { random: Random::Controlled(Arc::new(count)), renderer: Arc::new(RenderInPlace), ..Deps::system() };
-        let front = unlimited::front(Arc::new(RedbStore::in_memory().unwrap()), &deps);
+        let front = unlimited::front(Arc::new(SqliteStore::temporary().unwrap()), &deps);
         let mut service = Self { runtime: Mutex::new(runtime), front, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;
         let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();

@@ -11,7 +11,7 @@ use super::deps::{Deps, in_memory};
 use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{Budgets, EmbeddedSettings, Settings, StoreKind};
+use crate::config::{Budgets, Settings, SqliteSettings, StoreKind};
 use crate::server::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
@@ -25,7 +25,7 @@ use handbill_core::service::PublishingPolicy;
 use handbill_limiter::memory::MemoryRateLimiter;
 use handbill_limiter::{Redis, TimeLimits};
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
-use handbill_store_redb::{RedbStore, StoreMemory};
+use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -40,7 +40,7 @@ pub(super) struct Backends {
 /// The store while it is used: where it is, whether it has failed, and how it is closed.
 pub(super) enum StoreHandle {
     /// A store that only this process uses, and that must be closed.
-    Embedded(Arc<RedbStore>),
+    Sqlite(Arc<SqliteStore>),
     /// A cluster, and a receiver of the error that makes connecting impossible, if there is one.
     Cluster(Arc<PendingStore>, oneshot::Receiver<handbill_store_cql::ConnectError>),
 }
@@ -50,11 +50,13 @@ pub(super) struct OperatedStore {
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
     pub(super) switch: Arc<dyn CreatesSwitch>,
+    /// The store that a backup copies.
+    pub(super) sqlite: Option<Arc<SqliteStore>>,
 }
 
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
-        StoreKind::Embedded => Ok(()),
+        StoreKind::Sqlite => Ok(()),
         StoreKind::Scylla => {
             handbill_store_cql::builder(&settings.cql.store()).map_err(handbill_store_cql::ConnectError::from)?;
             Ok(())
@@ -68,35 +70,35 @@ impl Backends {
         let measure = measure(deps);
         let limiter = MemoryRateLimiter::within(in_memory(deps.budgets.windows), Arc::clone(&deps.clock));
         Self {
-            store: measure.store(store, System::Redb),
+            store: measure.store(store, System::Sqlite),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
             renderer: measure.renderer(Arc::clone(&deps.renderer)),
         }
     }
 
     /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
-    /// thing read from it is the switch of creates, for `policy`.
+    /// thing read from it is the switch of creates, for `policy`. With `new_store` an SQLite store must not have a database yet.
     pub(super) async fn open(
         settings: &Settings,
+        new_store: bool,
         deps: &Deps,
         readiness: &Arc<Readiness>,
         policy: &PublishingPolicy,
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
-            StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(&settings.embedded, deps).await?);
-                follow_store(&store, &settings.embedded.data_dir, &deps.metrics).await?;
+            StoreKind::Sqlite => {
+                let store = Arc::new(open_sqlite(&settings.sqlite, new_store, deps).await?);
+                follow_store(&store, &settings.sqlite.data_dir, &deps.metrics).await;
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)
                 } else {
-                    let store = measure(deps).store(pages, System::Redb);
+                    let store = measure(deps).store(pages, System::Sqlite);
                     Self::sharing(store, settings, deps)?
                 };
-                // Without shared reads, many readers of one large page would fill the queue of lookups, and each would
-                // hold a copy.
+                // Without shared reads, many readers of one large page would take all permits to read, and each would hold a copy.
                 let shared = SingleFlightStore::new(backends.store, &deps.metrics);
-                Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
+                Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Sqlite(store)))
             }
             StoreKind::Scylla => {
                 let (pending, failed) = connect_cluster(settings, deps, readiness, policy.clone());
@@ -133,8 +135,8 @@ impl StoreHandle {
     /// The place where pages are kept, as text for the operator.
     pub(super) async fn location(&self, settings: &Settings) -> String {
         match self {
-            Self::Embedded(store) => {
-                let data_dir = &settings.embedded.data_dir;
+            Self::Sqlite(store) => {
+                let data_dir = &settings.sqlite.data_dir;
                 let place = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
                 format!("{} ({})", place.display(), contents(store).await)
             }
@@ -148,15 +150,21 @@ impl StoreHandle {
     /// The parts that the operators' API uses besides the store itself.
     pub(super) fn operated(&self) -> OperatedStore {
         match self {
-            Self::Embedded(store) => OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _ },
-            Self::Cluster(store, _) => OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _ },
+            Self::Sqlite(store) => OperatedStore {
+                scan: Arc::clone(store) as _,
+                switch: Arc::clone(store) as _,
+                sqlite: Some(Arc::clone(store)),
+            },
+            Self::Cluster(store, _) => {
+                OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _, sqlite: None }
+            }
         }
     }
 
     /// Returns the reason once the store cannot be used, now or ever again.
     pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
-            Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
+            Self::Sqlite(store) => return StartError::StoreEnded(store.fatal_error().await),
             // The cluster is connected, and the receiver must not be polled again.
             Self::Cluster(_, failed) if failed.is_terminated() => {}
             Self::Cluster(_, failed) => {
@@ -170,7 +178,7 @@ impl StoreHandle {
 
     pub(super) async fn close(&self) {
         match self {
-            Self::Embedded(store) => store.close().await,
+            Self::Sqlite(store) => store.close().await,
             Self::Cluster(..) => {}
         }
     }
@@ -181,19 +189,11 @@ fn measure(deps: &Deps) -> Instrumentation {
     Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
 }
 
-/// Puts aside what is left of a lost embedded store. No other store has anything that could be put aside.
-pub(super) fn begin_anew(settings: &Settings) -> Result<(), StartError> {
-    match settings.store.store {
-        StoreKind::Embedded => Ok(handbill_store_redb::begin_anew(&settings.embedded.data_dir)?),
-        StoreKind::Scylla => Ok(()),
-    }
-}
-
-async fn open_embedded(settings: &EmbeddedSettings, deps: &Deps) -> Result<RedbStore, StartError> {
+async fn open_sqlite(settings: &SqliteSettings, new_store: bool, deps: &Deps) -> Result<SqliteStore, StartError> {
     let data_dir = settings.data_dir.clone();
     let Budgets { store_cache, store_queue, .. } = deps.budgets;
     let memory = StoreMemory { cache: in_memory(store_cache), queue: in_memory(store_queue) };
-    let opened = tokio::task::spawn_blocking(move || RedbStore::open_within(memory, &data_dir)).await;
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&data_dir, new_store, memory)).await;
     Ok(opened.map_err(io::Error::other)??)
 }
 

@@ -1,7 +1,6 @@
 //! Why a command of the service failed.
 
 use std::io;
-use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -10,7 +9,7 @@ use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
 use crate::server::startup::ListenError;
 use crate::telemetry::export::ExportError;
-use handbill_store_redb::{OpenError, WriterError};
+use handbill_store_sqlite::{OpenError, StoreEnded};
 
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -23,7 +22,7 @@ pub enum StartError {
     Store(#[from] OpenError),
     /// The store ended while it served.
     #[error(transparent)]
-    StoreEnded(Arc<WriterError>),
+    StoreEnded(StoreEnded),
     /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] handbill_limiter::OpenError),

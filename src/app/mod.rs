@@ -146,9 +146,6 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
 
 /// Serves until a signal ends it. Lines for the operator go to `log`.
 pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &LogQueue) -> Result<ExitCode, StartError> {
-    if new_store {
-        backends::begin_anew(&settings)?;
-    }
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     // Signals are handled before anything else, so that a signal during the start is not lost.
@@ -161,7 +158,7 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &Log
         last_lines.flush(LOG_FLUSH_TIME);
         process::exit(CUT_SHORT.into());
     })?;
-    let exit_code = runtime.block_on(serve_async(settings, signals, log));
+    let exit_code = runtime.block_on(serve_async(settings, new_store, signals, log));
     // Tasks that still run were cut off, and may be waiting for a disk.
     runtime.shutdown_background();
     exit_code
@@ -171,7 +168,12 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
     DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
 }
 
-async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
+async fn serve_async(
+    settings: Settings,
+    new_store: bool,
+    mut signals: StopSignals,
+    log: &LogQueue,
+) -> Result<ExitCode, StartError> {
     let memory = settings.check()?;
     let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
@@ -192,7 +194,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let base_url = settings.http.address.origin(address);
     let proxies = TrustedProxies { networks: settings.http.trusted_proxies.clone() };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
+    let (backends, mut handle) = Backends::open(&settings, new_store, &deps, &readiness, &moderation.policy()).await?;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
@@ -210,13 +212,21 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let OperatedStore { scan, switch } = handle.operated();
+    let OperatedStore { scan, switch, sqlite } = handle.operated();
     moderation.read_switch(&*switch).await;
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
-    let api =
-        OperatorsApi { operators, records: scan, switch, policy, log: log.clone(), metrics: Arc::clone(&metrics) };
+    let api = OperatorsApi {
+        operators,
+        records: scan,
+        switch,
+        policy,
+        log: log.clone(),
+        metrics: Arc::clone(&metrics),
+        clock: Arc::clone(clock),
+        sqlite,
+    };
     let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));
     let routes = probes.merge(api::router(api, guard, Handle::current()));
     let routes = for_hosts(routes, settings.http.allowed_names());

@@ -12,16 +12,14 @@ use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 use handbill_core::domain::content::Content;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::quota::Decision;
 use handbill_core::domain::reservation::{Reservation, Reserved};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
 use handbill_core::log_throttle::LogThrottle;
 use handbill_core::ports::clock::SharedClock;
-use handbill_core::ports::page_store::{
-    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::rate_limiter::{Attempt, RateLimiter};
 use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 
@@ -144,11 +142,12 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.record("lookup", Lookup::name, self.inner.lookup(slug)).await
     }
 
-    fn access(&self) -> Access<'_> {
-        match self.inner.access() {
-            Access::AtOnce(_) => Access::AtOnce(self),
-            other => other,
-        }
+    fn access(&self) -> Access {
+        self.inner.access()
+    }
+
+    fn mark(&self, slug: &Slug) -> Option<u64> {
+        self.inner.mark(slug)
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
@@ -175,28 +174,6 @@ impl PageStore for Instrumented<dyn PageStore> {
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
         self.record("ensure_in_ledger", |()| "done", self.inner.ensure_in_ledger(record)).await
-    }
-}
-
-impl ReadsNow for Instrumented<dyn PageStore> {
-    /// A lookup that would have to wait has a span. Metrics count only the lookup that follows it.
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        let reads = self.inner.access().now()?;
-        let span = spans::call(self.system, "lookup", "pages");
-        let began = self.measure.clock.monotonic();
-        let found = reads.lookup_now(slug, max_bytes);
-        let outcome = found.as_ref().map_or("would_wait", Lookup::name);
-        if found.is_some() {
-            self.measure.metrics.store_available.set(1);
-            let took = self.measure.clock.monotonic().saturating_sub(began);
-            record(&self.measure.metrics.store, "lookup", outcome, took);
-        }
-        span.done(outcome, false);
-        found
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.inner.access().now()?.known_state(slug)
     }
 }
 

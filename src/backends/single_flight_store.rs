@@ -82,9 +82,12 @@ impl PageStore for SingleFlightStore {
         self.pages.read((head.slug.clone(), head.state()), read).await
     }
 
-    /// A read that does not wait is not shared. It holds its page no longer than its caller does.
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         self.store.access()
+    }
+
+    fn mark(&self, slug: &Slug) -> Option<u64> {
+        self.store.mark(slug)
     }
 
     async fn compare_and_set(

@@ -84,9 +84,9 @@ pub struct Budgets {
     pub large_pages: u64,
     /// Pages that are ready to be sent. It has what the others leave of the 60 %, since more of it always helps.
     pub ready_pages: u64,
-    /// Pages of the embedded store's file. The kernel keeps more of the file in memory that is otherwise free.
+    /// Pages of the SQLite store's file. The kernel keeps more of the file in memory that is otherwise free.
     pub store_cache: u64,
-    /// Writes that wait for the embedded store's disk: some hundred usual ones, which is as many as there are answers.
+    /// Writes that wait for the SQLite store's disk: some hundred usual ones, which is as many as there are answers.
     pub store_queue: u64,
     /// Windows of clients that are counted in this process, for five limits together: 8000 clients each.
     pub windows: u64,

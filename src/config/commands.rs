@@ -7,8 +7,8 @@ use clap::Args;
 use handbill_store_cql::{SHORTEST_AGE, Share};
 
 use super::{
-    CqlSettings, EmbeddedSettings, KeyspaceSettings, LogSettings, OperatorAccess, StoreKind, StoreSettings,
-    WaitSettings, WrongStore,
+    CqlSettings, KeyspaceSettings, LogSettings, OperatorAccess, SqliteSettings, StoreKind, StoreSettings, WaitSettings,
+    WrongStore,
 };
 
 #[derive(Args, Debug)]
@@ -27,7 +27,7 @@ impl ClusterSettings {
     /// The cluster, and how long the command waits for it.
     pub fn cluster(&self) -> Result<handbill_store_cql::CqlSettings, WrongStore> {
         match self.store.store {
-            other @ StoreKind::Embedded => Err(WrongStore::NoCluster(other)),
+            other @ StoreKind::Sqlite => Err(WrongStore::NoCluster(other)),
             StoreKind::Scylla => Ok(self.cql.waiting(self.wait)),
         }
     }
@@ -59,8 +59,8 @@ impl MigrateSettings {
 pub struct PlaceSettings {
     #[command(flatten, next_help_heading = "Store")]
     store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Sqlite.help_heading())]
+    sqlite: SqliteSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     cql: CqlSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
@@ -79,7 +79,7 @@ pub struct MovingSettings {
 /// The place of the records that a command works on.
 pub enum Moved<'a> {
     /// The files of a store that only one process uses.
-    Files(&'a EmbeddedSettings),
+    Files(&'a SqliteSettings),
     /// A cluster, and how long the command waits for it.
     Cluster(Box<handbill_store_cql::CqlSettings>),
 }
@@ -87,7 +87,7 @@ pub enum Moved<'a> {
 impl PlaceSettings {
     pub fn place(&self) -> Moved<'_> {
         match self.store.store {
-            StoreKind::Embedded => Moved::Files(&self.embedded),
+            StoreKind::Sqlite => Moved::Files(&self.sqlite),
             StoreKind::Scylla => Moved::Cluster(Box::new(self.cql.waiting(self.wait))),
         }
     }

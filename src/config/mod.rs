@@ -29,7 +29,7 @@ pub use self::operators::{
     OperatorSettings,
 };
 pub use self::store::{
-    CqlSettings, EmbeddedSettings, KeyspaceSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
+    CqlSettings, KeyspaceSettings, SqliteSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
 };
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 
@@ -47,8 +47,8 @@ pub struct Settings {
     pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Sqlite.help_heading())]
+    pub sqlite: SqliteSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
@@ -87,7 +87,7 @@ impl Settings {
             return Err(SettingsError::SharedHost);
         }
         let has_shared_limits = match self.store.store {
-            StoreKind::Embedded => true,
+            StoreKind::Sqlite => true,
             StoreKind::Scylla => !self.redis.redis_url.is_empty(),
         };
         if !has_shared_limits {
@@ -103,7 +103,7 @@ pub struct ServeSettings {
     /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
     #[arg(long, help_heading = "Start")]
     pub check_config: bool,
-    /// Begin an empty embedded store where one was lost; its ledger of deletions is kept beside, as handbill.ledger.before
+    /// Begin an empty SQLite store where one was lost and its journal was not
     #[arg(long, help_heading = "Start")]
     pub new_store: bool,
     #[command(flatten)]

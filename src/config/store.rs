@@ -9,8 +9,8 @@ use thiserror::Error;
 /// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// In files that only this process uses
-    Embedded,
+    /// In an SQLite database that only this process uses
+    Sqlite,
     /// In `ScyllaDB` or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url
     #[value(help = "In ScyllaDB or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url")]
     Scylla,
@@ -18,7 +18,7 @@ pub enum StoreKind {
 
 impl StoreKind {
     /// The name of the store that is used if none is chosen.
-    const DEFAULT: &str = "embedded";
+    const DEFAULT: &str = "sqlite";
 
     /// The name by which `--store` chooses it.
     fn name(self) -> String {
@@ -28,7 +28,7 @@ impl StoreKind {
     /// The heading in `--help` of the options that apply only to this store.
     pub const fn help_heading(self) -> &'static str {
         match self {
-            Self::Embedded => "Embedded store (with --store embedded)",
+            Self::Sqlite => "SQLite (with --store sqlite)",
             Self::Scylla => "ScyllaDB or Cassandra (with --store scylla)",
         }
     }
@@ -61,8 +61,8 @@ impl StoreSettings {
 }
 
 #[derive(Args, Debug)]
-pub struct EmbeddedSettings {
-    /// Directory for the files of the embedded store; created if it does not exist
+pub struct SqliteSettings {
+    /// Directory for the files of the SQLite store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The instruments of a replica's part in the cluster, which stay at zero with the embedded store.
+//! The instruments of a replica's part in the cluster, which stay at zero with SQLite.
 
 use handbill_store_cql::Progress;
 use handbill_store_cql::metrics::{ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};

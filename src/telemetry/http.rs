@@ -316,7 +316,7 @@ mod tests {
         let _logging = logging_to(&log);
         let handler = async || {
             tracing::info!("in the handler");
-            let call = spans::call(System::Redb, "lookup", "pages");
+            let call = spans::call(System::Sqlite, "lookup", "pages");
             call.run(async { tracing::info!("in a call") }).await;
             call.done("active", false);
             tokio::spawn(with_current_span(async { tracing::info!("in a task") })).await.unwrap();

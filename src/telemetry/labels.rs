@@ -107,14 +107,14 @@ pub struct OperatorLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FileLabels {
-    /// `database`, `ledger` or `reserve`.
+    /// `database` or `journal`.
     pub file: &'static str,
 }
 
-/// Label of the embedded store's pages and of the room on its volume.
+/// Label of the SQLite store's pages and of the room on its volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StateLabels {
-    /// Pages are `active` or `deleted`, room is `free` or `used`.
+    /// Pages are `active`, `hidden` or `deleted`, room is `free` or `used`.
     pub state: &'static str,
 }
 

@@ -65,7 +65,8 @@ pub struct Metrics {
     pub store_files: Family<FileLabels, Gauge>,
     pub store_volume: Family<StateLabels, Gauge>,
     pub store_pages: Family<StateLabels, Gauge>,
-    pub ledger_damaged_lines: Gauge,
+    /// In seconds since 1970; 0 before the first backup.
+    pub last_backup: Gauge,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
@@ -176,16 +177,18 @@ impl Metrics {
                 "handbill_store_available",
                 "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
             ),
-            store_files: declare.bytes("handbill_store", "What the files of the embedded store take on their volume"),
-            store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),
-            store_pages: declare.plain("handbill_store_pages", "Pages in the embedded store"),
-            ledger_damaged_lines: declare.plain(
-                "handbill_ledger_damaged_lines",
-                "Lines of the embedded store's ledger that could not be read when the process started",
+            store_files: declare.bytes("handbill_store", "Size of the SQLite store's files"),
+            store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the SQLite store"),
+            store_pages: declare.plain("handbill_store_pages", "Pages in the SQLite store"),
+            last_backup: declare.unit(
+                "handbill_last_backup_timestamp",
+                "When the last backup of the SQLite store was made, 0 before the first",
+                Unit::Seconds,
+                Gauge::default(),
             ),
             commit_writes: declare.instrument(
                 "handbill_store_commit_writes",
-                "Writes that shared one commit of the embedded store",
+                "Writes that shared one commit of the SQLite store",
                 Histogram::new(WRITES),
             ),
             corrupt_records: declare.plain(

@@ -66,8 +66,8 @@ pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
 pub enum System {
     /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
     Cassandra,
-    Redb,
     Redis,
+    Sqlite,
     /// The memory and the threads of this process.
     Process,
 }
@@ -77,7 +77,7 @@ impl System {
     fn name(self) -> Option<&'static str> {
         match self {
             Self::Cassandra => Some("cassandra"),
-            Self::Redb => Some("redb"),
+            Self::Sqlite => Some("sqlite"),
             Self::Redis => Some("redis"),
             Self::Process => None,
         }
@@ -85,13 +85,13 @@ impl System {
 
     /// `db.collection.name`, if this system keeps `target` in a table.
     fn collection(self, target: &'static str) -> Option<&'static str> {
-        matches!(self, Self::Cassandra | Self::Redb).then_some(target)
+        matches!(self, Self::Cassandra | Self::Sqlite).then_some(target)
     }
 
     fn kind(self) -> &'static str {
         match self {
             Self::Cassandra | Self::Redis => "client",
-            Self::Redb | Self::Process => "internal",
+            Self::Sqlite | Self::Process => "internal",
         }
     }
 }
@@ -397,7 +397,7 @@ mod tests {
         let spans = Ended::default();
         let _collecting = spans.collect();
         let request = request_span();
-        let lookup = async { call(System::Redb, "lookup", "pages") };
+        let lookup = async { call(System::Sqlite, "lookup", "pages") };
         let read = request.run(lazy(|_| with_current_span(lookup))).await;
         request.answered(200);
         assert_eq!(spans.summary(), [ended("GET /", Status::Unset, None, None)]);
@@ -412,7 +412,7 @@ mod tests {
         let _collecting = spans.collect();
         let request = request_span();
         let work = async {
-            let call = call(System::Redb, "lookup", "pages");
+            let call = call(System::Sqlite, "lookup", "pages");
             call.run(std::future::pending::<()>()).await;
         };
         let () = request.run(async { assert!(futures_util::poll!(Box::pin(work)).is_pending()) }).await;
@@ -446,7 +446,7 @@ mod tests {
     fn a_call_outside_of_a_request_has_no_span() {
         let spans = Ended::default();
         let _collecting = spans.collect();
-        call(System::Redb, "lookup", "pages").done("absent", false);
+        call(System::Sqlite, "lookup", "pages").done("absent", false);
         assert_eq!(spans.summary(), []);
     }
 

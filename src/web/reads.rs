@@ -77,7 +77,7 @@ impl Read {
         let Self { form, slug } = self;
         let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, http, &head.headers);
         if let Some(reading) = http.service.read_now(&slug, finished) {
-            return now(form.respond(reading, http, &head));
+            return now(form.respond(Ok(reading), http, &head));
         }
         let http = Arc::clone(http);
         later(async move {

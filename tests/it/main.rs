@@ -7,9 +7,6 @@
 //! - `mcp` tests the tools, `security` hostile input, `contract` the backends that run in the process.
 //! - `operators` tests the operators' API.
 
-// `security::record` is a file of `src`, which expects these at the root of its crate.
-use handbill_core::{domain, ports};
-
 use self::in_process::app::target;
 
 mod contract;

@@ -1,5 +1,6 @@
 //! Pages to store.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use handbill_core::domain::content::Content;
@@ -10,6 +11,8 @@ use handbill_core::domain::slug::{Slug, SlugSuffix};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
 use handbill_core::ports::random::{Random, index_below};
+use handbill_store_sqlite::DATABASE_FILE;
+use rusqlite::Connection;
 
 /// When test pages are created.
 pub(crate) const CREATED: i64 = 1_795_235_400_123;
@@ -18,12 +21,6 @@ pub(crate) const CREATED: i64 = 1_795_235_400_123;
 pub(crate) fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
     Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
-}
-
-/// A text of about `len` bytes, of which compression cannot make much: numbers in hexadecimal.
-pub(crate) fn noise(len: usize) -> String {
-    let words = (0u64..).map(|number| format!("{:016x} ", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    words.take(len.div_ceil(17)).collect()
 }
 
 /// A new page under a slug of its own.
@@ -47,4 +44,10 @@ pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
 /// `page` with the head that `change` makes of its own.
 pub(crate) fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) -> Arc<Page> {
     Arc::new(Page { head: change(page.head.clone()), text: page.text.clone() })
+}
+
+/// Damages the row of the page under `slug` in the SQLite store in `data_dir`.
+pub(crate) fn damage(data_dir: &Path, slug: &str) {
+    let database = Connection::open(data_dir.join(DATABASE_FILE)).unwrap();
+    assert_eq!(database.execute("UPDATE pages SET checksum = checksum + 1 WHERE slug = ?1", [slug]).unwrap(), 1);
 }

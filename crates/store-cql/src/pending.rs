@@ -47,7 +47,7 @@ impl PageStore for PendingStore {
         self.store()?.lookup(slug).await
     }
 
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         Access::HeadFirst
     }
 

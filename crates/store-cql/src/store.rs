@@ -273,7 +273,7 @@ impl PageStore for CqlStore {
         self.record_under(slug, &self.permit(&self.reads, slug, None).await?).await
     }
 
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         Access::HeadFirst
     }
 

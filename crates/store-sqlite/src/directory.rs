@@ -1,7 +1,7 @@
 //! The data directory: made, locked, and its files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,9 @@ use super::error::OpenError;
 
 /// The file in the data directory that holds the pages.
 pub const DATABASE_FILE: &str = "handbill.sqlite3";
+
+/// The log of SQLite, which has what is not in the database's own file yet.
+pub const LOG_FILE: &str = "handbill.sqlite3-wal";
 
 /// The file in the data directory that has each deletion, takedown, hiding and showing.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
@@ -73,6 +76,11 @@ impl Directory {
         self.path.join(JOURNAL_FILE)
     }
 
+    /// The file that a copy of the database has while it is made.
+    pub(super) fn copy(&self) -> PathBuf {
+        self.path.join("handbill.sqlite3.copy")
+    }
+
     /// Puts the names of new files on disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         sync(&self.path)
@@ -93,8 +101,15 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Puts the names in the directory at `path` on disk.
-pub(super) fn sync(path: &Path) -> io::Result<()> {
+fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
@@ -102,7 +117,10 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
 fn create_all(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir());
     for part in missing.collect::<Vec<_>>().into_iter().rev() {
-        DirBuilder::new().recursive(true).mode(0o700).create(part)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(part);
+        made.map_err(
+            |error| if error.kind() == ErrorKind::AlreadyExists { ErrorKind::NotADirectory.into() } else { error },
+        )?;
         sync(part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
     }
     Ok(())

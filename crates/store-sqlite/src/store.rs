@@ -1,10 +1,10 @@
 //! The traits of a store, with a writer thread and connections that read.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fs, io};
 
 use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
@@ -69,6 +69,8 @@ pub struct SqliteStore {
     writer: Mutex<Option<JoinHandle<()>>>,
     has_ended: watch::Receiver<bool>,
     directory: Arc<Directory>,
+    /// Held while a copy is made.
+    copying: Arc<Mutex<()>>,
 }
 
 impl SqliteStore {
@@ -93,6 +95,8 @@ impl SqliteStore {
         if is_missing && has_journal && !is_new {
             return Err(OpenError::Lost(directory.path().to_owned()));
         }
+        // As a process leaves it that ends while it makes a copy.
+        directory::remove_if_there(&directory.copy()).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
         let opening = Opening { path: path.clone(), cache: memory.cache, is_durable: !directory.is_temporary() };
         let database = opening.for_writing()?;
@@ -123,6 +127,7 @@ impl SqliteStore {
             writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&path, reason))?)),
             has_ended,
             directory,
+            copying: Arc::default(),
         })
     }
 
@@ -162,51 +167,26 @@ impl SqliteStore {
         Some(writer)
     }
 
-    /// Copies the database to the file `to`, which gets its name only when it is complete, and keeps the time `now` as that of the
-    /// last backup. Pages are read and written meanwhile; the copy is of the moment when this began.
-    pub async fn backup(&self, to: &Path, now: UnixMillis) -> Result<(), StoreError> {
-        let (part, to) = (with_ending(to, ".part"), to.to_owned());
-        let failed = |reason: std::io::Error| StoreError::Unavailable(reason.into());
-        self.copy(part.clone()).await?;
-        task::spawn_blocking(move || {
-            fs::rename(&part, &to)?;
-            directory::sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-        })
-        .await
-        .map_err(|panicked| StoreError::Unavailable(panicked.into()))?
-        .map_err(failed)?;
-        self.note_backup(now).await
-    }
-
-    /// Copies the database as [`SqliteStore::backup`] does, to a file without a name, from which the copy can be read.
-    pub async fn backup_to_stream(&self, now: UnixMillis) -> Result<fs::File, StoreError> {
-        let part = with_ending(&self.directory.database(), ".backup.part");
-        self.copy(part.clone()).await?;
-        let opened = fs::File::open(&part).and_then(|file| fs::remove_file(&part).map(|()| file));
-        let file = opened.map_err(|reason| StoreError::Unavailable(reason.into()))?;
-        self.note_backup(now).await?;
-        Ok(file)
-    }
-
-    async fn copy(&self, part: PathBuf) -> Result<(), StoreError> {
-        let opening = self.shared.opening.clone();
+    /// Copies the database to a file without a name in the data directory, from which the copy can be read. Pages are read and
+    /// written meanwhile; the copy is of the moment when this began.
+    pub async fn copy(&self) -> Result<fs::File, StoreError> {
+        let (opening, path, copying) = (self.shared.opening.clone(), self.directory.copy(), Arc::clone(&self.copying));
         let copied = task::spawn_blocking(move || {
-            match fs::remove_file(&part) {
-                Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => return Err(reason.into()),
-                _ => {}
-            }
-            let copy = || {
-                directory::create_file(&part)?;
-                let name = part.to_str().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidFilename))?;
-                opening.for_copying()?.execute("VACUUM INTO ?1", [name])?;
-                Ok(fs::File::open(&part)?.sync_all()?)
-            };
-            copy().inspect_err(|_: &ReadError| drop(fs::remove_file(&part)))
+            // The file has one name, until it is read.
+            let _alone = copying.lock();
+            directory::remove_if_there(&path)?;
+            let file = directory::create_file(&path)?;
+            let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+            let copied = opening.for_copying().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
+            fs::remove_file(&path)?;
+            copied?;
+            Ok::<_, ReadError>(file)
         });
         Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)
     }
 
-    async fn note_backup(&self, now: UnixMillis) -> Result<(), StoreError> {
+    /// Keeps `now` as the time of the last backup.
+    pub async fn note_backup(&self, now: UnixMillis) -> Result<(), StoreError> {
         self.write(Operation::Set(BACKUP, now.to_string())).await.map(drop)
     }
 
@@ -281,7 +261,7 @@ impl PageStore for SqliteStore {
         self.read(move |database| database::lookup(database, &slug)).await
     }
 
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         Access::Whole
     }
 
@@ -362,12 +342,6 @@ impl PageScan for SqliteStore {
 
 fn row_of(record: &Record) -> Result<Row, StoreError> {
     Row::of(record).map_err(|error| StoreError::Unavailable(error.into()))
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<tokio::sync::OwnedSemaphorePermit, StoreError> {

@@ -1,5 +1,5 @@
 //! Kills a process again and again while it writes, and looks for what it had acknowledged: `cargo test -p handbill-store-sqlite
-//! --test kill`, or with `-- 200` as many rounds as that.
+//! --test kill`, or with `-- 200` as many rounds as that. `tests/power/run` cuts the power under the same writer.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -28,6 +28,11 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [word, data] if word == "write" => write(Path::new(data)),
+        [word, data, told] if word == "check" => {
+            let mut acknowledged = HashMap::new();
+            std::fs::read_to_string(told).unwrap().lines().for_each(|line| note(&mut acknowledged, line));
+            check(Path::new(data), &acknowledged);
+        }
         _ => {
             let rounds = arguments.first().and_then(|rounds| rounds.parse().ok());
             kill(rounds.unwrap_or(ROUNDS));
@@ -100,17 +105,21 @@ fn kill(rounds: usize) {
             if number == enough {
                 child.kill().unwrap();
             }
-            // A line that was cut off says nothing.
-            if let Some((slug, state)) = line.split_once(' ')
-                && let Ok(slug) = Slug::parse(slug)
-                && ["active 1", "active 2", "deleted", "kept"].contains(&state)
-            {
-                acknowledged.insert(slug, state.to_owned());
-            }
+            note(&mut acknowledged, &line);
         }
         child.wait().unwrap();
         check(&data, &acknowledged);
         println!("round {round}: {} pages as acknowledged", acknowledged.len());
+    }
+}
+
+/// Notes what `line` of the writer says. A line that was cut off says nothing.
+fn note(acknowledged: &mut HashMap<Slug, String>, line: &str) {
+    if let Some((slug, state)) = line.split_once(' ')
+        && let Ok(slug) = Slug::parse(slug)
+        && ["active 1", "active 2", "deleted", "kept"].contains(&state)
+    {
+        acknowledged.insert(slug, state.to_owned());
     }
 }
 

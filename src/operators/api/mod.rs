@@ -1,10 +1,11 @@
 //! The operators' API, on the operators' listener: it finds, inspects, takes down, hides and shows pages, pauses creates, and
-//! gives out the records for an export. Each act is one line of the log (`OperatorsApi::log_act`).
+//! gives out the records for an export and a copy for a backup. Each act is one line of the log (`OperatorsApi::log_act`).
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
 //! `--admin-token-file` (see [`Guard`]). The operators' commands are clients of these routes, or run them in their own
 //! process over a cluster.
 
+mod backup;
 mod creates;
 mod guard;
 mod host_check;
@@ -48,6 +49,7 @@ pub fn routes(api: OperatorsApi) -> Router {
         .route("/show", post(pages::show))
         .route("/inspect/{slug}", get(pages::inspect))
         .route("/records", get(records::list))
+        .route("/backup", get(backup::copy))
         .route("/creates", get(creates::show).put(creates::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)
         .route_layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

@@ -8,9 +8,11 @@ use tokio::task::spawn_blocking;
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::{AUDIT, LogQueue};
 use crate::telemetry::metrics::Metrics;
+use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_store_sqlite::SqliteStore;
 
 /// Longest time in which the log takes the lines about an act.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
@@ -33,6 +35,9 @@ pub struct OperatorsApi {
     /// The queue of the log, in which the lines about acts must be written before an act is answered.
     pub log: LogQueue,
     pub metrics: Arc<Metrics>,
+    pub clock: SharedClock,
+    /// The store that a backup copies, if it is one of this process.
+    pub sqlite: Option<Arc<SqliteStore>>,
 }
 
 impl OperatorsApi {

@@ -1,18 +1,16 @@
-//! Files of archives and ledgers, compressed with zstd if their name ends in `.zst`.
+//! Files of archives, compressed with zstd if their name ends in `.zst`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::export::Place;
 use super::receive::Receiver;
-use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Format, Header, MAX_LINE_BYTES, Summary};
-use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::archive::{ArchiveError, Decoded, Decoder, Entry, MAX_LINE_BYTES, Summary};
 
 /// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
 const FILE_MODE: u32 = 0o600;
@@ -224,80 +222,46 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gets each damaged line of a ledger that is left out, with the file and the reason. An archive with damage is refused in any case.
-pub type Skip = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// The most bytes that are shown of a line that is left out.
-const SHOWN_BYTES: usize = 300;
-
-/// The records of an archive or a ledger, in order. The last item may be an error; what came before it is whole.
+/// The records of an archive, in order. The last item may be an error; what came before it is whole.
 pub struct Records {
     path: PathBuf,
-    header: Header,
     lines: Lines,
-    /// `None` if no line is left out.
-    skip: Option<Skip>,
     /// `None` after the end or an error.
     decoder: Option<Decoder>,
     summary: Option<Summary>,
 }
 
 impl Records {
-    pub fn open(path: &Path, skip: Option<&Skip>) -> Result<Self, FileError> {
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         let refused = |reason| FileError::Io { path: path.to_owned(), action: "read", reason };
         let file = File::open(path).map_err(refused)?;
         if !file.metadata().map_err(refused)?.is_file() {
             return Err(FileError::NotAFile(path.to_owned()));
         }
-        let input = reader(path, file).map_err(refused)?;
-        let (mut lines, mut decoder) = (Lines { input, line: Vec::new() }, Decoder::default());
-        let line = lines.next().map_err(refused)?.unwrap_or_default();
-        match decoder.line(line) {
-            Ok(Decoded::Header(header)) => {
-                let skip = skip.filter(|_| header.format == Format::Ledger).cloned();
-                Ok(Self { path: path.to_owned(), header, lines, skip, decoder: Some(decoder), summary: None })
-            }
-            Ok(_) => Err(FileError::Refused { path: path.to_owned(), reason: ArchiveError::NotAnArchive }),
-            Err(reason) => Err(FileError::Refused { path: path.to_owned(), reason }),
+        let lines = Lines { input: reader(path, file).map_err(refused)?, line: Vec::new() };
+        let mut records = Self { path: path.to_owned(), lines, decoder: Some(Decoder::default()), summary: None };
+        match records.read()? {
+            Some(Decoded::Header(_)) => Ok(records),
+            _ => Err(FileError::Refused { path: path.to_owned(), reason: ArchiveError::NotAnArchive }),
         }
-    }
-
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// The content of the file in numbers, once all of it was read and is whole.
-    pub fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
     }
 
     /// The next line.
     fn read(&mut self) -> Result<Option<Decoded>, FileError> {
-        let refused = |path: &Path, reason| FileError::Refused { path: path.to_owned(), reason };
-        while let Some(mut decoder) = self.decoder.take() {
-            let line = match self.lines.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => {
-                    self.summary = Some(decoder.end().map_err(|reason| refused(&self.path, reason))?);
-                    break;
-                }
-                Err(reason) => return Err(FileError::Io { path: self.path.clone(), action: "read", reason }),
-            };
-            let decoded = match (decoder.line(line), &self.skip) {
-                (Ok(decoded), _) => Some(decoded),
-                (Err(reason), Some(skip)) => {
-                    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]);
-                    skip(&format!("{}: {reason}: {}", self.path.display(), line.trim_end()));
-                    None
-                }
-                (Err(reason), None) => return Err(refused(&self.path, reason)),
-            };
-            self.decoder = Some(decoder);
-            if decoded.is_some() {
-                return Ok(decoded);
+        let refused = |reason| FileError::Refused { path: self.path.clone(), reason };
+        let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
+        match self.lines.next() {
+            Ok(Some(line)) => {
+                let content = decoder.line(line).map_err(refused)?;
+                self.decoder = Some(decoder);
+                Ok(Some(content))
             }
+            Ok(None) => {
+                self.summary = Some(decoder.end().map_err(refused)?);
+                Ok(None)
+            }
+            Err(reason) => Err(FileError::Io { path: self.path.clone(), action: "read", reason }),
         }
-        Ok(None)
     }
 }
 
@@ -331,37 +295,14 @@ impl Lines {
     }
 }
 
-/// When the writing of the file began; `None` if it is no archive.
-pub fn begun_at(path: &Path) -> Option<UnixMillis> {
-    Records::open(path, None).ok().map(|records| records.header.created_at)
-}
-
-/// When the newest deletion, hiding or showing in the file was; `None` without any. Damaged lines do not count.
-pub fn newest_act(path: &Path) -> Option<UnixMillis> {
-    let unseen: Skip = Arc::new(|_| {});
-    let records = Records::open(path, Some(&unseen)).ok()?;
-    records.map_while(Result::ok).filter_map(|entry| entry.acted_at()).max()
-}
-
-/// Whether the file is a ledger or an export of deletions, so that a restore from it would have no page. Only such an export does
-/// not say how many records it expects: one of everything does, also if all pages are deleted.
-pub fn is_of_deletions(path: &Path) -> bool {
-    let Ok(mut records) = Records::open(path, None) else { return false };
-    let (format, expected) = (records.header.format, records.header.expected_records);
-    let is_something_else = |entry| matches!(entry, Ok(Entry::Page(..)) | Err(_));
-    format == Format::Ledger || (expected.is_none() && !records.any(is_something_else))
-}
-
 /// Reads the whole file. Returns what it holds, if all of it is whole.
-pub fn verify(path: &Path, skip: Option<&Skip>, mut progress: impl FnMut(u64)) -> Result<(Header, Summary), FileError> {
-    let mut records = Records::open(path, skip)?;
+pub fn verify(path: &Path, mut progress: impl FnMut(u64)) -> Result<Summary, FileError> {
+    let mut records = Records::open(path)?;
     let mut count = 0;
     for entry in records.by_ref() {
         entry?;
         count += 1;
         progress(count);
     }
-    let incomplete = || FileError::Refused { path: path.to_owned(), reason: ArchiveError::Cut { lines: count } };
-    let summary = records.summary.ok_or_else(incomplete)?;
-    Ok((records.header, summary))
+    records.summary.ok_or(FileError::Refused { path: path.to_owned(), reason: ArchiveError::Cut { lines: count } })
 }

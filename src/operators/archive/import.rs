@@ -1,4 +1,4 @@
-//! Stores the records of an archive or a ledger.
+//! Stores the records of an archive.
 
 use std::sync::Arc;
 
@@ -19,8 +19,6 @@ pub struct Counts {
     pub pages: u64,
     /// Tombstones that are now in the store, also in place of a page.
     pub tombstones: u64,
-    /// Those of the last of several files. In a restore that is the backup, whose deletions its ledgers have.
-    pub last_tombstones: u64,
     /// Pages that operators hid or showed, and that are so now.
     pub turned: u64,
     /// Records that the store had already.

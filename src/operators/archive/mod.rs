@@ -1,8 +1,7 @@
 //! Archives: the records of a store as a file, for exports, backups and imports. `export` writes an archive, `import`
 //! stores one, `file` is the file, and `moving` does a whole command.
 //!
-//! The format, and which of two records stays, are in [`handbill_core::domain::archive`], because the stores write their ledgers
-//! of deletions in this format.
+//! The format, and which of two records stays, are in [`handbill_core::domain::archive`].
 //!
 //! * An export takes as long as its reader wants. It holds one batch of records, and the store holds nothing.
 //! * A file appears under its name only when it is complete and on disk.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::export::{self, Piece, Selection};
-use super::file::{FileError, NewFile, Records, Skip, verify};
+use super::file::{FileError, NewFile, Records, verify};
 use super::import::{Counts, ImportError, Importer};
 use super::receive::Receiver;
 use handbill_core::domain::archive::{ArchiveError, Entry, Summary};
@@ -21,8 +21,8 @@ use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::StoreError;
 use handbill_core::ports::renderer::RenderError;
 
-/// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded
-/// store looks up at a time, so that an import never waits for a permit, however slow the machine is.
+/// Records that are imported at the same time: enough to share the store's commits, and few enough to leave readers
+/// their share.
 const IMPORTS_AT_ONCE: usize = 32;
 
 /// How often the place of an export is written down: what is read since is read again by the next attempt.
@@ -135,10 +135,10 @@ pub async fn write(
 }
 
 /// Reads all files. Returns how many records they have.
-pub fn verify_all(files: &[PathBuf], skip: Option<&Skip>, progress: Progress<'_>) -> Result<u64, MoveError> {
+pub fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, MoveError> {
     let mut records = 0;
     for file in files {
-        let (_, summary) = verify(file, skip, |count| progress(count, None))?;
+        let summary = verify(file, |count| progress(count, None))?;
         if summary.unreadable > 0 {
             let (file, missing) = (file.display(), counted(summary.unreadable, "record"));
             eprintln!(
@@ -154,16 +154,12 @@ pub fn verify_all(files: &[PathBuf], skip: Option<&Skip>, progress: Progress<'_>
 pub async fn store_all(
     importer: &Importer,
     files: &[PathBuf],
-    skip: Option<&Skip>,
     expected: u64,
     progress: Progress<'_>,
 ) -> Result<Counts, MoveError> {
     let mut counts = Counts::default();
     for file in files {
-        let before = counts.tombstones;
-        store_records(importer, Records::open(file, skip)?, &mut counts, &|done| progress(done, Some(expected)))
-            .await?;
-        counts.last_tombstones = counts.tombstones - before;
+        store_records(importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;
     }
     Ok(counts)
 }

@@ -21,7 +21,7 @@ impl Receiver {
             match self.decoder.line(&self.line)? {
                 Decoded::Header(header) => self.expected = header.expected_records,
                 Decoded::Entry(_) => self.records += 1,
-                Decoded::Trailer(_) | Decoded::Torn => {}
+                Decoded::Trailer(_) => {}
             }
             self.line.clear();
         }

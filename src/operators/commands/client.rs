@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, LINK};
 use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -54,6 +55,29 @@ impl Client {
     ) -> Result<T, String> {
         let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
         parse(&self.ask(method, path, body.into()).await?)
+    }
+
+    /// Gives each piece of the answer to a `GET` of `path` to `take`.
+    pub(super) async fn copy(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let request = Request::get(format!("{}{path}", self.origin)).header(AUTHORIZATION, &self.authorization);
+        let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
+        let failed = |error| format!("{} {error}", self.origin);
+        let (head, mut body) = self.outbound.begin(request).await.map_err(failed)?;
+        if !head.status.is_success() {
+            let body = self.outbound.read(body).await.map_err(failed)?;
+            return Err(refusal(head.status, &body));
+        }
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| failed(OutboundError::CutShort(error.to_string())))?;
+            if let Some(piece) = frame.data_ref() {
+                take(piece)?;
+            }
+        }
+        Ok(())
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, String> {

@@ -1,6 +1,7 @@
 //! The operators' commands. They ask the running process through its operators' listener. `migrate` works on the cluster itself.
 
 mod archive;
+mod backup;
 mod client;
 mod creates;
 mod healthcheck;
@@ -9,7 +10,6 @@ mod lines;
 mod remote_records;
 mod stores;
 mod takedown;
-mod upkeep;
 
 use std::process::ExitCode;
 
@@ -37,16 +37,12 @@ pub enum OperatorsCommand {
     Show(takedown::Show),
     /// Show what is known of pages, without their text
     Inspect(inspect::Inspect),
+    /// Copy the SQLite store while it serves
+    Backup(backup::Backup),
     /// Write all pages and deletions to a file, also while serving
     Export(archive::Export),
-    /// Store such files, never over a newer page or a deletion
+    /// Import pages; keeps newer and deleted ones
     Import(archive::Import),
-    /// Make an embedded store from a backup, without pages deleted since
-    Restore(archive::Restore),
-    /// Read everything in the store, and say what is damaged
-    Check(upkeep::Check),
-    /// Rewrite the embedded store without what was deleted
-    Compact(upkeep::Compact),
     /// Refuse every create, until handbill resume
     Pause(creates::Switch),
     /// Allow creates again
@@ -72,11 +68,9 @@ async fn run_async(command: OperatorsCommand, stores: &Stores<'_>) -> Result<Exi
         OperatorsCommand::Hide(hide) => hide.run().await,
         OperatorsCommand::Show(show) => show.run().await,
         OperatorsCommand::Inspect(inspect) => inspect.run().await,
+        OperatorsCommand::Backup(backup) => backup.run().await,
         OperatorsCommand::Export(export) => export.run(stores).await,
         OperatorsCommand::Import(import) => import.run(stores).await,
-        OperatorsCommand::Restore(restore) => restore.run(stores).await,
-        OperatorsCommand::Check(check) => check.run().await,
-        OperatorsCommand::Compact(compact) => compact.run(),
         OperatorsCommand::Pause(switch) => switch.run(true).await,
         OperatorsCommand::Resume(switch) => switch.run(false).await,
     };

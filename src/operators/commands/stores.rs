@@ -1,15 +1,14 @@
 //! The work of commands on the store itself, with a line for the operator as its error.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use sha2::{Digest, Sha256};
 
 use crate::backends::rendering::RenderThreads;
-use crate::config::{Budgets, ClusterSettings, EmbeddedSettings, MigrateSettings, Moved, MovingSettings, SweepOptions};
+use crate::config::{Budgets, ClusterSettings, MigrateSettings, Moved, MovingSettings, SqliteSettings, SweepOptions};
 use crate::operators::archive::export::Selection;
-use crate::operators::archive::file::Skip;
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
 use crate::telemetry::logs::{self, LogQueue};
@@ -20,7 +19,7 @@ use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_store_cql::{self, CqlStore, Scanned, Share, ShareScan};
-use handbill_store_redb::{self, LEDGER_FILE, OpenError, RedbStore, Restoring};
+use handbill_store_sqlite::{DATABASE_FILE, OpenError, SqliteStore, StoreMemory};
 
 /// Why a command failed: one line for the operator, and the exit code.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ impl Stores<'_> {
         }
     }
 
-    /// Writes the records of a cluster or of its part `share`, or of an embedded store that no process uses.
+    /// Writes the records of a cluster or of its part `share`, or of an SQLite store that no process uses.
     pub(super) async fn export(
         &self,
         settings: &MovingSettings,
@@ -91,11 +90,11 @@ impl Stores<'_> {
     ) -> Result<Summary, MoveError> {
         let now = SystemClock::new().now();
         match settings.place.place_of(share).map_err(|wrong| MoveError::Open(wrong.to_string()))? {
-            Moved::Files(embedded) => {
-                let store = match RedbStore::open_existing(&embedded.data_dir) {
-                    Err(error) if error.is_read_only() => Arc::new(RedbStore::open_unchanged(&embedded.data_dir)?),
-                    opened => Arc::new(opened?),
-                };
+            Moved::Files(SqliteSettings { data_dir }) => {
+                if !data_dir.join(DATABASE_FILE).exists() {
+                    return Err(MoveError::Open(format!("{} has no store: check --data-dir", data_dir.display())));
+                }
+                let store = Arc::new(SqliteStore::open(data_dir, false, StoreMemory::default())?);
                 let written = write(Arc::clone(&store) as _, to, selection, now, progress).await;
                 store.close().await;
                 written
@@ -125,37 +124,18 @@ impl Stores<'_> {
         files: &[PathBuf],
         progress: Progress<'_>,
     ) -> Result<Counts, MoveError> {
-        let expected = verify_all(files, None, progress)?;
+        let expected = verify_all(files, progress)?;
         match settings.place.place() {
-            Moved::Files(embedded) => import_into(&embedded.data_dir, files, None, expected, progress).await,
+            Moved::Files(SqliteSettings { data_dir }) => {
+                let store = Arc::new(SqliteStore::open(data_dir, false, StoreMemory::default())?);
+                let counts = store_all(&importer(Arc::clone(&store) as _), files, expected, progress).await?;
+                store.close().await;
+                Ok(counts)
+            }
             Moved::Cluster(cluster) => {
-                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, None, expected, progress).await
+                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, expected, progress).await
             }
         }
-    }
-
-    /// Makes a new embedded store from the backup `from` and the deletions in `ledgers`. A ledger that is in the data
-    /// directory already counts too. `skip` gets each damaged line of the ledgers once.
-    pub(super) async fn restore(
-        &self,
-        settings: &EmbeddedSettings,
-        from: &Path,
-        ledgers: &[PathBuf],
-        skip: Option<&Skip>,
-        progress: Progress<'_>,
-    ) -> Result<Counts, MoveError> {
-        let restoring = Restoring::begin(&settings.data_dir)?;
-        let beside = settings.data_dir.join(LEDGER_FILE);
-        // Deletions come first: so no deleted page is in the store at any moment, even if the restore is interrupted.
-        let mut files: Vec<_> = ledgers.to_vec();
-        let is_begun = beside.metadata().is_ok_and(|ledger| ledger.len() > 0);
-        files.extend(is_begun.then_some(beside));
-        files.push(from.to_owned());
-        let expected = verify_all(&files, skip, progress)?;
-        let skip_again: Option<Skip> = skip.map(|_| Arc::new(|_: &str| {}) as _);
-        let counts = import_into(&restoring.directory(), &files, skip_again.as_ref(), expected, progress).await?;
-        restoring.finish()?;
-        Ok(counts)
     }
 }
 
@@ -167,7 +147,10 @@ async fn name_of(store: &CqlStore, share: Share) -> Result<String, MoveError> {
 
 impl From<OpenError> for MoveError {
     fn from(error: OpenError) -> Self {
-        if error.is_in_use() { Self::InUse(error.to_string()) } else { Self::Open(error.to_string()) }
+        match error {
+            OpenError::InUse(_) => Self::InUse(error.to_string()),
+            _ => Self::Open(error.to_string()),
+        }
     }
 }
 
@@ -175,19 +158,6 @@ impl From<handbill_store_cql::ReachError> for MoveError {
     fn from(error: handbill_store_cql::ReachError) -> Self {
         Self::Open(error.to_string())
     }
-}
-
-async fn import_into(
-    data_dir: &Path,
-    files: &[PathBuf],
-    skip: Option<&Skip>,
-    expected: u64,
-    progress: Progress<'_>,
-) -> Result<Counts, MoveError> {
-    let store = Arc::new(RedbStore::open(data_dir)?);
-    let counts = store_all(&importer(Arc::clone(&store) as _), files, skip, expected, progress).await?;
-    store.close().await;
-    Ok(counts)
 }
 
 fn importer(store: Arc<dyn PageImport>) -> Importer {

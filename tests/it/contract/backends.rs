@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_limiter::memory::MemoryRateLimiter;
-use handbill_store_redb::RedbStore;
 use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
 use super::rules::{Started, Store};
@@ -17,29 +16,14 @@ type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
 /// One row: how to start an empty backend.
 type Start<T> = fn() -> Starting<T>;
 
-const STORES: [Start<dyn Store>; 3] = [
-    || {
-        Box::pin(async {
-            let directory = tempfile::tempdir().unwrap();
-            let backend: Arc<dyn Store> = Arc::new(RedbStore::open(directory.path()).unwrap());
-            Started { name: "embedded on disk", backend, _beside: Box::new(directory) }
-        })
-    },
-    || {
-        Box::pin(async {
-            let backend: Arc<dyn Store> = Arc::new(RedbStore::in_memory().unwrap());
-            Started { name: "embedded in memory", backend, _beside: Box::new(()) }
-        })
-    },
-    || {
-        Box::pin(async {
-            let directory = tempfile::tempdir().unwrap();
-            let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
-            let backend: Arc<dyn Store> = Arc::new(store);
-            Started { name: "SQLite", backend, _beside: Box::new(directory) }
-        })
-    },
-];
+const STORES: [Start<dyn Store>; 1] = [|| {
+    Box::pin(async {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
+        let backend: Arc<dyn Store> = Arc::new(store);
+        Started { name: "SQLite", backend, _beside: Box::new(directory) }
+    })
+}];
 
 /// Every store, each without any page of the test.
 pub(crate) async fn stores() -> Vec<Started<dyn Store>> {

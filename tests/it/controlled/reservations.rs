@@ -18,7 +18,7 @@ use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_core::service::{
     Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError, ServiceParts,
 };
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 
 use crate::in_process::stores::WatchedStore;
 use crate::support::calls::new_key;
@@ -67,7 +67,7 @@ impl Fixture {
     fn new(limiter: Says) -> Self {
         let quota = Some(Quota { limit: 10, window: Duration::from_hours(1) });
         let limiter = Arc::new(limiter);
-        let store = Arc::new(WatchedStore::around(Arc::new(RedbStore::in_memory().unwrap())));
+        let store = Arc::new(WatchedStore::around(Arc::new(SqliteStore::temporary().unwrap())));
         let service = PageService::new(ServiceParts {
             store: Arc::clone(&store) as Arc<dyn PageStore>,
             limiter: Arc::clone(&limiter) as Arc<dyn RateLimiter>,

@@ -27,7 +27,7 @@ use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::ports::renderer::Renderer;
 use handbill_core::service::PublishingPolicy;
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 use http_body::Body as _;
@@ -148,7 +148,7 @@ impl Setup {
         let clock = Arc::new(SkewedClock::new());
         let random = Arc::new(Mutex::new(TestRng::new()));
         let drawn = Arc::clone(&random);
-        let inner = settings.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
+        let inner = settings.store.unwrap_or_else(|| Arc::new(SqliteStore::temporary().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
         let deps = Deps {
             clock: Arc::clone(&clock) as SharedClock,

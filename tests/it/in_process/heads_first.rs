@@ -86,7 +86,7 @@ impl PageStore for HeadsFirst {
         Ok(self.read(slug, |reads| reads.lookups += 1).await)
     }
 
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         Access::HeadFirst
     }
 

@@ -9,12 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
-use handbill_core::ports::page_store::{
-    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,11 +173,13 @@ impl PageStore for WatchedStore {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
-    fn access(&self) -> Access<'_> {
-        match self.inner.access() {
-            Access::AtOnce(_) => Access::AtOnce(self),
-            other => other,
-        }
+    fn access(&self) -> Access {
+        self.inner.access()
+    }
+
+    fn mark(&self, slug: &Slug) -> Option<u64> {
+        // A planned fault is for the next call, so a page that is ready must not take its place.
+        if self.is_planned(Operation::Lookup) { None } else { self.inner.mark(slug) }
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
@@ -207,21 +207,5 @@ impl PageStore for WatchedStore {
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
         self.pass(Operation::Ledger, None, self.inner.ensure_in_ledger(record)).await
-    }
-}
-
-impl ReadsNow for WatchedStore {
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        if self.is_planned(Operation::Lookup) {
-            return None;
-        }
-        let found = self.inner.access().now()?.lookup_now(slug, max_bytes)?;
-        self.plan().calls.lookups += 1;
-        Some(found)
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        // A planned fault is for the next call, so a page that is ready must not take its place.
-        if self.is_planned(Operation::Lookup) { None } else { self.inner.access().now()?.known_state(slug) }
     }
 }

@@ -14,7 +14,7 @@ use handbill_core::domain::page::Page;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_core::ports::page_store::{NotReachedError, PageStore, Record, StoreError};
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::pages::{CREATED, edited, page};
@@ -24,7 +24,7 @@ const BATCHES: usize = 7;
 
 /// A store that answers some more batches, of five records each.
 struct Answering {
-    store: Arc<RedbStore>,
+    store: Arc<SqliteStore>,
     left: AtomicUsize,
 }
 
@@ -43,7 +43,7 @@ impl PageScan for Answering {
 
 struct Exporting {
     folder: TempDir,
-    store: Arc<RedbStore>,
+    store: Arc<SqliteStore>,
     pages: Vec<Arc<Page>>,
 }
 
@@ -51,7 +51,7 @@ impl Exporting {
     /// A store of thirty records.
     async fn begin() -> Self {
         let folder = tempdir().unwrap();
-        let store = Arc::new(RedbStore::open(&folder.path().join("data")).unwrap());
+        let store = Arc::new(SqliteStore::temporary().unwrap());
         let mut pages: Vec<_> = (0..30).map(|number| Arc::new(page(&format!("page {number}")))).collect();
         for page in &pages {
             store.insert_if_absent(Arc::clone(page), None).await.unwrap();
@@ -75,8 +75,8 @@ impl Exporting {
 
 /// The records of a whole file, in order.
 fn records(path: &Path) -> Vec<Entry> {
-    verify(path, None, |_| {}).unwrap();
-    Records::open(path, None).unwrap().map(Result::unwrap).collect()
+    verify(path, |_| {}).unwrap();
+    Records::open(path).unwrap().map(Result::unwrap).collect()
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_export_that_ended_early_goes_on_where_it_was_and_has_each_page_once(
         assert_eq!(records(&path), expected, "{name}: each as it was at one moment");
         let left: BTreeSet<_> =
             exporting.folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["data".into(), name.into()].into(), "nothing lies beside it");
+        assert_eq!(left, [name.into()].into(), "nothing lies beside it");
     }
 }
 

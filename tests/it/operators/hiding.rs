@@ -1,6 +1,5 @@
 //! Hiding pages and showing them again.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,14 +12,13 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
-use handbill_store_redb::{LEDGER_FILE, RedbStore, check};
+use handbill_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::Operated;
-use crate::contract::disk::Disk;
 use crate::in_process::app::Setup;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::pages::{CREATED, noise, page, with_head};
+use crate::support::pages::{CREATED, page, with_head};
 
 impl Operated {
     /// Hides pages, and returns the result of each.
@@ -131,7 +129,7 @@ async fn a_hidden_page_can_be_taken_down_at_once() {
 }
 
 /// The entries of all records of `store`, as an archive has them.
-async fn exported(store: &RedbStore) -> Vec<Entry> {
+async fn exported(store: &SqliteStore) -> Vec<Entry> {
     let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
     let entry = |record| match record {
         Record::Active(page) => Entry::of(&page),
@@ -144,7 +142,7 @@ async fn exported(store: &RedbStore) -> Vec<Entry> {
 async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
     let app = Setup::unlimited().start();
     let renderer = Deps::system().renderer;
-    let [from, to] = [RedbStore::in_memory().unwrap(), RedbStore::in_memory().unwrap()].map(Arc::new);
+    let [from, to] = [SqliteStore::temporary().unwrap(), SqliteStore::temporary().unwrap()].map(Arc::new);
     let importer = Importer { store: Arc::clone(&to) as _, renderer, clock: Arc::clone(&app.clock) as SharedClock };
     let first = page("text");
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
@@ -167,75 +165,4 @@ async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
     }
     importer.import(Entry::Tombstone(hidden.head.tombstone(UnixMillis::new(CREATED + 7)))).await.unwrap();
     assert!(matches!(to.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(_)));
-}
-
-#[tokio::test]
-async fn a_page_that_was_hidden_or_shown_and_is_not_in_the_ledger_says_so_until_it_is() {
-    let data = tempfile::tempdir().unwrap();
-    let page = Operated::on(data.path()).app.published().await;
-    // Nobody can write a ledger where a directory has its name.
-    let ledger = data.path().join(LEDGER_FILE);
-    fs::remove_file(&ledger).unwrap();
-    fs::create_dir(&ledger).unwrap();
-    let operated = Operated::on(data.path());
-    for _ in 0..2 {
-        assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["not_in_ledger"]);
-        operated.app.read(&page.slug).await.expect_status(410);
-    }
-    assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["not_in_ledger"]);
-    operated.app.read(&page.slug).await.expect_status(200);
-    fs::remove_dir(&ledger).unwrap();
-    assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
-    let lines = fs::read_to_string(&ledger).unwrap();
-    let line = lines.lines().last().unwrap();
-    assert!(line.contains(&page.slug), "{lines}");
-    assert!(line.contains("\"hidden\":{\"reason\":") && line.contains("\"by\":\"desk\""), "{line}");
-}
-
-#[tokio::test]
-async fn what_a_process_hid_before_it_ended_is_in_the_ledger_of_the_next_also_when_the_ledger_was_lost() {
-    let data = tempfile::tempdir().unwrap();
-    let operated = Operated::on(data.path());
-    let [hidden, shown] = [operated.app.published().await, operated.app.published().await];
-    operated.hide(&[&hidden.slug, &shown.slug]).await;
-    operated.show(&[&shown.slug]).await;
-    drop(operated);
-    let ledger = data.path().join(LEDGER_FILE);
-    let lines = || fs::read_to_string(&ledger).unwrap();
-    assert_eq!(lines().matches("\"visibility\":").count(), 3);
-    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
-    let before = lines();
-    let without = before.lines().filter(|line| !line.contains(&hidden.slug)).collect::<Vec<_>>().join("\n");
-    fs::write(&ledger, without + "\n").unwrap();
-    let faults = check(data.path(), &|_, _| {}).unwrap().faults;
-    assert_eq!(faults, ["the ledger lacks the last hiding or showing of 1 page"]);
-
-    fs::remove_file(&ledger).unwrap();
-    drop(Operated::on(data.path()));
-    assert_eq!(lines().matches("\"visibility\":").count(), 2, "the last state of each");
-    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
-}
-
-#[tokio::test]
-async fn on_a_full_volume_operators_are_told_that_it_is_full_and_clients_are_not() {
-    let disk = Disk::default();
-    let operated = Operated::with_store(RedbStore::on(disk.storage()).unwrap());
-    let page = operated.app.published().await;
-    disk.fill();
-    let refused = loop {
-        let answer = operated.app.create(json!({"title": "One of many", "content": noise(100_000)}).to_string()).await;
-        if answer.status != 201 {
-            break answer;
-        }
-    };
-    refused.expect_status(503);
-    assert!(!refused.text().contains("reason"), "{}", refused.text());
-    let result = operated.hide(&[&page.slug]).await.remove(0);
-    assert_eq!(result["outcome"], "failed", "{result}");
-    // As the operating system says it, or that what is left is kept for deletions.
-    let is_told = |reason| result["message"].as_str().unwrap().contains(reason);
-    assert!(
-        is_told("The reason: I/O error: no storage space.") || is_told("The reason: the volume is full,"),
-        "{result}"
-    );
 }

@@ -20,7 +20,7 @@ use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::{SqliteStore, StoreMemory};
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -81,10 +81,7 @@ impl Operated {
 
     /// A service on the store in `data_dir`.
     fn on(data_dir: &Path) -> Self {
-        Self::with_store(RedbStore::open(data_dir).unwrap())
-    }
-
-    fn with_store(store: RedbStore) -> Self {
+        let store = SqliteStore::open(data_dir, false, StoreMemory::default()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let token_file = directory.path().join("token");
         fs::write(&token_file, TOKEN).unwrap();
@@ -92,10 +89,10 @@ impl Operated {
     }
 
     fn with(token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
-        Self::over(RedbStore::in_memory().unwrap(), token, token_file, directory)
+        Self::over(SqliteStore::temporary().unwrap(), token, token_file, directory)
     }
 
-    fn over(store: RedbStore, token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
+    fn over(store: SqliteStore, token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
         let store = Arc::new(store);
         let policy = PublishingPolicy::default();
         let setup = Setup::unlimited().policy(policy.clone());
@@ -105,7 +102,9 @@ impl Operated {
         let parts = OperatorsApi {
             operators: Operators::new(pages, Arc::clone(&clock), Random::System),
             records: Arc::clone(&store) as _,
-            switch: store,
+            switch: Arc::clone(&store) as _,
+            sqlite: Some(store),
+            clock: Arc::clone(&clock),
             policy,
             log: LogQueue::to_stderr().unwrap(),
             metrics: Arc::clone(&metrics),

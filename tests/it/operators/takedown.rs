@@ -6,14 +6,14 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::ports::page_store::{Lookup, PageStore};
-use handbill_store_redb::{DATABASE_FILE, LEDGER_FILE, RedbStore, check};
+use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore, StoreMemory};
 use serde_json::json;
 
 use super::{Operated, TOKEN};
 use crate::in_process::stores::{Fault, Operation};
 use crate::support::calls::Published;
 use crate::support::exchange::Request;
-use crate::support::pages::page;
+use crate::support::pages::{damage, page};
 
 impl Operated {
     /// Asserts that nothing that anybody can ask tells `page` from `deleted`, whose owner deleted it.
@@ -43,15 +43,10 @@ async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletio
 async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let damaged = page("The text of this page will be damaged.");
-    let store = RedbStore::open(directory.path()).unwrap();
+    let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
     store.insert_if_absent(Arc::new(damaged.clone()), None).await.unwrap();
     drop(store);
-    let path = directory.path().join(DATABASE_FILE);
-    let mut bytes = fs::read(&path).unwrap();
-    let text = damaged.text.content.as_str().as_bytes();
-    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
-    bytes[at] ^= 1;
-    fs::write(&path, bytes).unwrap();
+    damage(directory.path(), damaged.head.slug.as_str());
 
     let operated = Operated::on(directory.path());
     let slug = damaged.head.slug.as_str();
@@ -78,9 +73,8 @@ async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else
     assert_eq!(operated.take_down(&[slug]).await, ["taken_down"]);
     assert_eq!(operated.take_down(&[slug]).await, ["already_deleted"]);
     operated.app.get(&format!("/{slug}")).await.expect_status(410);
-    let ledger = fs::read_to_string(directory.path().join(LEDGER_FILE)).unwrap();
-    let tombstones = ledger.lines().filter(|line| line.contains("\"tombstone\":") && line.contains(slug));
-    assert_eq!(tombstones.count(), 1, "{ledger}");
+    let journal = fs::read_to_string(directory.path().join(JOURNAL_FILE)).unwrap();
+    assert_eq!(journal.matches(slug).count(), 1, "{journal}");
 }
 
 #[tokio::test]
@@ -198,72 +192,4 @@ async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
     let absent = operated.ask("GET", "/inspect/a-page-22222222", "").await.expect(200).json();
     assert_eq!(absent, json!({"slug": "a-page-22222222", "state": "absent"}));
     operated.ask("GET", "/inspect/nonsense", "").await.expect(400);
-}
-
-#[tokio::test]
-async fn a_takedown_that_is_not_in_the_ledger_says_so_until_the_ledger_has_every_deletion_again() {
-    let data = tempfile::tempdir().unwrap();
-    let before = Operated::on(data.path());
-    let (earlier, page) = (before.app.deleted().await, before.app.published().await);
-    drop(before);
-    // Nobody can write a ledger where a directory has its name.
-    let ledger = data.path().join(LEDGER_FILE);
-    fs::remove_file(&ledger).unwrap();
-    fs::create_dir(&ledger).unwrap();
-
-    let operated = Operated::on(data.path());
-    for _ in 0..2 {
-        assert_eq!(operated.take_down(&[&page.slug]).await, ["not_in_ledger"]);
-        operated.app.get(&format!("/{}", page.slug)).await.expect_status(410);
-    }
-    fs::remove_dir(&ledger).unwrap();
-    assert_eq!(operated.take_down(&[&page.slug]).await, ["already_deleted"]);
-    let ledger = fs::read_to_string(&ledger).unwrap();
-    for slug in [&earlier.slug, &page.slug] {
-        assert!(ledger.contains(slug.as_str()), "{slug}: {ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_deletion_that_is_not_in_the_ledger_is_not_confirmed_to_the_owner_until_it_is() {
-    let data = tempfile::tempdir().unwrap();
-    let before = Operated::on(data.path());
-    let (first, page) = (before.app.published().await, before.app.published().await);
-    before.app.delete(&first).await.expect_status(204);
-    drop(before);
-    let ledger = data.path().join(LEDGER_FILE);
-    fs::remove_file(&ledger).unwrap();
-    fs::create_dir(&ledger).unwrap();
-
-    let operated = Operated::on(data.path());
-    // The page is gone, and a restore would bring it back.
-    operated.app.delete(&page).await.expect_error(503, "unavailable");
-    operated.app.get(&format!("/{}", page.slug)).await.expect_status(410);
-    let again = operated.app.delete(&page).await;
-    assert!(again.expect_status(503).field("message").contains("may or may not have been made"), "{again:?}");
-    fs::remove_dir(&ledger).unwrap();
-    operated.app.delete(&page).await.expect_status(410);
-    let ledger = fs::read_to_string(&ledger).unwrap();
-    assert!(ledger.contains(&page.slug), "{ledger}");
-}
-
-#[tokio::test]
-async fn what_the_ledger_lacks_of_an_act_it_has_after_the_next_start() {
-    let data = tempfile::tempdir().unwrap();
-    let before = Operated::on(data.path());
-    let (_, page) = (before.app.deleted().await, before.app.published().await);
-    drop(before);
-    let (ledger, aside) = (data.path().join(LEDGER_FILE), data.path().join("aside"));
-    fs::rename(&ledger, &aside).unwrap();
-    fs::create_dir(&ledger).unwrap();
-    let operated = Operated::on(data.path());
-    assert_eq!(operated.take_down(&[&page.slug]).await, ["not_in_ledger"]);
-    drop(operated);
-    fs::remove_dir(&ledger).unwrap();
-    fs::rename(&aside, &ledger).unwrap();
-
-    drop(Operated::on(data.path()));
-    assert_eq!(check(data.path(), &|_, _| {}).unwrap().faults, [""; 0]);
-    let lines = fs::read_to_string(&ledger).unwrap();
-    assert_eq!(lines.matches("\"takedown\":{\"reason\"").count(), 1, "{lines}");
 }

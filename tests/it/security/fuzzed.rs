@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{authorization, records, rendering, request_json, slug};
+use super::{authorization, rendering, request_json, slug};
 
 /// Calls `check` with each input of `target`.
 fn on_each_seed(target: &str, check: fn(&[u8])) {
@@ -35,11 +35,6 @@ fn a_body_is_taken_if_it_fits_alone_and_a_refusal_repeats_no_key() {
 #[test]
 fn only_the_key_opens_a_page_and_no_answer_repeats_it() {
     on_each_seed("authorization", authorization::check);
-}
-
-#[test]
-fn stored_bytes_are_a_record_or_an_error() {
-    on_each_seed("records", records::check);
 }
 
 #[test]

@@ -1,19 +1,12 @@
 //! Hostile input: scripts in Markdown, Markdown that is expensive to render, text that breaks parsers.
 
 mod html;
-// The format of records is private to its backend.
-#[path = "../../../crates/store-redb/src/packed_text.rs"]
-mod packed_text;
-#[path = "../../../crates/store-redb/src/record.rs"]
-mod record;
 // The unit tests of the renderer have the same pieces.
 #[path = "../../../crates/markdown/src/pieces.rs"]
 mod pieces;
 
 #[path = "../../../fuzz/checks/authorization.rs"]
 mod authorization;
-#[path = "../../../fuzz/checks/records.rs"]
-mod records;
 #[path = "../../../fuzz/checks/rendering.rs"]
 mod rendering;
 #[path = "../../../fuzz/checks/request_json.rs"]

@@ -7,20 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
-use handbill_core::ports::page_store::{
-    Access, CasResult, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
-};
+use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
     StaleRead,
-    /// The store reports that a page is in the state from before its last change.
-    StaleState,
+    /// The store reports that no page has changed.
+    StaleMark,
     /// Texts are kept apart from heads. This is correct behaviour.
     TextsApart,
     /// Texts are kept apart from heads, and a head is sometimes the one from before the last change that the store knows
@@ -134,10 +132,20 @@ impl PageStore for FaultyStore {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
-    fn access(&self) -> Access<'_> {
+    fn access(&self) -> Access {
         match self.fault {
             Fault::TextsApart | Fault::StaleHead => Access::HeadFirst,
-            _ => Access::AtOnce(self),
+            _ => Access::Whole,
+        }
+    }
+
+    fn mark(&self, slug: &Slug) -> Option<u64> {
+        match self.fault {
+            // The mark of a page stays for ever, whatever happens to the page.
+            Fault::StaleMark => Some(0),
+            Fault::Silence => self.inner.mark(slug),
+            // Pages that are ready would hide the faults of the store.
+            _ => None,
         }
     }
 
@@ -195,21 +203,5 @@ impl PageStore for FaultyStore {
 
     async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
         self.inner.ensure_in_ledger(record).await
-    }
-}
-
-impl ReadsNow for FaultyStore {
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        self.inner.access().now()?.lookup_now(slug, max_bytes).map(|found| self.shown(slug, found))
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        let known = || self.inner.access().now()?.known_state(slug);
-        match self.fault {
-            Fault::StaleState => self.before(slug).map(|page| page.head.state()).or_else(known),
-            Fault::Silence => known(),
-            // Pages that are ready would hide the faults of the store.
-            _ => None,
-        }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use handbill::app::Deps;
 use handbill::web::Front;
 use handbill_core::ports::page_store::PageStore;
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
@@ -48,13 +48,13 @@ async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
     run(&InProcess(replicas), plan, async |_| {}).await
 }
 
-fn embedded() -> Arc<dyn PageStore> {
-    Arc::new(RedbStore::in_memory().unwrap())
+fn sqlite() -> Arc<dyn PageStore> {
+    Arc::new(SqliteStore::temporary().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_over_one_store_behave_as_one_page_each() {
-    let outcome = run_over(embedded(), plan()).await;
+    let outcome = run_over(sqlite(), plan()).await;
     println!("{outcome}");
     outcome.assert_linearizable();
     assert!(outcome.answered >= plan().calls);
@@ -82,7 +82,7 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_one() {
-    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::Silence)), plan()).await;
+    let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), Fault::Silence)), plan()).await;
     outcome.assert_linearizable();
     assert!(!outcome.failures.is_empty(), "nobody was left in the dark");
 }
@@ -90,7 +90,7 @@ async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_o
 /// Runs the same clients over a store with `fault`. Fails unless the fault shows.
 async fn assert_caught(fault: Fault) {
     let plan = Plan { calls: 2500, ..plan() };
-    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), fault)), plan).await;
+    let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), fault)), plan).await;
     let violations = outcome.violations();
     assert!(!violations.is_empty(), "{fault:?} went unnoticed in {} histories", outcome.histories.len());
     println!("{fault:?}: caught in {} of {} histories", violations.len(), outcome.histories.len());
@@ -103,12 +103,12 @@ async fn a_stale_read_is_caught() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stale_page_from_memory_is_caught() {
-    assert_caught(Fault::StaleState).await;
+    assert_caught(Fault::StaleMark).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_that_ask_for_heads_and_keep_pages_in_memory_behave_as_one_page_each() {
-    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::TextsApart)), plan()).await;
+    let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), Fault::TextsApart)), plan()).await;
     println!("{outcome}");
     outcome.assert_linearizable();
     outcome.assert_no_failures();

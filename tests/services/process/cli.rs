@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use redb::{Database, ReadableTable, TableDefinition};
+use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE};
+use rusqlite::Connection as Database;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -217,7 +218,7 @@ fn the_first_help_is_four_groups_on_one_screen_with_every_command() {
         assert!(group.trim_start().starts_with(first), "{heading}: {group}");
         listed += group.lines().count();
     }
-    assert_eq!(listed, 26, "a command that this test does not know:\n{help}");
+    assert_eq!(listed, 24, "a command that this test does not know:\n{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 80) && !help.contains("--listen"), "{help}");
 }
 
@@ -251,7 +252,7 @@ fn a_data_directory_that_another_process_uses_is_refused_and_that_process_serves
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     let line = refused_with(directory.path());
-    assert!(line.contains("in use by another process"), "{line}");
+    assert!(line.contains("another process uses it"), "{line}");
     assert_eq!(post(server.address, "Still here", "x").unwrap().status, 201);
 }
 
@@ -260,8 +261,8 @@ fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
     let directory = tempdir().unwrap();
     let file = directory.path().join("a\nfile");
     fs::write(&file, "x").unwrap();
-    assert!(refused_with(&file).contains("is not a directory"));
-    assert!(refused_with(&file.join("below")).contains("is not a directory"));
+    assert!(refused_with(&file).contains("not a directory"));
+    assert!(refused_with(&file.join("below")).contains("not a directory"));
     // No user can create a directory there, not even root.
     refused_with(Path::new("/proc/handbill"));
 }
@@ -269,28 +270,21 @@ fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
 #[test]
 fn a_database_that_handbill_did_not_write_is_refused_and_left_as_it_is() {
     let directory = tempdir().unwrap();
-    let database = directory.path().join("handbill.redb");
-    for bytes in [&b""[..], b"nonsense", &[0; 8192]] {
+    let database = directory.path().join(DATABASE_FILE);
+    for bytes in [&b"nonsense"[..], &[7; 8192]] {
         fs::write(&database, bytes).unwrap();
         let line = refused_with(directory.path());
-        assert!(line.contains("damaged or no Handbill database"), "{line}");
+        assert!(line.contains("damaged or no database of Handbill"), "{line}");
         assert_eq!(fs::read(&database).unwrap(), bytes);
     }
 }
 
 #[test]
 fn a_database_of_a_newer_format_is_refused_with_one_line() {
-    const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
     let directory = tempdir().unwrap();
     assert!(Server::start(directory.path(), &[]).stop().0.success());
-    let database = Database::open(directory.path().join("handbill.redb")).unwrap();
-    let transaction = database.begin_write().unwrap();
-    {
-        let mut meta = transaction.open_table(META).unwrap();
-        let format = meta.get("format").unwrap().unwrap().value();
-        meta.insert("format", format + 1).unwrap();
-    }
-    transaction.commit().unwrap();
+    let database = Database::open(directory.path().join(DATABASE_FILE)).unwrap();
+    database.pragma_update(None, "user_version", 2).unwrap();
     drop(database);
     let line = refused_with(directory.path());
     assert!(line.contains("start the version that wrote it"), "{line}");
@@ -326,7 +320,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("edge-max-age", "0s"),
         ("drain-delay", "5s with --trusted-proxies, 0s otherwise"),
         ("drain-timeout", "15s"),
-        ("store", "embedded"),
+        ("store", "sqlite"),
         ("data-dir", "./handbill-data"),
         ("create-limit", "10"),
         ("edit-limit", "60"),
@@ -432,7 +426,7 @@ fn healthcheck_asks_any_address() {
 }
 
 #[test]
-fn migrate_says_that_the_embedded_store_needs_none() {
+fn migrate_says_that_sqlite_needs_none() {
     let output = run(handbill(["migrate"]), b"");
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), "This store needs no migration.\n");
@@ -472,17 +466,17 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
 #[test]
 fn a_lost_database_stops_the_start_with_one_line_and_new_store_begins_an_empty_one() {
     let directory = tempdir().unwrap();
-    // As a restore leaves it that did not end.
-    std::fs::create_dir(directory.path().join("restoring")).unwrap();
+    let lost = r#"{"kind":"delete","slug":"a-page-22222222","version":2,"at":"2026-11-21T04:30:00.123Z"}"#;
+    fs::write(directory.path().join(JOURNAL_FILE), format!("{lost}\n")).unwrap();
     let data = directory.path().to_str().unwrap();
     let own = ["--data-dir", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let line = refusal(handbill([&["serve"][..], &own].concat()));
-    assert!(line.contains("a restore did not end") && line.contains("--new-store"), "{line}");
+    assert!(line.contains("a journal and no database") && line.contains("--new-store"), "{line}");
     let server = Server::start(directory.path(), &["--new-store"]);
-    assert!(server.announcement[2].ends_with("(0 pages, 0 deletions)"), "{:?}", server.announcement);
+    assert!(server.announcement[2].ends_with("(0 pages, 1 deletion)"), "{:?}", server.announcement);
     server.stop();
     let line = refusal(handbill([&["serve", "--new-store"][..], &own].concat()));
-    assert!(line.contains("leave --new-store out") && !line.contains("restore"), "{line}");
+    assert!(line.contains("leave --new-store out"), "{line}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The process is killed at random moments, and every change that it had acknowledged is there, complete.
 //!
-//! `SIGKILL` leaves the operating system's cache of files alone, so this test cannot show a missing fsync. Only a power
-//! failure could, and the store's own tests simulate one. This test shows that no answer precedes its commit and that a
+//! `SIGKILL` leaves the operating system's cache of files alone, so this test cannot show a missing fsync: `tests/power` does. This
+//! test shows that no answer precedes its commit and that a
 //! commit is all or nothing. It also shows that the file, the lock and the directory can be used again after an end at
 //! any moment, even while they are being made.
 
@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
+use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE};
 use rand::TryRng;
 use rand::rngs::SysRng;
-use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use rusqlite::Connection as Database;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -192,23 +193,19 @@ fn every_acknowledged_change_survives_being_killed_at_any_moment() {
     }
     drop(connection);
     assert!(server.stop().0.success());
-    check_ledger(directory.path(), &writers);
+    check_journal(directory.path(), &writers);
     check_the_rest(directory.path(), &writers);
 }
 
-/// Checks that the ledger of deletions names every page whose deletion was acknowledged.
-fn check_ledger(directory: &std::path::Path, writers: &[Writer]) {
-    let ledger = std::fs::read_to_string(directory.join(handbill_store_redb::LEDGER_FILE)).unwrap();
-    let named: HashSet<String> = ledger
-        .lines()
-        .filter_map(|line| {
-            serde_json::from_str::<Value>(line).unwrap()["tombstone"]["slug"].as_str().map(str::to_owned)
-        })
-        .collect();
+/// Checks that the journal names every page whose deletion was acknowledged.
+fn check_journal(directory: &std::path::Path, writers: &[Writer]) {
+    let journal = std::fs::read_to_string(directory.join(JOURNAL_FILE)).unwrap();
+    let slug = |line: &str| serde_json::from_str::<Value>(line).unwrap()["slug"].as_str().map(str::to_owned);
+    let named: HashSet<String> = journal.lines().filter_map(slug).collect();
     let pages = writers.iter().flat_map(|writer| &writer.pages);
     let deleted: Vec<_> = pages.filter(|page| page.acknowledged.is_none()).map(|page| &page.slug).collect();
     assert!(deleted.iter().all(|slug| named.contains(*slug)));
-    println!("{} deletions, {} in the ledger", deleted.len(), named.len());
+    println!("{} deletions, {} in the journal", deleted.len(), named.len());
 }
 
 /// Checks that every page stored beyond the acknowledged ones was attempted, and is complete.
@@ -228,10 +225,9 @@ fn check_the_rest(directory: &std::path::Path, writers: &[Writer]) {
 
 /// Every slug in the store's file.
 fn slugs(directory: &std::path::Path) -> HashSet<String> {
-    const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
-    let database = redb::Database::open(directory.join(handbill_store_redb::DATABASE_FILE)).unwrap();
-    let pages = database.begin_read().unwrap().open_table(PAGES).unwrap();
-    pages.iter().unwrap().map(|entry| entry.unwrap().0.value().to_owned()).collect()
+    let database = Database::open(directory.join(DATABASE_FILE)).unwrap();
+    let mut statement = database.prepare("SELECT slug FROM pages").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
 use handbill::server::drain::Phase;
 use handbill::server::{App, Routes, ServerLimits, ServerMetrics, serve};
-use handbill_store_redb::RedbStore;
+use handbill_store_sqlite::SqliteStore;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -336,8 +336,7 @@ fn the_body_that_never_comes_is_answered_408() {
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let store = RedbStore::open(directory.path()).unwrap();
+        let store = SqliteStore::temporary().unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
         let app = unlimited::front(Arc::new(store), &Deps::system());
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));

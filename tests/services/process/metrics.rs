@@ -6,10 +6,9 @@ use serde_json::json;
 use tempfile::tempdir;
 
 use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
-use super::support::{Server, handbill, handbill_after};
+use super::support::{Server, handbill};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
-use crate::support::pages::noise;
 
 /// Sends requests of every kind, many of them with words that no earlier request had.
 fn ask_around(server: &Server) {
@@ -148,31 +147,6 @@ fn the_process_and_its_runtime_tell_of_themselves() {
 }
 
 #[test]
-fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_is_read() {
-    let directory = tempdir().unwrap();
-    // A limit of 8 MiB per file stands in for a full volume. Further writes fail, and the signal for them is ignored.
-    let command = handbill_after("trap '' XFSZ && ulimit -f 16384");
-    let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
-    // A hundred pages of it fill the file. Text that compresses well would take thousands.
-    let content = noise(100_000);
-    let mut slug = None;
-    let refused = loop {
-        let answer = post(server.address, "One of many", &content).unwrap();
-        if answer.status != 201 {
-            break answer;
-        }
-        slug = answer.json()["slug"].as_str().map(ToOwned::to_owned);
-    };
-    assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
-    assert_eq!(get(server.address, &format!("/api/pages/{}", slug.unwrap())).unwrap().status, 200);
-    let metrics = get(server.admin, "/metrics").unwrap();
-    // The alert HandbillWritesFail counts this series.
-    let failed = r#"handbill_store_duration_seconds_count{operation="insert_if_absent",outcome="unavailable"} 1"#;
-    assert!(metrics.text().contains(failed), "{}", metrics.text());
-    assert!(metrics.text().contains("\nhandbill_store_available 1\n"), "{}", metrics.text());
-}
-
-#[test]
 fn the_size_of_the_store_and_the_room_on_its_volume_are_measured_from_the_start() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
@@ -192,8 +166,7 @@ fn the_size_of_the_store_and_the_room_on_its_volume_are_measured_from_the_start(
     };
     assert_eq!(value(r#"handbill_store_pages{state="active"}"#), 2);
     assert_eq!(value(r#"handbill_store_pages{state="deleted"}"#), 1);
-    // How many blocks a file takes may change at any time, so they are compared in a test of the store.
-    for file in ["database", "ledger", "reserve"] {
+    for file in ["database", "journal"] {
         assert!(value(&format!(r#"handbill_store_bytes{{file="{file}"}}"#)) > 0, "{file}");
     }
     for state in ["free", "used"] {

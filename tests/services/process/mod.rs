@@ -17,7 +17,6 @@ mod logs;
 mod metrics;
 pub(crate) mod moving;
 mod operators;
-mod repair;
 mod repeat;
 mod scrub;
 mod shell;

@@ -1,20 +1,24 @@
-//! Backups, exports, and what is restored from them, by the real binary.
+//! Exports, imports and restores, by the real binary.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
+use rusqlite::Connection as Database;
+use rustix::process::{Signal, kill_process};
+
 use super::client::{Connection, JSON, bearer, get, page_json};
-use super::support::{Server, handbill, run, text};
+use super::connections::until_metrics;
+use super::support::{Server, handbill, handbill_after, noise, pid, run, text};
 
 const TOKEN: &str = "a token of operators, long enough";
 
@@ -213,7 +217,6 @@ fn an_export_under_load_moves_every_page_key_and_date_into_an_empty_store() {
     // A second time, everything is there.
     let again = on(&data, [OsStr::new("import"), file.as_os_str()]);
     assert!(succeeded(&again).starts_with("stored: 0 pages, 0 deletions; "), "{}", text(&again.stdout));
-    assert!(succeeded(&on(&data, ["check"])).contains(": whole; "));
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn without_the_token_a_running_process_gives_nothing_away() {
     let admin = service.server.admin.to_string();
     let output = on(&service.path("data"), ["export", "--admin-listen", &admin]);
     let line = refused(&output);
-    assert!(line.contains("in use") && line.contains("--admin-token-file"), "{line}");
+    assert!(line.contains("another process uses it") && line.contains("--admin-token-file"), "{line}");
     assert!(output.stdout.is_empty());
     let answer = super::client::get(service.server.admin, "/records").unwrap();
     assert_eq!(answer.status, 401, "{}", answer.text());
@@ -346,7 +349,7 @@ fn an_interrupted_import_goes_on_where_it_is_run_again() {
     for kilobytes in [1, 1500, 3000, 6000] {
         let mut command = handbill([OsStr::new("import"), file.as_os_str()]);
         let mut child = command.arg("--data-dir").arg(&data).spawn().unwrap();
-        let database = data.join(handbill_store_redb::DATABASE_FILE);
+        let database = data.join(DATABASE_FILE);
         let size = || fs::metadata(&database).map_or(0, |file| file.len());
         while size() < kilobytes * 1024 && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
@@ -357,191 +360,137 @@ fn an_interrupted_import_goes_on_where_it_is_run_again() {
     service.known.check(server.address, address);
 }
 
-#[test]
-fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
-    let mut service = Service::start();
-    let address = service.server.address;
-    service.known.load(address, 30);
-    let backups = service.path("backups");
-    succeeded(&service.command([OsStr::new("export"), backups.as_os_str()]));
-    let mut connection = Connection::open(address).unwrap();
-    let active: Vec<_> =
-        service.known.0.iter().filter(|(_, (_, page))| page.is_some()).map(|(slug, _)| slug.clone()).collect();
-    for slug in &active[..5] {
-        service.known.delete(&mut connection, slug);
-    }
-    drop(connection);
-    let Service { server, folder, known } = service;
-    // The machine is lost. Only the ledger, which was copied elsewhere, and the backup remain.
-    server.signal(rustix::process::Signal::KILL);
-    drop(server);
-    let ledger = folder.path().join("ledger");
-    fs::copy(folder.path().join("data").join(handbill_store_redb::LEDGER_FILE), &ledger).unwrap();
-
-    let restore = |data: &Path, ledger: Option<&Path>| {
-        let mut command = handbill([OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
-        if let Some(ledger) = ledger {
-            command.arg("--ledger").arg(ledger);
-        }
-        run(with_data(command, data), b"")
-    };
-    let data = folder.path().join("restored");
-    succeeded(&restore(&data, Some(&ledger)));
-    let again = restore(&data, Some(&ledger));
-    let line = refused(&again);
-    assert!(
-        line.contains("there is a database already, ") && line.contains("handbill.redb: restore into another"),
-        "{line}"
-    );
-    assert!(!line.contains("--new-store"), "nobody gave it: {line}");
-    let own = folder.path().join("data").join(handbill_store_redb::LEDGER_FILE);
-    let mistaken = on(&data, [OsStr::new("restore"), OsStr::new("--from"), own.as_os_str()]);
-    assert!(refused(&mistaken).contains("give it to --ledger"), "{mistaken:?}");
-    assert!(
-        succeeded(&on(&data, ["check"]))
-            .contains(": whole; 15 pages and 15 deletions can be read; the ledger has 15 deletions")
-    );
-    let server = start(&data, folder.path());
-    known.check(server.address, address);
-    drop(server);
-
-    // The ledger that lies beside the lost database counts without being named.
-    let beside = folder.path().join("data");
-    fs::rename(beside.join(handbill_store_redb::DATABASE_FILE), folder.path().join("lost")).unwrap();
-    succeeded(&restore(&beside, None));
-    let server = start(&beside, folder.path());
-    known.check(server.address, address);
-    drop(server);
-
-    // Without any ledger the pages return: this is what the ledger is for.
-    let without = folder.path().join("without");
-    let restored = restore(&without, None);
-    assert!(text(&restored.stderr).contains("there is no copy of the ledger"), "{}", text(&restored.stderr));
-    succeeded(&restored);
-    let server = start(&without, folder.path());
-    let mut connection = Connection::open(server.address).unwrap();
-    assert!(active[..5].iter().all(|slug| connection.get(&format!("/api/pages/{slug}")).unwrap().status == 200));
-}
-
-#[test]
-fn a_file_of_deletions_is_no_backup_whatever_its_name_is() {
-    let mut service = Service::start();
-    let mut connection = Connection::open(service.server.address).unwrap();
-    let slugs = ["kept", "gone"].map(|title| service.known.create(&mut connection, title, "A text."));
-    service.known.delete(&mut connection, &slugs[1]);
-    let [deletions, ledger] = ["deletions.ndjson.zst", "copied.ndjson"].map(|name| service.path(name));
-    succeeded(&service.command([OsStr::new("export"), OsStr::new("--deletions"), deletions.as_os_str()]));
-    fs::copy(service.path("data").join(handbill_store_redb::LEDGER_FILE), &ledger).unwrap();
-    let data = service.path("restored");
-    for file in [&deletions, &ledger] {
-        let output = on(&data, [OsStr::new("restore"), OsStr::new("--from"), file.as_os_str()]);
-        assert!(refused(&output).contains("has deletions alone"), "{output:?}");
-        assert!(!data.exists());
-    }
-    // A backup without a page is one all the same: each page of it was deleted.
-    service.known.delete(&mut connection, &slugs[0]);
-    let backups = service.path("backups");
-    succeeded(&service.command([OsStr::new("export"), backups.as_os_str()]));
-    let restored = on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]);
-    assert!(succeeded(&restored).contains("stored: 0 pages, 2 deletions"), "{restored:?}");
-}
-
-#[test]
-fn a_restore_whose_ledgers_lack_a_deletion_of_the_backup_says_so_and_exits_with_1_and_its_store_can_be_served() {
-    let mut service = Service::start();
-    let mut connection = Connection::open(service.server.address).unwrap();
-    let slugs = ["first", "second", "third"].map(|title| service.known.create(&mut connection, title, "A text."));
-    let (own, old) = (service.path("data").join(handbill_store_redb::LEDGER_FILE), service.path("old.ledger"));
-    service.known.delete(&mut connection, &slugs[0]);
-    fs::copy(&own, &old).unwrap();
-    service.known.delete(&mut connection, &slugs[1]);
-    let backups = service.path("backups");
-    succeeded(&service.command([OsStr::new("export"), backups.as_os_str()]));
-    let restore = |name: &str, ledger: &Path| {
-        let args = [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str(), OsStr::new("--ledger")];
-        let output = on(&service.path(name), args.into_iter().chain([ledger.as_os_str()]));
-        (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
-    };
-    let (code, printed, said) = restore("old", &old);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the ledgers lack 1 deletion of the backup: they are older than it or of another"), "{said}");
-    assert!(
-        printed.contains(", begun at 20") && printed.contains("old.ledger, whose newest entry is of 20"),
-        "{printed}"
-    );
-    let server = start(&service.path("old"), service.folder.path());
-    service.known.check(server.address, service.server.address);
-    let (code, _, said) = restore("own", &own);
-    assert_eq!((code, said.contains("lack")), (Some(0), false), "{said}");
-}
-
 /// Hides or shows `slugs` and returns the output.
 fn act(service: &Service, action: &[&str], slugs: &[&str]) -> String {
     succeeded(&run(service.asking([action, slugs].concat()), b"")).to_owned()
 }
 
 #[test]
-fn a_backup_restored_with_the_ledger_hides_what_was_hidden_since_and_shows_what_was_shown_again() {
+fn after_a_restore_of_yesterdays_database_with_todays_journal_nothing_is_read_that_was_deleted_or_hidden_since() {
     let mut service = Service::start();
-    let address = service.server.address;
-    let mut connection = Connection::open(address).unwrap();
-    let pages = ["hidden", "shown", "both", "left"].map(|name| service.known.create(&mut connection, name, "A text."));
-    let [hidden, shown, both, left] = pages.each_ref().map(String::as_str);
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let names = ["kept", "deleted", "taken down", "hidden", "shown", "both"];
+    let slugs = names.map(|name| service.known.create(&mut connection, name, "A text."));
+    let [kept, deleted, taken_down, hidden, shown, both] = slugs.each_ref().map(String::as_str);
     let hide = ["hide", "--reason", "spam", "--by", "desk"];
     act(&service, &hide, &[shown]);
-    let backups = service.path("backups");
-    succeeded(&service.command([OsStr::new("export"), backups.as_os_str()]));
+    drop(connection);
+    let Service { server, folder, known } = service;
+    assert!(server.stop().0.success());
+    let (data, yesterday) = (folder.path().join("data"), folder.path().join("yesterday"));
+    fs::copy(data.join(DATABASE_FILE), &yesterday).unwrap();
+
+    let server = start(&data, folder.path());
+    let mut service = Service { server, folder, known };
+    let mut connection = Connection::open(service.server.address).unwrap();
+    service.known.delete(&mut connection, deleted);
+    act(&service, &["takedown", "--reason", "malware", "--by", "desk"], &[taken_down]);
     act(&service, &hide, &[hidden, both]);
     act(&service, &["show", "--by", "desk"], &[shown, both]);
-    let after = service.known.create(&mut connection, "after the backup", "A text.");
+    let [gone, after] = ["gone", "after"].map(|name| service.known.create(&mut connection, name, "Since then."));
+    service.known.delete(&mut connection, &gone);
     let archive = service.path("archive.ndjson");
     succeeded(&service.command([OsStr::new("export"), archive.as_os_str()]));
     act(&service, &hide, &[&after]);
     drop(connection);
     let Service { server, folder, .. } = service;
-    server.signal(rustix::process::Signal::KILL);
+    server.stop_now();
     drop(server);
-    let data = folder.path().join("data");
-    fs::remove_file(data.join(handbill_store_redb::DATABASE_FILE)).unwrap();
 
-    succeeded(&on(&data, [OsStr::new("restore"), OsStr::new("--from"), backups.as_os_str()]));
-    assert!(succeeded(&on(&data, ["check"])).contains(": whole; 4 pages and 0 deletions"));
-    // An archive from before the hiding has a page that the backup lacks: it is hidden too.
-    succeeded(&on(&data, [OsStr::new("import"), archive.as_os_str()]));
-    assert!(succeeded(&on(&data, ["check"])).contains(": whole; 5 pages and 0 deletions"));
-    let server = start(&data, folder.path());
+    let restored = folder.path().join("restored");
+    fs::create_dir(&restored).unwrap();
+    fs::copy(&yesterday, restored.join(DATABASE_FILE)).unwrap();
+    fs::copy(data.join(JOURNAL_FILE), restored.join(JOURNAL_FILE)).unwrap();
+    let server = start(&restored, folder.path());
+    // The first answer after the start is right already.
+    let status = |server: &Server, slug: &str| get(server.address, &format!("/{slug}")).unwrap().status;
+    let found = [deleted, taken_down, hidden, gone.as_str(), after.as_str()].map(|slug| status(&server, slug));
+    assert_eq!(found, [410, 410, 410, 410, 404]);
+    assert_eq!([kept, shown, both].map(|slug| status(&server, slug)), [200; 3]);
+    assert!(server.announcement[2].ends_with("(4 pages, of which 1 hidden, 3 deletions)"), "{:?}", server.announcement);
     let service = Service { server, folder, known: Known::default() };
-    let status = |slug: &str| get(service.server.address, &format!("/{slug}")).unwrap().status;
-    assert_eq!([hidden, shown, both, left, after.as_str()].map(status), [410, 200, 200, 200, 410]);
     let inspected = act(&service, &["inspect", "--json"], &[hidden]);
     assert!(inspected.contains("\"state\":\"hidden\"") && inspected.contains("\"by\":\"desk\""), "{inspected}");
+    let Service { server, folder, .. } = service;
+    assert!(server.stop().0.success());
+
+    // An export from before the hiding has a page that the restored store lacks: it is hidden too.
+    succeeded(&on(&restored, [OsStr::new("import"), archive.as_os_str()]));
+    let server = start(&restored, folder.path());
+    assert_eq!([deleted, hidden, gone.as_str(), after.as_str()].map(|slug| status(&server, slug)), [410; 4]);
+    let service = Service { server, folder, known: Known::default() };
     act(&service, &["show", "--by", "desk"], &[hidden, &after]);
-    assert_eq!([hidden, after.as_str()].map(status), [200, 200]);
+    assert_eq!([hidden, after.as_str()].map(|slug| status(&service.server, slug)), [200; 2]);
 }
 
 #[test]
-fn an_import_whose_deletions_are_not_in_the_ledger_says_so_until_they_are() {
+fn a_backup_of_a_busy_store_is_whole_and_its_time_is_shown_also_after_a_restart() {
+    let mut service = Service::start();
+    let address = service.server.address;
+    service.known.load(address, 30);
+    let last = |server: &Server| {
+        let metrics = get(server.admin, "/metrics").unwrap();
+        let value =
+            metrics.text().lines().find_map(|line| line.strip_prefix("handbill_last_backup_timestamp_seconds "));
+        value.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(last(&service.server), 0);
+    let (plain, packed) = (service.path("plain.sqlite3"), service.path("packed.sqlite3.zst"));
+    let ((), _) = writing_while(address, || {
+        for file in [&plain, &packed] {
+            succeeded(&run(service.asking([OsStr::new("backup"), file.as_os_str()]), b""));
+        }
+    });
+    until_metrics(&service.server, |_| last(&service.server) > 1_700_000_000);
+    let streamed = run(service.asking(["backup", "-"]), b"");
+    assert!(streamed.status.success());
+    let restored = service.path("restored");
+    for bytes in [fs::read(&plain).unwrap(), zstd::decode_all(&*fs::read(&packed).unwrap()).unwrap(), streamed.stdout] {
+        fs::create_dir(&restored).unwrap();
+        fs::write(restored.join(DATABASE_FILE), bytes).unwrap();
+        let database = Database::open(restored.join(DATABASE_FILE)).unwrap();
+        let intact: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(intact, "ok");
+        drop(database);
+        let server = Server::start(&restored, &[]);
+        service.known.check(server.address, address);
+        drop(server);
+        fs::remove_dir_all(&restored).unwrap();
+    }
+    let Service { server, folder, .. } = service;
+    assert!(server.stop().0.success());
+    assert!(last(&start(&folder.path().join("data"), folder.path())) > 1_700_000_000);
+}
+
+#[test]
+fn a_backup_that_is_stopped_killed_or_has_no_room_leaves_no_file_under_its_name_and_is_not_the_last_one() {
     let mut service = Service::start();
     let mut connection = Connection::open(service.server.address).unwrap();
-    let slug = service.known.create(&mut connection, "A page", "Text.");
-    service.known.delete(&mut connection, &slug);
-    drop(connection);
-    let deletions = service.path("deletions.ndjson");
-    succeeded(&service.command([OsStr::new("export"), OsStr::new("--deletions"), deletions.as_os_str()]));
-    // Nobody can write a ledger where a directory has its name.
-    let data = service.path("elsewhere");
-    let ledger = data.join("handbill.ledger");
-    fs::create_dir_all(&ledger).unwrap();
-    let import = || on(&data, [OsStr::new("import"), deletions.as_os_str()]);
-    for _ in 0..2 {
-        let output = import();
-        let line = text(&output.stderr).lines().last().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{line}");
-        assert!(line.contains("the ledger of deletions could not be written"), "{line}");
+    for _ in 0..30 {
+        service.known.create(&mut connection, "A page", &noise(100_000));
     }
-    fs::remove_dir(&ledger).unwrap();
-    assert!(succeeded(&import()).contains("1 already there"));
-    assert!(fs::read_to_string(&ledger).unwrap().contains(&slug));
+    let file = service.path("backup.sqlite3");
+    let part = service.path("backup.sqlite3.part");
+    let backup = || service.asking([OsStr::new("backup"), file.as_os_str()]);
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut child = backup().spawn().unwrap();
+        while !part.exists() && child.try_wait().unwrap().is_none() {}
+        kill_process(pid(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!file.exists());
+    }
+    // A limit of 512 KiB for a file stands in for a full disk.
+    let mut command = handbill_after("trap '' XFSZ && ulimit -f 1024");
+    command.args(backup().get_args());
+    let output = run(command, b"");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot be written"), "{}", text(&output.stderr));
+    assert!(!file.exists() && !part.exists());
+    let metrics = get(service.server.admin, "/metrics").unwrap();
+    assert!(metrics.text().contains("\nhandbill_last_backup_timestamp_seconds 0\n"), "{}", metrics.text());
+    let mut data = fs::read_dir(service.path("data")).unwrap().map(|file| file.unwrap().path());
+    assert!(data.all(|path| path.extension().is_none_or(|ending| ending != "copy")));
+    succeeded(&run(backup(), b""));
 }
 
 #[test]
@@ -569,158 +518,4 @@ fn each_of_50_backups_under_writes_has_every_page_that_was_acknowledged_before_i
             }
         }
     });
-}
-
-/// Every offset of `part` in `bytes`.
-fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
-    (0..bytes.len().saturating_sub(part.len())).filter(|&at| bytes[at..].starts_with(part)).collect()
-}
-
-#[test]
-fn compact_removes_every_deleted_and_replaced_text_byte_by_byte_and_keeps_the_rest() {
-    let mut service = Service::start();
-    let address = service.server.address;
-    let mut connection = Connection::open(address).unwrap();
-    // Texts are compressed in the file, and the hosts of their links are not. The texts are long, also compressed, so that the small
-    // writes of later deletions cannot take the place of all of them.
-    let text_of = |number: usize| {
-        let mut state = number as u64;
-        let mut word = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            format!("{:x} ", state >> 24)
-        };
-        let words: String = (0..number % 60 * 40).map(|_| word()).collect();
-        format!("[A link](https://unmistakable-{number:04}.example/) {words}")
-    };
-    let mut slugs = Vec::new();
-    for number in 0..120 {
-        slugs.push(service.known.create(&mut connection, "A page", &text_of(number)));
-    }
-    for slug in slugs.iter().skip(1).step_by(3) {
-        service.known.change(&mut connection, slug, "Replaced.");
-    }
-    for slug in slugs.iter().step_by(3) {
-        service.known.delete(&mut connection, slug);
-    }
-    drop(connection);
-    let Service { server, folder, known } = service;
-    assert!(server.stop().0.success());
-    let data = folder.path().join("data");
-    let remaining = || {
-        // The room for deletions has nothing but zeros, and too many of them for a search.
-        let files = fs::read_dir(&data).unwrap().map(|file| file.unwrap().path());
-        let files = files.filter(|path| !path.ends_with("handbill.reserve")).map(|path| fs::read(path).unwrap());
-        let bytes = files.collect::<Vec<_>>().concat();
-        let name = b"unmistakable-";
-        let numbers = places(&bytes, name).into_iter().map(|at| bytes[at + name.len()..].iter().take(4));
-        numbers.map(|digits| digits.map(|&digit| char::from(digit)).collect()).collect::<BTreeSet<String>>()
-    };
-    assert!(remaining().len() > 40, "without compacting, some deleted texts are still in the file");
-    succeeded(&on(&data, ["compact"]));
-    let kept = (0..120).filter(|number| number % 3 == 2).map(|number| format!("{number:04}"));
-    assert_eq!(remaining(), kept.collect());
-    assert!(
-        succeeded(&on(&data, ["check"]))
-            .contains(": whole; 80 pages and 40 deletions can be read; the ledger has 40 deletions")
-    );
-    let server = start(&data, folder.path());
-    known.check(server.address, address);
-}
-
-#[test]
-fn what_a_command_makes_belongs_to_the_owner_of_the_data_directory() {
-    let mut service = Service::start();
-    service.known.create(&mut Connection::open(service.server.address).unwrap(), "A page", "Text.");
-    let archive = service.path("pages.ndjson");
-    succeeded(&service.command([OsStr::new("export"), archive.as_os_str()]));
-    let Service { server, folder, .. } = service;
-    assert!(server.stop().0.success());
-    let [begun, restored] = ["begun", "restored"].map(|name| folder.path().join(name));
-    for (data, command) in [
-        (&begun, ["import".as_ref(), archive.as_os_str()].as_slice()),
-        (&restored, &["restore".as_ref(), "--from".as_ref(), archive.as_os_str()]),
-        (&begun, &["compact".as_ref()]),
-    ] {
-        fs::create_dir_all(data).unwrap();
-        // Only root can give the directory to another, and nobody else can make files for another.
-        let _ = chown(data, Some(12_345), Some(54_321));
-        succeeded(&on(data, command));
-        let owner = |path: &Path| fs::metadata(path).map(|file| (file.uid(), file.gid())).unwrap();
-        let files: Vec<_> = fs::read_dir(data).unwrap().map(|file| file.unwrap().path()).collect();
-        assert!(files.len() > 2, "{files:?}");
-        for file in files {
-            assert_eq!(owner(&file), owner(data), "{}", file.display());
-        }
-    }
-}
-
-#[test]
-fn compact_killed_at_any_moment_leaves_one_whole_file() {
-    let mut service = Service::start();
-    let address = service.server.address;
-    service.known.load(address, 90);
-    let Service { server, folder, known } = service;
-    assert!(server.stop().0.success());
-    let data = folder.path().join("data");
-    let new = data.join("handbill.redb.compact");
-    for round in 0..12 {
-        let mut child = with_data(handbill(["compact"]), &data).spawn().unwrap();
-        // The new file shows how far it is. The rest is left to chance.
-        let size = || fs::metadata(&new).map_or(0, |file| file.len());
-        while child.try_wait().unwrap().is_none() && size() < round * 100_000 {}
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(succeeded(&on(&data, ["check"])).contains(": whole; 60 pages and 30 deletions"));
-        assert!(!new.exists(), "what was left is removed");
-    }
-    let server = start(&data, folder.path());
-    known.check(server.address, address);
-}
-
-#[test]
-fn check_finds_each_of_200_flipped_bits_in_records_keys_and_tree_pages() {
-    let mut service = Service::start();
-    let mut connection = Connection::open(service.server.address).unwrap();
-    for number in 0..150 {
-        service.known.create(&mut connection, "A page", &format!("Text {number:04}. {}", "Filler. ".repeat(number)));
-    }
-    drop(connection);
-    let Service { server, folder, known } = service;
-    assert!(server.stop().0.success());
-    let data = folder.path().join("data");
-    succeeded(&on(&data, ["compact"]));
-    let database = data.join(handbill_store_redb::DATABASE_FILE);
-    let whole = fs::read(&database).unwrap();
-    let check = |bytes: &[u8]| {
-        fs::write(&database, bytes).unwrap();
-        on(&data, ["check"])
-    };
-    assert!(succeeded(&check(&whole)).contains(": whole; "));
-
-    // Free space may hold stale copies of pages. A place is in use if `check` notices that its byte has changed.
-    let is_live = |at: usize| {
-        let mut changed = whole.clone();
-        changed[at] ^= 0xff;
-        !check(&changed).status.success()
-    };
-    let slugs: Vec<_> = known.0.keys().collect();
-    let keys = slugs.iter().step_by(2).flat_map(|slug| places(&whole, slug.as_bytes())).filter(|&at| is_live(at));
-    let keys: Vec<_> = keys.take(70).collect();
-    let texts = (0..150).step_by(2).flat_map(|number| places(&whole, format!("Text {number:04}").as_bytes()));
-    let texts: Vec<_> = texts.filter(|&at| is_live(at)).take(70).collect();
-    // The second byte is padding, and the first says that a page of the file is a branch.
-    let branches = (0..whole.len() / 4096).map(|page| page * 4096).filter(|&at| whole[at] == 2 && is_live(at));
-    let branches: Vec<_> = branches.flat_map(|at| (at + 8..at + 408).step_by(3)).collect();
-    let branches: Vec<_> = branches.into_iter().filter(|&at| whole[at] != 0 && is_live(at)).take(60).collect();
-    println!("{} keys, {} texts, {} places in branches", keys.len(), texts.len(), branches.len());
-    let places = [keys, texts, branches].concat();
-    assert_eq!(places.len(), 200);
-    for (number, at) in places.into_iter().enumerate() {
-        let mut flipped = whole.clone();
-        flipped[at] ^= 1 << (number % 8);
-        let output = check(&flipped);
-        assert_eq!(output.status.code(), Some(1), "byte {at}: {}{}", text(&output.stdout), text(&output.stderr));
-        assert!(text(&output.stdout).starts_with("fault: "), "{}", text(&output.stdout));
-    }
-    assert!(succeeded(&check(&whole)).contains(": whole; "), "a check changes nothing");
 }

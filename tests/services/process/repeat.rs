@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use handbill_store_redb::{RecordCount, RedbStore};
+use handbill_store_sqlite::{Counts, SqliteStore, StoreMemory};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
@@ -124,8 +124,8 @@ impl Behind {
     fn pages(self) -> (TempDir, u64) {
         let Self { data, server, .. } = self;
         server.stop();
-        let store = RedbStore::open(data.path()).unwrap();
-        let RecordCount { pages, .. } = tokio::runtime::Runtime::new().unwrap().block_on(store.count()).unwrap();
+        let store = SqliteStore::open(data.path(), false, StoreMemory::default()).unwrap();
+        let Counts { pages, .. } = tokio::runtime::Runtime::new().unwrap().block_on(store.counts()).unwrap();
         drop(store);
         (data, pages)
     }

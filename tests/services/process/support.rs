@@ -48,6 +48,12 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("it is UTF-8")
 }
 
+/// A text of about `len` bytes, of which compression cannot make much: numbers in hexadecimal.
+pub(crate) fn noise(len: usize) -> String {
+    let words = (0u64..).map(|number| format!("{:016x} ", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    words.take(len.div_ceil(17)).collect()
+}
+
 /// A running server. It is killed when this is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,

@@ -88,7 +88,7 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
         pairs(&[
             ("db.collection.name", "pages"),
             ("db.operation.name", operation),
-            ("db.system.name", "redb"),
+            ("db.system.name", "sqlite"),
             ("handbill.outcome", "done"),
         ])
     };

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 
@@ -37,8 +37,8 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// How records are read best. A store that wraps another passes on what that one says, with its own part in it.
-    fn access(&self) -> Access<'_>;
+    /// How records are read best.
+    fn access(&self) -> Access;
 
     /// The mark of the page under `slug`, which changes whenever the page may have changed. What a caller made of a lookup that
     /// began after it took the mark is current as long as the slug has that mark. `None` while the page may be changing, and always
@@ -78,35 +78,13 @@ pub trait PageStore: Send + Sync {
 }
 
 /// How the records of a store are read best.
-#[derive(Clone, Copy)]
-pub enum Access<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
     /// As a whole.
     Whole,
-    /// As a whole, and some of them at once.
-    AtOnce(&'a dyn ReadsNow),
     /// The head first, and the page only if its text is still needed: the store keeps texts apart from heads, so that a head
     /// costs much less than a lookup.
     HeadFirst,
-}
-
-impl<'a> Access<'a> {
-    /// The reads that do not wait, if the store has any.
-    pub fn now(self) -> Option<&'a dyn ReadsNow> {
-        match self {
-            Self::AtOnce(reads) => Some(reads),
-            Self::Whole | Self::HeadFirst => None,
-        }
-    }
-}
-
-/// Reads that neither wait nor use another thread. `None` says nothing about the page.
-pub trait ReadsNow: Send + Sync {
-    /// The same as [`PageStore::lookup`], if the store has the record in memory and if it takes at most `max_bytes`.
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup>;
-
-    /// The state of the page under `slug`, not older than the start of this call, if the store knows it. A store whose pages
-    /// others may change without its knowledge knows no state.
-    fn known_state(&self, slug: &Slug) -> Option<PageState>;
 }
 
 /// The record of a slug that was inserted.

@@ -69,7 +69,7 @@ pub use page_cache::{Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
 pub use read::Reading;
-use read_budget::{LARGE_BYTES, ReadBudget};
+use read_budget::ReadBudget;
 pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
@@ -190,15 +190,6 @@ impl PageService {
 
     /// The page under `slug`, or why there is none.
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        // Many may read a large page at the same time, so that their lookups are shared.
-        if let Some(found) = self.store.access().now().and_then(|reads| reads.lookup_now(slug, LARGE_BYTES)) {
-            return active(found);
-        }
-        self.looked_up(slug, store_budget).await
-    }
-
-    /// As [`PageService::existing`], for a page that is not in the store's memory.
-    async fn looked_up(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
         active(store_budget.wait(self.store.lookup(slug)).await?)
     }
 

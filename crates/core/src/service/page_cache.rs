@@ -1,9 +1,9 @@
 //! The answers made of pages for their readers, ready to be sent, bounded in bytes.
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
-//! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
-//! lately ([`ReadsNow::known_state`](crate::ports::page_store::ReadsNow::known_state)). A store that replicas share
-//! is asked for the state first.
+//! itself: whoever asks must know which state is current. A store of one process marks each change of a page
+//! ([`PageStore::mark`](crate::ports::page_store::PageStore::mark)), so an entry with the present mark is current. A store that
+//! replicas share is asked for the state first.
 //!
 //! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is
 //! read. It has what was sent, and the page itself only if the store would have to be asked again for its text. Nothing is
@@ -86,6 +86,8 @@ impl Weighter<Slug, Entry> for EntryBytes {
 pub struct Kept {
     pub state: PageState,
     pub renderer_version: u16,
+    /// The mark that the page had before it was looked up.
+    mark: Mutex<Option<u64>>,
     /// The page itself, if the store would have to be asked again for its text.
     page: Option<Arc<Page>>,
     /// At most one value of each type.
@@ -125,24 +127,33 @@ impl PageCache {
         (kept.state == state).then_some(kept)
     }
 
+    /// The entry of the page under `slug`, if it was made of a lookup after the page got this `mark`.
+    pub(super) fn current(&self, slug: &Slug, mark: u64) -> Option<Arc<Kept>> {
+        let Entry { kept, .. } = self.0.entries.as_ref()?.get(slug)?;
+        let is_current = *kept.mark.lock() == Some(mark);
+        is_current.then_some(kept)
+    }
+
     pub(super) fn count_hit(&self) {
         self.0.metrics.hits.inc();
     }
 
     /// `page`, which was read from the store, with a place for what is made of it unless it is too large. The page itself is
-    /// kept there too if `with_page` says so. `permit` ends with the response.
-    pub(super) fn read(&self, page: Arc<Page>, with_page: bool, permit: ReadPermit) -> PageRead {
+    /// kept there too if `with_page` says so. `permit` ends with the response. The page had `mark` before it was looked up.
+    pub(super) fn read(&self, page: Arc<Page>, with_page: bool, permit: ReadPermit, mark: Option<u64>) -> PageRead {
         self.0.metrics.misses.inc();
         let kept = self.0.entries.as_ref().filter(|_| held_bytes(&page) <= LARGEST_BYTES).map(|entries| {
             let (state, renderer_version) = (page.head.state(), page.head.renderer_version);
             // Another request may have missed the same page, or asked for another form of it.
             let standing = entries.peek(&page.head.slug).map(|entry| entry.kept);
             let kept = standing.filter(|kept| kept.state == state && kept.renderer_version == renderer_version);
-            kept.unwrap_or_else(|| {
+            let kept = kept.unwrap_or_else(|| {
                 let (page, cache) = (with_page.then(|| Arc::clone(&page)), Arc::downgrade(&self.0));
-                let (made, bytes) = (<[_; MADE_TYPES]>::default(), Mutex::default());
-                Arc::new(Kept { state, renderer_version, page, made, bytes, cache })
-            })
+                let (made, bytes, mark) = (<[_; MADE_TYPES]>::default(), Mutex::default(), Mutex::default());
+                Arc::new(Kept { state, renderer_version, mark, page, made, bytes, cache })
+            });
+            *kept.mark.lock() = mark;
+            kept
         });
         PageRead { page, kept, _permit: permit }
     }
@@ -264,7 +275,7 @@ mod tests {
 
     /// Reads `page`, and keeps `bytes` beside it.
     fn keep(cache: &PageCache, page: &Arc<Page>, bytes: usize) -> Arc<Kept> {
-        let read = cache.read(Arc::clone(page), false, ReadPermit::default());
+        let read = cache.read(Arc::clone(page), false, ReadPermit::default(), None);
         read.kept().unwrap().changed(&page.head.slug, bytes, 0);
         Arc::clone(read.kept().unwrap())
     }
@@ -288,6 +299,21 @@ mod tests {
         assert!(cache.get(slug, later).is_none());
     }
 
+    #[test]
+    fn a_page_is_current_as_long_as_it_has_the_mark_that_it_had_before_the_last_lookup() {
+        let (cache, first) = (cache(CACHE_BYTES), page(1, 1));
+        let slug = &first.head.slug;
+        for mark in [7, 9] {
+            assert!(cache.current(slug, mark).is_none());
+            let read = cache.read(Arc::clone(&first), false, ReadPermit::default(), Some(mark));
+            read.kept().unwrap().changed(slug, 1, 0);
+            assert_eq!(cache.current(slug, mark).unwrap().state, first.head.state());
+        }
+        assert!(cache.current(slug, 7).is_none());
+        keep(&cache, &first, 1);
+        assert!(cache.current(slug, 9).is_none(), "the page was changing when it was looked up");
+    }
+
     type Number = OnceLock<u64>;
     type Name = OnceLock<&'static str>;
 
@@ -298,7 +324,7 @@ mod tests {
         assert_eq!(made(&keep(&cache, &page(1, 1), 8)), 1);
         let again = cache.get(&page(1, 1).head.slug, page(1, 1).head.state()).unwrap();
         assert_eq!(again.made::<Number>().get(), Some(&1));
-        let read = cache.read(page(1, 1), false, ReadPermit::default());
+        let read = cache.read(page(1, 1), false, ReadPermit::default(), None);
         assert_eq!(
             read.kept().unwrap().made::<Number>().get(),
             Some(&1),
@@ -330,7 +356,7 @@ mod tests {
         assert!(keep(&cache, &alone, 10).page().is_none());
         let entry = bytes(&cache);
         assert_eq!(entry, (ENTRY_BYTES + alone.head.slug.as_str().len() + 10) as u64);
-        let read = cache.read(Arc::clone(&with_page), true, ReadPermit::default());
+        let read = cache.read(Arc::clone(&with_page), true, ReadPermit::default(), None);
         assert_eq!(bytes(&cache), entry, "nothing is kept of a page of which nothing was made");
         read.kept().unwrap().changed(&with_page.head.slug, 10, 0);
         assert_eq!(cache.get(&with_page.head.slug, with_page.head.state()).unwrap().page().unwrap().share(), with_page);
@@ -356,7 +382,7 @@ mod tests {
         let cache = cache(CACHE_BYTES);
         let (first, mut later) = (page(1, 1), Page::clone(&page(1, 2)));
         later.head.updated_at = UnixMillis::new(2);
-        let slow = cache.read(Arc::clone(&first), false, ReadPermit::default());
+        let slow = cache.read(Arc::clone(&first), false, ReadPermit::default(), None);
         let slower = keep(&cache, &first, 1);
         keep(&cache, &Arc::new(later.clone()), 1);
         for kept in [slow.kept().unwrap(), &slower] {
@@ -383,12 +409,12 @@ mod tests {
         long.text.content = Content::parse("a".repeat(100_000)).unwrap();
         long.text.html = "a".repeat(LARGEST_BYTES);
         let permit = || ReadBudget::new(1 << 20).try_acquire(&long).unwrap_or_else(|_| unreachable!());
-        assert!(full.read(Arc::new(long.clone()), true, permit()).kept().is_none());
+        assert!(full.read(Arc::new(long.clone()), true, permit(), None).kept().is_none());
         let permit = permit();
         long.text.html = "a".repeat(100_000);
-        assert!(full.read(Arc::new(long), true, permit).kept().is_some());
+        assert!(full.read(Arc::new(long), true, permit, None).kept().is_some());
         let off = cache(0);
-        assert!(off.read(page(1, 1), true, ReadPermit::default()).kept().is_none());
+        assert!(off.read(page(1, 1), true, ReadPermit::default(), None).kept().is_none());
         assert!(off.get(&page(1, 1).head.slug, page(1, 1).head.state()).is_none());
     }
 

@@ -1,7 +1,7 @@
 //! Reading a page.
 //!
-//! Every answer rests on a read of the store that began after the request, or on a state that the store knows to be
-//! current. A store that keeps texts apart is asked for the page's head first. The head alone answers that there is no
+//! Every answer rests on a read of the store that began after the request, or on what is kept of a page that the store knows to be
+//! unchanged since. A store that keeps texts apart is asked for the page's head first. The head alone answers that there is no
 //! page, or that the caller has it already. Otherwise the answer is made of what the cache keeps of that state, and the store
 //! is asked for the page only if that is not enough.
 
@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use super::error::ServiceError;
 use super::page_cache::{Kept, PageRead};
-use super::read_budget::LARGE_BYTES;
-use super::{PageService, StoreBudget, active, deadline, until};
+use super::{PageService, StoreBudget, deadline, until};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead, PageState};
 use crate::domain::slug::Slug;
@@ -32,24 +31,11 @@ enum Found<T> {
 }
 
 impl PageService {
-    /// The page under `slug`, or the value that `finished` makes of what is kept of it, if that is known to be current, or
-    /// if the page is small and in the store's memory. This neither waits nor asks another thread; `None` says nothing about
-    /// the page.
-    pub fn read_now<T>(
-        &self,
-        slug: &Slug,
-        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
-    ) -> Option<Result<Reading<T>, ServiceError>> {
-        let reads = self.store.access().now()?;
-        if let Some(reading) = reads.known_state(slug).and_then(|state| self.kept(slug, state, finished)) {
-            return Some(Ok(reading));
-        }
-        let page = match active(reads.lookup_now(slug, LARGE_BYTES)?) {
-            Ok(page) => page,
-            Err(error) => return Some(Err(error)),
-        };
-        let permit = self.large_reads.try_acquire(&page).ok()?;
-        is_current(&page.head).then(|| Ok(Reading::Page(self.pages.read(page, false, permit))))
+    /// The value that `finished` makes of what is kept of the page under `slug`, or the page, if that is kept and known to be
+    /// current. This neither waits nor asks the store; `None` says nothing about the page.
+    pub fn read_now<T>(&self, slug: &Slug, finished: impl FnOnce(&Arc<Kept>) -> Option<T>) -> Option<Reading<T>> {
+        let kept = self.pages.current(slug, self.store.mark(slug)?)?;
+        self.reading_of(&kept, finished)
     }
 
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
@@ -74,6 +60,7 @@ impl PageService {
         let deadline = deadline();
         until(deadline, async {
             let mut store_budget = StoreBudget::new(deadline);
+            let mut mark = self.store.mark(slug);
             let mut page = match self.find(slug, finished, unchanged, &mut store_budget).await? {
                 Found::Answered(reading) => return Ok(reading),
                 Found::Page(page) => page,
@@ -83,14 +70,15 @@ impl PageService {
                 Err(needed) => {
                     drop(page);
                     let permit = self.large_reads.acquire(needed).await?;
-                    page = self.looked_up(slug, &mut store_budget).await?;
+                    mark = self.store.mark(slug);
+                    page = self.existing(slug, &mut store_budget).await?;
                     permit
                 }
             };
             let was_current = is_current(&page.head);
             let page = self.current(page).await?;
-            let with_page = !was_current || matches!(self.store.access(), Access::HeadFirst);
-            Ok(Reading::Page(self.pages.read(page, with_page, permit)))
+            let with_page = !was_current || self.store.access() == Access::HeadFirst;
+            Ok(Reading::Page(self.pages.read(page, with_page, permit, mark)))
         })
         .await
     }
@@ -117,7 +105,7 @@ impl PageService {
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
         match self.store.access() {
-            Access::Whole | Access::AtOnce(_) => return Ok(Found::Page(self.looked_up(slug, store_budget).await?)),
+            Access::Whole => return Ok(Found::Page(self.existing(slug, store_budget).await?)),
             Access::HeadFirst => {}
         }
         let head = self.existing_head(slug, store_budget).await?;
@@ -140,8 +128,11 @@ impl PageService {
         state: PageState,
         finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
     ) -> Option<Reading<T>> {
-        let kept = self.pages.get(slug, state)?;
-        let reading = finished(&kept).map(Reading::Answered).or_else(|| kept.page().map(Reading::Page))?;
+        self.reading_of(&self.pages.get(slug, state)?, finished)
+    }
+
+    fn reading_of<T>(&self, kept: &Arc<Kept>, finished: impl FnOnce(&Arc<Kept>) -> Option<T>) -> Option<Reading<T>> {
+        let reading = finished(kept).map(Reading::Answered).or_else(|| kept.page().map(Reading::Page))?;
         self.pages.count_hit();
         Some(reading)
     }

@@ -1,10 +1,10 @@
-//! Reads an archive or a ledger, line by line, and refuses lines that differ from those that were written.
+//! Reads an archive, line by line, and refuses lines that differ from those that were written.
 
 use sha2::{Digest, Sha256};
 
 use super::encoder::Encoder;
 use super::line::{self, Body};
-use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
+use super::{ArchiveError, Entry, EntryError, Header, MAX_LINE_BYTES, VERSION};
 use crate::domain::hex;
 
 #[derive(Debug, Default)]
@@ -14,8 +14,6 @@ pub struct Decoder {
     records: u64,
     header: Option<Header>,
     summary: Option<Summary>,
-    /// The last line of a ledger had no line break.
-    is_torn: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub struct Summary {
     pub records: u64,
     /// The number of records that the store had and that could not be read when the file was written.
     pub unreadable: u64,
-    /// The SHA-256 of all lines before the trailer; of all lines, for a ledger.
+    /// The SHA-256 of all lines before the trailer.
     pub digest: [u8; 32],
 }
 
@@ -32,24 +30,15 @@ pub enum Decoded {
     Header(Header),
     Entry(Entry),
     Trailer(Summary),
-    /// The unfinished last line of a ledger.
-    Torn,
 }
 
 impl Decoder {
-    /// Reads `line`, which is the next line with its line break. After an error an archive as a whole is refused; the other lines of
-    /// a ledger count all the same.
+    /// Reads `line`, which is the next line with its line break. After an error the archive as a whole is refused.
     pub fn line(&mut self, line: &[u8]) -> Result<Decoded, ArchiveError> {
         self.lines += 1;
         let number = self.lines;
-        if self.summary.is_some() || self.is_torn {
+        if self.summary.is_some() {
             return Err(ArchiveError::AfterTheEnd { line: number });
-        }
-        let format = self.header.as_ref().map(|header| header.format);
-        // Appending to a ledger was interrupted: nothing was promised about this line.
-        if format == Some(Format::Ledger) && !line.ends_with(b"\n") {
-            self.is_torn = true;
-            return Ok(Decoded::Torn);
         }
         if line.len() > MAX_LINE_BYTES {
             return Err(ArchiveError::TooLong { line: number });
@@ -62,18 +51,15 @@ impl Decoder {
             });
         };
         let body = line::decode(covered);
-        let Some(format) = format else {
+        if self.header.is_none() {
             let header = first_line(body)?;
             self.digest.update(line);
             self.header = Some(header.clone());
             return Ok(Decoded::Header(header));
-        };
+        }
         let malformed = |reason| ArchiveError::Malformed { line: number, reason };
         let entry = match body.map_err(malformed)? {
             Body::Header(_) => return Err(malformed(EntryError::SecondHeader)),
-            Body::Trailer(_) | Body::Page(_) if format == Format::Ledger => {
-                return Err(malformed(EntryError::NotInALedger));
-            }
             Body::Trailer(trailer) => {
                 let digest: [u8; 32] = self.digest.clone().finalize().into();
                 if trailer.sha256 != hex::encode(&digest) || trailer.records != self.records {
@@ -101,9 +87,6 @@ impl Decoder {
     pub fn end(self) -> Result<Summary, ArchiveError> {
         match (self.summary, self.header) {
             (Some(summary), _) => Ok(summary),
-            (None, Some(Header { format: Format::Ledger, .. })) => {
-                Ok(Summary { records: self.records, unreadable: 0, digest: self.digest.finalize().into() })
-            }
             (None, Some(_)) => Err(ArchiveError::Cut { lines: self.lines }),
             (None, None) => Err(ArchiveError::NotAnArchive),
         }
@@ -133,7 +116,6 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{entry_line, ledger_header};
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
@@ -185,11 +167,6 @@ mod tests {
         visibility(Some(takedown))
     }
 
-    fn ledger(entries: &[Entry]) -> Vec<u8> {
-        let header = ledger_header(UnixMillis::new(9), "handbill 0".to_owned());
-        [header].into_iter().chain(entries.iter().map(entry_line)).collect::<String>().into_bytes()
-    }
-
     /// Every record of `bytes`, and the summary.
     fn read(bytes: &[u8]) -> Result<(Vec<Entry>, Summary), ArchiveError> {
         let (mut decoder, mut entries) = (Decoder::default(), Vec::new());
@@ -217,39 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_gives_back_every_deletion_and_whether_a_page_is_hidden_and_ends_anywhere() {
-        let entries = [Entry::Tombstone(tombstone()), hidden(), visibility(None)];
-        let whole = ledger(&entries);
-        assert_eq!(read(&whole).unwrap().0, entries);
-        let first = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-        for end in first..whole.len() {
-            let (found, summary) = read(&whole[..end]).unwrap();
-            assert_eq!(found.len() as u64, summary.records);
-            assert_eq!(found.len() + 1, whole[..end].split(|&byte| byte == b'\n').count() - 1);
+    fn every_flipped_bit_of_an_archive_is_refused() {
+        let whole = archive(&[
+            page(Some("Title"), "Text <b>&amp;"),
+            Entry::Tombstone(tombstone()),
+            Entry::Tombstone(taken_down()),
+            hidden(),
+        ]);
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(&flipped).is_err(), "bit {bit} of {}", String::from_utf8_lossy(&whole));
         }
-        for end in 0..first {
-            assert!(matches!(read(&whole[..end]), Err(ArchiveError::NotAnArchive)), "{end}");
-        }
-    }
-
-    #[test]
-    fn every_flipped_bit_of_an_archive_and_of_a_ledgers_lines_is_refused() {
-        let files = [
-            archive(&[page(Some("Title"), "Text <b>&amp;"), Entry::Tombstone(tombstone())]),
-            ledger(&[Entry::Tombstone(taken_down()), hidden(), visibility(None)]),
-        ];
-        for whole in files {
-            // A ledger without its last line break has an unfinished line, which does not count.
-            let bits = (whole.len() - 1) * 8;
-            for bit in 0..bits {
-                let mut flipped = whole.clone();
-                flipped[bit / 8] ^= 1 << (bit % 8);
-                assert!(read(&flipped).is_err(), "bit {bit} of {}", String::from_utf8_lossy(&whole));
-            }
-        }
-        let mut flipped = archive(&[]);
-        *flipped.last_mut().unwrap() ^= 4;
-        assert!(read(&flipped).is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Writes an archive or a ledger, line by line.
+//! Writes an archive, line by line.
 
 use sha2::{Digest, Sha256};
 
 use super::line::{self, Body, HeaderJson, TrailerJson};
-use super::{Entry, Format, Header};
+use super::{Entry, Header};
 use crate::domain::hex;
 use crate::domain::timestamp::UnixMillis;
 
@@ -17,12 +17,9 @@ pub struct Encoder {
 impl Encoder {
     /// Begins an archive. Returns its first line.
     pub fn begin(created_at: UnixMillis, generator: String, expected_records: Option<u64>) -> (Self, String) {
-        Self::begin_with(&Header { format: Format::Archive, created_at, generator, expected_records })
-    }
-
-    fn begin_with(header: &Header) -> (Self, String) {
+        let header = Header { created_at, generator, expected_records };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
-        let line = encoder.digested(&Body::Header(HeaderJson::of(header)));
+        let line = encoder.digested(&Body::Header(HeaderJson::of(&header)));
         (encoder, line)
     }
 
@@ -60,9 +57,4 @@ impl Encoder {
 
 pub fn entry_line(entry: &Entry) -> String {
     line::encode(&Body::of(entry))
-}
-
-pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
-    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
-    line::encode(&Body::Header(HeaderJson::of(&header)))
 }

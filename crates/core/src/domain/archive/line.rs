@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Entry, EntryError, Format, Header, VERSION};
+use super::{Entry, EntryError, Header, VERSION};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
@@ -14,6 +14,9 @@ use crate::domain::slug::Slug;
 use crate::domain::takedown::{Takedown, Visibility};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
+
+/// The name of the format, in the header.
+const FORMAT: &str = "handbill-archive";
 
 const BEFORE_SUM: &str = "{\"sum\":\"";
 
@@ -140,19 +143,10 @@ fn version(version: u64) -> Result<PageVersion, EntryError> {
     if version == 0 { Err(EntryError::Version) } else { Ok(PageVersion::new(version)) }
 }
 
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Archive => "handbill-archive",
-            Self::Ledger => "handbill-ledger",
-        }
-    }
-}
-
 impl HeaderJson {
     pub(super) fn of(header: &Header) -> Self {
         Self {
-            format: header.format.name().to_owned(),
+            format: FORMAT.to_owned(),
             version: VERSION,
             created_at_ms: header.created_at.get(),
             generator: header.generator.clone(),
@@ -162,13 +156,9 @@ impl HeaderJson {
 
     /// The header; `None` if the file has another format.
     pub(super) fn into_header(self) -> Option<Header> {
-        let format = [Format::Archive, Format::Ledger].into_iter().find(|format| format.name() == self.format)?;
-        Some(Header {
-            format,
-            created_at: UnixMillis::new(self.created_at_ms),
-            generator: self.generator,
-            expected_records: self.expected_records,
-        })
+        let Self { created_at_ms, generator, expected_records, .. } = self;
+        let header = Header { created_at: UnixMillis::new(created_at_ms), generator, expected_records };
+        (self.format == FORMAT).then_some(header)
     }
 }
 

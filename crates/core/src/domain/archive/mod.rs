@@ -14,8 +14,6 @@
 //!
 //! A page has the hash of its edit key, never the key. It has no HTML: an import renders the content with its own
 //! renderer, so an archive cannot bring in HTML that this renderer would not write.
-//!
-//! A ledger (`"format":"handbill-ledger"`) has tombstones, and whether operators have hidden or shown pages. It has no trailer, because lines are added to it for years. If its last line was cut, that line was never finished, and does not count.
 
 mod decoder;
 mod encoder;
@@ -32,7 +30,7 @@ use super::timestamp::UnixMillis;
 use super::title::TitleError;
 
 pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
-pub use self::encoder::{Encoder, entry_line, ledger_header};
+pub use self::encoder::{Encoder, entry_line};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 /// The version of the format that [`Encoder`] writes and [`Decoder`] reads.
@@ -41,17 +39,8 @@ pub const VERSION: u32 = 1;
 /// Longest line, in bytes with its line break. The largest content has 100 KB, of which JSON may write each byte as six.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Pages and tombstones, complete with a trailer.
-    Archive,
-    /// Tombstones and whether pages are hidden, without a trailer.
-    Ledger,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    pub format: Format,
     pub created_at: UnixMillis,
     /// The program that wrote the file, with its version.
     pub generator: String,
@@ -83,21 +72,12 @@ impl Entry {
             Self::Visibility(visibility) => &visibility.slug,
         }
     }
-
-    /// When a page was deleted, hidden or shown.
-    pub fn acted_at(&self) -> Option<UnixMillis> {
-        match self {
-            Self::Page(..) => None,
-            Self::Tombstone(tombstone) => Some(tombstone.deleted_at),
-            Self::Visibility(visibility) => Some(visibility.at),
-        }
-    }
 }
 
 /// Why a file is refused. `line` counts from 1.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    #[error("this is no archive or ledger of Handbill: its first line is not a header")]
+    #[error("this is no archive of Handbill: its first line is not a header")]
     NotAnArchive,
     #[error(
         "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
@@ -138,8 +118,6 @@ pub enum EntryError {
     Time,
     #[error("the version is 0")]
     Version,
-    #[error("a ledger has no pages")]
-    NotInALedger,
     #[error("a header is the first line only")]
     SecondHeader,
 }
