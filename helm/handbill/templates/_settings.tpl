@@ -33,6 +33,7 @@
 {{- end }}
 {{- end }}
 {{- if eq .Values.store "sqlite" }}
+- { name: HANDBILL_STORE, value: sqlite }
 - { name: HANDBILL_DATA_DIR, value: /data }
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
