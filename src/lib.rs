@@ -16,7 +16,7 @@
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
 //! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
 //! | `handbill-front` | connections: how many, their memory, their time limits, their end. It knows no page |
-//! | `handbill-store-sqlite`, `handbill-store-cql`, `handbill-limiter` | a store each, and the limits on clients |
+//! | `handbill-store-sqlite`, `handbill-store-cql`, `handbill-rate-limit` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
 //!
 //! `app` puts them together. `tests/architecture` checks the direction within this crate, that no files name each other
@@ -39,7 +39,7 @@
 //! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
 //! | the storage of pages | `crates/store-sqlite`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
-//! | the windows of clients | `crates/limiter` |
+//! | the windows of clients | `crates/rate-limit` |
 //! | the sharing of reads, or the rendering threads | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
 //! | the files of an export, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |

@@ -22,8 +22,8 @@ use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_core::ports::renderer::Renderer;
 use handbill_core::service::PublishingPolicy;
-use handbill_limiter::memory::MemoryRateLimiter;
-use handbill_limiter::{Redis, TimeLimits};
+use handbill_rate_limit::RedisLimiter;
+use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
@@ -114,14 +114,13 @@ impl Backends {
     /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, renderer, .. } = deps;
-        let redis = Redis::open(
+        let limiter = RedisLimiter::open(
             &settings.redis.limiter(),
-            TimeLimits::of_calls(settings.redis.redis_timeout),
+            in_memory(deps.budgets.windows),
             Arc::clone(clock),
             random.clone(),
-            metrics.without_redis.clone(),
+            metrics.rate_limit_fallback.clone(),
         )?;
-        let limiter = redis.limiter(in_memory(deps.budgets.windows));
         let measure = measure(deps);
         Ok(Self {
             store,

@@ -25,7 +25,7 @@ pub enum StartError {
     StoreEnded(StoreEnded),
     /// The settings of Redis make no sense.
     #[error(transparent)]
-    Redis(#[from] handbill_limiter::OpenError),
+    Redis(#[from] handbill_rate_limit::OpenError),
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] handbill_store_cql::ConnectError),

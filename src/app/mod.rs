@@ -138,7 +138,7 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     settings.check()?;
     backends::check_store(settings)?;
     if !settings.redis.redis_url.is_empty() {
-        handbill_limiter::check(&settings.redis.limiter())?;
+        handbill_rate_limit::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Ok(())

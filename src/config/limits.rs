@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use handbill_limiter::{RedisMode, RedisUrl};
+use handbill_rate_limit::{RedisMode, RedisUrl};
 
 use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::quota::Quota;
@@ -87,8 +87,8 @@ pub struct RedisSettings {
 
 impl RedisSettings {
     /// The settings as the limiter takes them.
-    pub fn limiter(&self) -> handbill_limiter::RedisSettings {
-        handbill_limiter::RedisSettings {
+    pub fn limiter(&self) -> handbill_rate_limit::RedisSettings {
+        handbill_rate_limit::RedisSettings {
             urls: self.redis_url.clone(),
             mode: self.redis_mode,
             sentinel_master: self.redis_sentinel_master.clone(),

@@ -8,7 +8,6 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use handbill_core::service::PageCacheMetrics;
-use handbill_limiter::LimiterMetrics;
 use handbill_store_cql::metrics::ClusterMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -74,8 +73,7 @@ pub struct Metrics {
     pub page_cache: PageCacheMetrics,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
-    /// Those of a replica that decides without Redis.
-    pub without_redis: LimiterMetrics,
+    pub rate_limit_fallback: Gauge,
     pub tool_calls: Family<ToolLabels, Counter>,
     pub operator_actions: Family<OperatorLabels, Counter>,
     pub operator_tokens_refused: Counter,
@@ -204,16 +202,10 @@ impl Metrics {
             },
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
-            without_redis: LimiterMetrics {
-                fallback: declare.plain(
-                    "handbill_rate_limit_fallback",
-                    "1 while Redis cannot be reached and this replica counts by itself",
-                ),
-                fallback_decisions: declare.plain(
-                    "handbill_rate_limit_fallback_decisions",
-                    "Attempts that this replica decided by itself, because Redis did not answer",
-                ),
-            },
+            rate_limit_fallback: declare.plain(
+                "handbill_rate_limit_fallback",
+                "1 while Redis cannot be reached and this replica counts by itself",
+            ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
             operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
             operator_tokens_refused: declare.plain(

@@ -297,8 +297,6 @@ mod tests {
     use tracing::subscriber::{DefaultGuard, set_default};
     use tracing_subscriber::layer::SubscriberExt;
 
-    use handbill_limiter::mark::{UNAVAILABLE, mark_unavailable};
-
     use super::*;
 
     #[derive(Clone, Debug, Default)]
@@ -424,22 +422,6 @@ mod tests {
                 ended("GET /", Status::Unset, Some(ABANDONED), None),
             ]
         );
-    }
-
-    #[tokio::test]
-    async fn a_call_that_its_server_did_not_answer_is_an_error_whatever_its_outcome() {
-        let spans = Ended::default();
-        let _collecting = spans.collect();
-        let request = request_span();
-        let calling = async {
-            let call = call(System::Redis, "decide", "limits");
-            call.run(async { mark_unavailable() }).await;
-            call.done("admitted", false);
-        };
-        request.run(calling).await;
-        request.answered(200);
-        assert_eq!(spans.summary()[0], ended("decide limits", Status::error(""), Some(UNAVAILABLE), Some("GET /")));
-        assert_eq!(spans.summary()[1], ended("GET /", Status::Unset, None, None));
     }
 
     #[test]

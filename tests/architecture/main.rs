@@ -135,7 +135,7 @@ fn a_module_names_only_those_that_it_may() {
         for (first, second) in &source.names {
             let is_ours = first == "crate" || first == "handbill_core";
             let is_foreign = is_ours && *second != source.module && !may.split(' ').any(|name| name == second);
-            let is_backend = first.starts_with("handbill_store_") || first == "handbill_limiter";
+            let is_backend = first.starts_with("handbill_store_") || first == "handbill_rate_limit";
             if is_foreign || is_backend && !may_name_backends {
                 faults.push(format!("{} names {first}::{second}", source.path.display()));
             }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use handbill_core::ports::rate_limiter::RateLimiter;
-use handbill_limiter::memory::MemoryRateLimiter;
+use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
 use super::rules::{Started, Store};

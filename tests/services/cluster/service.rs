@@ -52,7 +52,7 @@ impl Settings {
             ("--scylla-keyspace", keyspace.to_owned()),
             ("--redis-url", redis.url()),
             // Test machines are slow, and a replica that waits no longer would decide alone.
-            ("--redis-timeout", "500ms".to_owned()),
+            ("--redis-timeout", "2s".to_owned()),
             ("--base-url", format!("http://{balancer}")),
             // This is the load balancer, which connects from the machine's own address.
             ("--trusted-proxies", "127.0.0.1".to_owned()),

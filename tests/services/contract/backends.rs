@@ -20,5 +20,5 @@ pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
 /// Every limiter and its name. No test controls the clock of Redis, so `services::redis::window` moves the counted
 /// attempts instead, and shows that these windows slide as those in memory do.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
-    vec![("Redis", Arc::new(servers::redis().limiter(1 << 20)))]
+    vec![("Redis", Arc::new(servers::redis()))]
 }

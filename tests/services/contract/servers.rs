@@ -5,8 +5,9 @@ use std::sync::Arc;
 use handbill::config::RedisSettings;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::random::Random;
-use handbill_limiter::{LimiterMetrics, Redis, TimeLimits};
+use handbill_rate_limit::RedisLimiter;
 use handbill_store_cql::{CqlSettings, CqlStore};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::OnceCell;
 
 use crate::cql::server::{connected, migrated_settings};
@@ -23,16 +24,11 @@ pub(crate) async fn empty_cql() -> CqlStore {
     connected(&migrated_settings().await).await
 }
 
-/// Access to the Redis server.
-pub(crate) fn redis() -> Redis {
+/// A limiter in the Redis server.
+pub(crate) fn redis() -> RedisLimiter {
     let url = from_the_runner("HANDBILL_TEST_REDIS");
     let settings = environment::settings::<RedisSettings>(&["--redis-url", &url]).limiter();
-    let limits = TimeLimits {
-        first_try: TEST_TIMEOUT,
-        second_try: TEST_TIMEOUT,
-        connect: TEST_TIMEOUT,
-        probe_interval: TEST_TIMEOUT,
-    };
+    let settings = handbill_rate_limit::RedisSettings { timeout: TEST_TIMEOUT, ..settings };
     let clock = Arc::new(SystemClock::new());
-    Redis::open(&settings, limits, clock, Random::System, LimiterMetrics::default()).unwrap()
+    RedisLimiter::open(&settings, 1 << 20, clock, Random::System, Gauge::default()).unwrap()
 }

@@ -2,7 +2,7 @@
 //! rendering.
 
 use bytes::Bytes;
-use handbill_limiter::RedisMode;
+use handbill_rate_limit::RedisMode;
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -100,7 +100,7 @@ async fn in_a_redis_cluster_a_create_sends_its_reservation_in_a_command_of_its_o
         }
         sent
     };
-    // A script that a master did not have yet is sent again, and the day's key for the names of clients is set as well.
+    // A script that a master did not have yet is sent again.
     let [decisions, reservations] = sent().await;
     assert!(decisions >= 1 && reservations >= 1, "{decisions} {reservations}");
     for _ in 0..3 {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use handbill_core::domain::client::Client;
 use handbill_core::domain::quota::{Decision, Quota};
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill_limiter::TimeLimits;
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, to};
@@ -15,12 +14,7 @@ use crate::port::Port;
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
 /// Short, so that a frozen server is noticed soon, but long enough for a healthy one on a slow machine.
-pub(crate) const SHORT: TimeLimits = TimeLimits {
-    first_try: Duration::from_secs(1),
-    second_try: Duration::from_secs(1),
-    connect: Duration::from_secs(10),
-    probe_interval: Duration::from_millis(20),
-};
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
@@ -34,23 +28,12 @@ async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
     for _ in 0..attempts {
         decide(replica, client).await;
     }
-    assert_eq!(replica.decided_alone(), 0);
-}
-
-/// Makes attempts until the replica falls back, and returns how many it took.
-async fn fall_back(replica: &mut Replica, client: Client) -> u32 {
-    let mut attempts = 0;
-    while !*replica.out_of_reach.borrow_and_update() {
-        decide(replica, client).await;
-        attempts += 1;
-        assert!(attempts < 100, "it never fell back");
-    }
-    attempts
+    assert!(!replica.decided_alone());
 }
 
 /// Waits until the replica has found its Redis, without any request.
 pub(crate) async fn come_back(replica: &mut Replica) {
-    let back = replica.out_of_reach.wait_for(|out_of_reach| !out_of_reach);
+    let back = replica.is_down.wait_for(|is_down| !is_down);
     let back = tokio::time::timeout(Duration::from_mins(2), back).await;
     back.expect("it came back by itself").expect("it is there");
 }
@@ -68,48 +51,34 @@ async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_i
         admitted += 1;
     }
     assert_eq!(admitted, 10, "falling back hands out no fresh quota");
-    assert!(*replica.out_of_reach.borrow_and_update());
-    assert_eq!(replica.metrics.fallback.get(), 1);
+    assert!(replica.decided_alone());
+    assert_eq!(replica.fallback.get(), 1);
 
     server.start_again();
     come_back(&mut replica).await;
-    assert_eq!(replica.metrics.fallback.get(), 0);
-    let alone = replica.decided_alone();
-    decide(&replica, client).await;
-    assert_eq!(replica.decided_alone(), alone);
+    assert_eq!(replica.fallback.get(), 0);
+    decide_in_redis(&replica, client, 1).await;
     let counted: u32 =
         connect(&server.address()).await.zcard(format!("handbill:limit:{{create:{client}}}")).await.unwrap();
     assert_eq!(counted, 1, "Redis decides again, and has forgotten what was before");
 }
 
 #[tokio::test]
-async fn one_call_without_an_answer_is_decided_alone_and_is_no_outage() {
+async fn a_redis_that_hangs_delays_one_attempt_by_the_time_limit_and_no_other() {
     let server = OwnServer::start();
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
     decide_in_redis(&replica, client, 5).await;
     server.freeze();
-    assert_eq!(decide(&replica, client).await.remaining, 4);
-    assert_eq!(replica.decided_alone(), 1);
-    assert!(!*replica.out_of_reach.borrow_and_update());
-    assert_eq!(replica.metrics.fallback.get(), 0);
-}
-
-#[tokio::test]
-async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_waits_for_it_then() {
-    let server = OwnServer::start();
-    let mut replica = Replica::start(&to(&server.address()), SHORT);
-    let client = client();
-    decide_in_redis(&replica, client, 5).await;
-    server.freeze();
-    assert_eq!(fall_back(&mut replica, client).await, 3);
+    assert_eq!(decide(&replica, client).await.remaining, 4, "what Redis had admitted counts");
+    assert_eq!(replica.fallback.get(), 1);
 
     let started = Instant::now();
     for _ in 0..1000 {
         decide(&replica, client).await;
     }
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 2000 s if each had waited", started.elapsed());
-    assert!(!decide(&replica, client).await.admitted, "what Redis had admitted counts");
+    assert!(!decide(&replica, client).await.admitted);
 
     server.thaw();
     come_back(&mut replica).await;
@@ -119,9 +88,9 @@ async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_wai
 async fn a_replica_that_starts_without_redis_finds_it_later() {
     let port = Port::hold();
     let mut replica = Replica::start(&to(&format!("redis://{}", port.address)), SHORT);
-    let noticed = replica.out_of_reach.wait_for(|out_of_reach| *out_of_reach);
+    let noticed = replica.is_down.wait_for(|is_down| *is_down);
     tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
-    assert_eq!(replica.metrics.fallback.get(), 1);
+    assert_eq!(replica.fallback.get(), 1);
     assert!(decide(&replica, client()).await.admitted);
 
     let _server = OwnServer::start_with(&["--port", &port.number().to_string()]);
@@ -142,10 +111,18 @@ async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
         .query_async::<()>(&mut connection)
         .await
         .unwrap();
-    fall_back(&mut replica, client).await;
-    replica.out_of_reach.mark_unchanged();
-    let changed = tokio::time::timeout(SHORT.probe_interval * 20, replica.out_of_reach.changed()).await;
-    assert!(changed.is_err(), "it returned to a server that takes no writes");
+    decide(&replica, client).await;
+    // The replica has tried to write twice when this loop ends.
+    let mut rejected = 0;
+    while rejected < 2 {
+        assert!(*replica.is_down.borrow(), "it returned to a server that takes no writes");
+        let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.unwrap();
+        let writes = stats.lines().find(|line| line.starts_with("cmdstat_set:"));
+        rejected = writes.map_or(0, |line| {
+            let (_, count) = line.split_once("rejected_calls=").expect("Redis counts rejected commands");
+            count.split(',').next().unwrap().parse::<u32>().unwrap()
+        });
+    }
     redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
     come_back(&mut replica).await;
 }

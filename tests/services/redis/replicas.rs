@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill_limiter::RedisMode;
+use handbill_rate_limit::RedisMode;
 use rustix::process::Signal;
 
 use super::faults::come_back;
-use super::servers::{OwnServers, Replica, client, connect, usual};
+use super::servers::{OwnServers, Replica, USUAL, client, connect};
 use crate::environment::FAR_TOO_LONG;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
@@ -17,7 +17,7 @@ const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 async fn when_sentinels_name_another_master_the_replica_goes_there() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Sentinel);
-        let mut replica = Replica::start(&servers.settings, usual());
+        let mut replica = Replica::start(&servers.settings, USUAL);
         let client = client();
         for _ in 0..10 {
             replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
@@ -25,7 +25,7 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         servers.signal("master", signal);
         // Attempts continue through the failover. None is admitted, because Redis or the replica has counted ten.
         let started = Instant::now();
-        while !*replica.out_of_reach.borrow_and_update() {
+        while !*replica.is_down.borrow_and_update() {
             let asked = Instant::now();
             assert!(!replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted);
             assert!(asked.elapsed() < FAR_TOO_LONG);
@@ -53,7 +53,7 @@ async fn until_its_successor_knows(url: &str) {
 async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_by_its_successor() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Cluster);
-        let mut replica = Replica::start(&servers.settings, usual());
+        let mut replica = Replica::start(&servers.settings, USUAL);
         let clients: Vec<_> = (0..24).map(|_| client()).collect();
         for client in &clients {
             for _ in 0..10 {
@@ -67,19 +67,17 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
         let lost = Instant::now();
         // The loop ends when the cluster has answered all clients in one round.
         loop {
-            let alone = replica.decided_alone();
+            replica.is_down.mark_unchanged();
             for client in &clients {
                 let asked = Instant::now();
                 let decision = replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
                 assert!(!decision.admitted, "the limit holds through the failover");
                 assert!(asked.elapsed() < FAR_TOO_LONG, "{:?}", asked.elapsed());
             }
-            if replica.decided_alone() == alone {
+            if !replica.decided_alone() {
                 break;
             }
-            if *replica.out_of_reach.borrow_and_update() {
-                come_back(&mut replica).await;
-            }
+            come_back(&mut replica).await;
             assert!(lost.elapsed() < Duration::from_mins(2), "it came back by itself");
         }
     }

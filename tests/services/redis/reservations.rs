@@ -49,7 +49,7 @@ async fn a_slug_is_its_owners_at_every_replica_and_another_is_told_so() {
         assert_eq!(reserve(servers, &other, &foreign).await, Reserved::ByAnother, "{servers:?}");
         assert_eq!(other.limiter.reserve(&foreign).await, Reserved::ByAnother, "{servers:?}: in a call of its own");
         assert_eq!(reserve(servers, &one, &own).await, Reserved::Unopposed, "{servers:?}: it is still its owner's");
-        assert_eq!((one.decided_alone(), other.decided_alone()), (0, 0));
+        assert!(!one.decided_alone() && !other.decided_alone());
     }
 }
 
@@ -107,5 +107,5 @@ async fn a_reservation_that_redis_refuses_changes_no_decision() {
         assert_eq!((decision.admitted, decision.slug), (true, Reserved::Unopposed));
         assert_eq!(replica.limiter.reserve(&own).await, Reserved::Unopposed);
     }
-    assert_eq!(replica.decided_alone(), 0);
+    assert!(!replica.decided_alone());
 }

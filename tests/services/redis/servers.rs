@@ -11,7 +11,8 @@ use handbill_core::domain::client::Client;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::Clock;
 use handbill_core::ports::random::{Random, index_below};
-use handbill_limiter::{LimiterMetrics, Redis, RedisLimiter, RedisMode, RedisSettings, RedisUrl, TimeLimits};
+use handbill_rate_limit::{RedisLimiter, RedisMode, RedisSettings, RedisUrl};
+use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -21,17 +22,10 @@ use crate::environment::from_the_runner;
 use crate::port::Port;
 
 /// Far longer than any call on the slowest machine, so no call is given up.
-pub(crate) const PATIENT: TimeLimits = TimeLimits {
-    first_try: Duration::from_mins(1),
-    second_try: Duration::from_mins(1),
-    connect: Duration::from_mins(1),
-    probe_interval: Duration::from_secs(1),
-};
+pub(crate) const PATIENT: Duration = Duration::from_mins(1);
 
-/// Limits of a service with more time for Redis than by default, because test machines are slow.
-pub(crate) fn usual() -> TimeLimits {
-    TimeLimits::of_calls(Duration::from_millis(500))
-}
+/// Of a service with more time for Redis than by default, because test machines are slow.
+pub(crate) const USUAL: Duration = Duration::from_millis(500);
 
 /// The servers that all tests share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +65,7 @@ pub(crate) fn to(address: &str) -> RedisSettings {
         password_file: None,
         ca_file: None,
         client_cert_files: Vec::new(),
-        timeout: Duration::from_millis(500),
+        timeout: USUAL,
     }
 }
 
@@ -91,24 +85,24 @@ impl Clock for StillClock {
 
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
-    /// Kept, so that its connections stay open.
-    _redis: Redis,
     pub(crate) limiter: RedisLimiter,
-    pub(crate) metrics: LimiterMetrics,
-    pub(crate) out_of_reach: watch::Receiver<bool>,
+    pub(crate) fallback: Gauge,
+    pub(crate) is_down: watch::Receiver<bool>,
 }
 
 impl Replica {
-    pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
-        let metrics = LimiterMetrics::default();
-        let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        let (limiter, out_of_reach) = (redis.limiter(1 << 20), redis.out_of_reach());
-        Self { _redis: redis, limiter, metrics, out_of_reach }
+    /// A replica whose calls of Redis take at most `timeout`.
+    pub(crate) fn start(settings: &RedisSettings, timeout: Duration) -> Self {
+        let (settings, fallback) = (RedisSettings { timeout, ..settings.clone() }, Gauge::default());
+        let limiter =
+            RedisLimiter::open(&settings, 1 << 20, Arc::new(StillClock), Random::System, fallback.clone()).unwrap();
+        let is_down = limiter.is_down();
+        Self { limiter, fallback, is_down }
     }
 
-    /// How many attempts the replica has decided without Redis.
-    pub(crate) fn decided_alone(&self) -> u64 {
-        self.metrics.fallback_decisions.get()
+    /// Whether the replica has decided attempts without Redis, since it began or was last seen to have come back.
+    pub(crate) fn decided_alone(&self) -> bool {
+        *self.is_down.borrow() || self.is_down.has_changed().unwrap()
     }
 }
 

@@ -10,7 +10,7 @@ use redis::{AsyncCommands, Script};
 
 use super::servers::{Shared, client, connect};
 
-const SCRIPT: &str = include_str!("../../../crates/limiter/src/sliding_window.lua");
+const SCRIPT: &str = include_str!("../../../crates/rate-limit/src/sliding_window.lua");
 
 /// One client's window.
 struct Window {

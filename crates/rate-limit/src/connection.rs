@@ -1,34 +1,32 @@
 //! The pool of connections to Redis: to one server, to a Redis Cluster, or to the master that sentinels name.
 //!
-//! # How a connection is lent
-//!
-//! A connection carries many calls at once, so a call takes a clone and returns the original to the pool immediately.
-//! So a call that waits for a hung node of a cluster delays no other call, and four connections are enough for any
-//! load.
-//!
-//! # No check before use
-//!
-//! The check of `deadpool-redis` costs a round trip for each call and needs the right to `UNWATCH`; in a cluster the
-//! check would ask every master, so that with one lost master every connection would fail the check. A dead connection
-//! is found by the call that uses it instead, and the second try gets a new one (`docs/internals/decisions/0006-redis-pool.md`).
+//! A connection carries many calls at once, so a call takes a clone and returns the original to the pool immediately. A
+//! connection is not checked before it is used: the call that uses a dead one finds out (`docs/decisions.md`).
 
-use deadpool::Runtime;
-use deadpool::managed::{self, Metrics, RecycleResult, Timeouts};
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use std::error::Error;
+use std::time::Duration;
+
+use deadpool::managed::{self, Metrics, RecycleResult};
+use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
-use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, RedisError, RedisFuture, TlsMode, Value};
-use thiserror::Error;
+use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, FromRedisValue, RedisResult, ScriptInvocation, TlsMode};
+use tokio::time::timeout;
 
 use super::settings::{
-    OpenError, RedisMode, RedisSettings, TimeLimits, is_tls, parse_addresses, read_certificates, read_password,
-    tcp_settings,
+    OpenError, RedisMode, RedisSettings, is_tls, parse_addresses, read_certificates, read_password, tcp_settings,
 };
 
 /// Maximum number of connections. One connection carries any load; there are more only if several are made at the same
 /// time.
 const POOL_SIZE: usize = 4;
+
+/// Limit for making a connection, including DNS, TLS and the sentinels' answers. No caller waits as long.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why there is no connection: a file that can no longer be used, no server that was reached, or a refused login.
+pub(super) type ConnectError = Box<dyn Error + Send + Sync>;
 
 pub(super) type Pool = managed::Pool<Manager>;
 
@@ -36,25 +34,7 @@ pub(super) type Pool = managed::Pool<Manager>;
 pub(super) struct Manager {
     settings: RedisSettings,
     addresses: Vec<ConnectionInfo>,
-    mode: RedisMode,
-    limits: TimeLimits,
-}
-
-/// A client of the library, with the content that the files had when it was made.
-enum Client {
-    Single(Box<deadpool_redis::Manager>),
-    Cluster(Box<ClusterClient>),
-    Sentinel(Box<SentinelClient>),
-}
-
-#[derive(Debug, Error)]
-pub(super) enum ConnectError {
-    /// A file can no longer be used.
-    #[error(transparent)]
-    Settings(#[from] OpenError),
-    /// No server was reached, or it refused the login.
-    #[error(transparent)]
-    Redis(#[from] RedisError),
+    pub(super) mode: RedisMode,
 }
 
 /// A connection that many calls share. A call is sent without waiting for the answers to earlier calls. All clones use
@@ -67,35 +47,24 @@ pub(super) enum Connection {
 
 impl Manager {
     /// Checks `settings`, including the files that they name. Connects to nothing.
-    pub(super) fn new(settings: &RedisSettings, limits: TimeLimits) -> Result<Self, OpenError> {
+    pub(super) fn new(settings: &RedisSettings) -> Result<Self, OpenError> {
         let addresses = parse_addresses(settings)?;
         let several = addresses.len() > 1;
         let mode = settings.mode.unwrap_or(if several { RedisMode::Cluster } else { RedisMode::Single });
         if several && mode == RedisMode::Single {
             return Err(OpenError::SeveralForSingle);
         }
-        let manager = Self { settings: settings.clone(), addresses, mode, limits };
-        manager.client()?;
+        let manager = Self { settings: settings.clone(), addresses, mode };
+        match mode {
+            RedisMode::Single => drop(manager.single()?),
+            RedisMode::Cluster => drop(manager.cluster()?),
+            RedisMode::Sentinel => drop(manager.sentinel()?),
+        }
         Ok(manager)
     }
 
     pub(super) fn into_pool(self) -> Pool {
-        let TimeLimits { first_try, connect, .. } = self.limits;
-        let timeouts = Timeouts { wait: Some(first_try), create: Some(connect), recycle: None };
-        let builder = Pool::builder(self).max_size(POOL_SIZE).timeouts(timeouts).runtime(Runtime::Tokio1);
-        builder.build().expect("a pool with timeouts has a runtime")
-    }
-
-    pub(super) fn is_cluster(&self) -> bool {
-        self.mode == RedisMode::Cluster
-    }
-
-    fn client(&self) -> Result<Client, OpenError> {
-        Ok(match self.mode {
-            RedisMode::Single => Client::Single(Box::new(self.single()?)),
-            RedisMode::Cluster => Client::Cluster(Box::new(self.cluster()?)),
-            RedisMode::Sentinel => Client::Sentinel(Box::new(self.sentinel()?)),
-        })
+        Pool::builder(self).max_size(POOL_SIZE).build().expect("a pool without timeouts needs no runtime")
     }
 
     fn single(&self) -> Result<deadpool_redis::Manager, OpenError> {
@@ -110,9 +79,9 @@ impl Manager {
     fn cluster(&self) -> Result<ClusterClient, OpenError> {
         let mut builder = ClusterClientBuilder::new(self.addresses_with_login()?)
             .tcp_settings(tcp_settings())
-            .connection_timeout(self.limits.call())
+            .connection_timeout(self.settings.timeout)
             // This also limits a call, including all retries and redirections that the library makes.
-            .response_timeout(self.limits.call());
+            .response_timeout(self.settings.timeout);
         if let Some(certificates) = read_certificates(&self.settings, is_tls(&self.addresses[0]))? {
             builder = builder.certs(certificates);
         }
@@ -169,8 +138,8 @@ impl Manager {
     /// The limits that the library itself enforces on a connection to one server.
     fn config(&self) -> AsyncConnectionConfig {
         AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.limits.connect))
-            .set_response_timeout(Some(self.limits.call()))
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(self.settings.timeout))
     }
 }
 
@@ -180,13 +149,16 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<Connection, ConnectError> {
         // This reads small files on a thread of the runtime. It happens rarely, because a connection lasts long.
-        Ok(match self.client()? {
-            Client::Single(manager) => Connection::Direct(manager.create().await?),
-            Client::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
-            Client::Sentinel(mut client) => {
-                Connection::Direct(client.get_async_connection_with_config(&self.config()).await?)
-            }
-        })
+        let made = async {
+            Ok(match self.mode {
+                RedisMode::Single => Connection::Direct(self.single()?.create().await?),
+                RedisMode::Cluster => Connection::Cluster(self.cluster()?.get_async_connection().await?),
+                RedisMode::Sentinel => {
+                    Connection::Direct(self.sentinel()?.get_async_connection_with_config(&self.config()).await?)
+                }
+            })
+        };
+        timeout(CONNECT_TIMEOUT, made).await?
     }
 
     async fn recycle(&self, _: &mut Connection, _: &Metrics) -> RecycleResult<ConnectError> {
@@ -195,32 +167,17 @@ impl managed::Manager for Manager {
 }
 
 impl Connection {
-    fn inner(&mut self) -> &mut dyn ConnectionLike {
+    pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
-            Self::Direct(connection) => connection,
-            Self::Cluster(connection) => connection,
+            Self::Direct(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
         }
     }
-}
 
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.inner().req_packed_command(command)
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        commands: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.inner().req_packed_commands(commands, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
+    pub(super) async fn invoke<T: FromRedisValue>(&mut self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
         match self {
-            Self::Direct(connection) => connection.get_db(),
-            Self::Cluster(connection) => connection.get_db(),
+            Self::Direct(connection) => script.invoke_async(connection).await,
+            Self::Cluster(connection) => script.invoke_async(connection).await,
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The settings of Redis, checked, the files that they name, and how long anything waits for Redis.
+//! The settings of Redis, checked, and the files that they name.
 
 use std::fmt;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,41 +59,6 @@ pub struct RedisSettings {
     pub client_cert_files: Vec<PathBuf>,
 }
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Time between two probes.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Copy, Debug)]
-pub struct TimeLimits {
-    /// Limit for the first of two tries, including the time to get a connection. On a healthy network an answer takes
-    /// less than 1 ms.
-    pub first_try: Duration,
-    /// Limit for the second try, including the time to get a connection.
-    pub second_try: Duration,
-    /// Limit for making a connection, including DNS, TLS, the sentinels' answers and a cluster's slots. The attempt
-    /// continues after its caller has stopped waiting.
-    pub connect: Duration,
-    /// Time between two probes while Redis is unreachable. No caller waits for a probe.
-    pub probe_interval: Duration,
-}
-
-impl TimeLimits {
-    /// Longest time that a caller waits, in total.
-    pub fn call(&self) -> Duration {
-        self.first_try + self.second_try
-    }
-
-    /// Limits by which a caller waits for at most `call` in total.
-    ///
-    /// A healthy Redis needs far less than the default of 100 ms. Each call that is given up may let a client have one
-    /// attempt too many, so a longer time counts more exactly while Redis is slow.
-    pub fn of_calls(call: Duration) -> Self {
-        let (connect, probe_interval) = (CONNECT_TIMEOUT, PROBE_INTERVAL);
-        Self { first_try: call / 2, second_try: call / 2, connect, probe_interval }
-    }
-}
-
 /// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -111,24 +75,14 @@ pub enum OpenError {
     /// The name of the master is missing. Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
-    #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
-    PasswordFile { path: PathBuf, source: io::Error },
     /// A user name without a password cannot log in.
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
-    #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
-    CaFile { path: PathBuf, reason: String },
     /// Certificates were given without TLS, so they would not be used.
-    #[error("--redis-ca-file needs addresses that begin with rediss://")]
-    CaWithoutTls,
-    /// A certificate of this process without TLS, so it would not be shown.
-    #[error("--redis-client-cert-file needs addresses that begin with rediss://")]
-    IdentityWithoutTls,
-    /// The certificate of this process or its key cannot be used.
-    #[error(
-        "cannot read {path} ({reason}): --redis-client-cert-file names PEM files with a certificate and its private key"
-    )]
-    IdentityFile { path: PathBuf, reason: String },
+    #[error("--redis-ca-file and --redis-client-cert-file need addresses that begin with rediss://")]
+    CertificatesWithoutTls,
+    #[error("cannot read {path} ({reason}): {option} names {content}")]
+    File { path: PathBuf, reason: String, option: &'static str, content: &'static str },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
@@ -146,75 +100,68 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
             address.filter(|address| !matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. }));
         addresses.push(address.ok_or(OpenError::Address(index + 1))?.set_tcp_settings(tcp_settings()));
     }
-    let with_tls = addresses.iter().filter(|address| is_tls(address)).count();
-    if addresses.is_empty() {
-        return Err(OpenError::NoAddress);
+    match addresses.iter().filter(|address| is_tls(address)).count() {
+        _ if addresses.is_empty() => Err(OpenError::NoAddress),
+        with_tls if with_tls == 0 || with_tls == addresses.len() => Ok(addresses),
+        _ => Err(OpenError::MixedTls),
     }
-    if with_tls != 0 && with_tls != addresses.len() {
-        return Err(OpenError::MixedTls);
-    }
-    Ok(addresses)
 }
 
 pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
-    let Some(path) = &settings.password_file else {
-        return if settings.username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };
-    };
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|source| OpenError::PasswordFile { path: path.clone(), source })?;
-    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+    let file = settings.password_file.as_slice();
+    if file.is_empty() && settings.username.is_some() {
+        return Err(OpenError::NoPassword);
+    }
+    let text = read_files(file, "--redis-password-file", "a file that holds the password", |_| Ok(()))?;
+    Ok(text.map(|text| String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 /// The authorities to trust in place of the system's, and the certificate of this process. Also makes sure that the
 /// process can use TLS at all.
 pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
-    if is_tls {
-        // This fails if another part of the process has already chosen a provider. The process then uses that one.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (ca_file, identity) = (settings.ca_file.as_slice(), settings.client_cert_files.as_slice());
+    let is_given = !ca_file.is_empty() || !identity.is_empty();
+    if !is_tls {
+        return if is_given { Err(OpenError::CertificatesWithoutTls) } else { Ok(None) };
     }
-    let client_tls = read_identity(settings, is_tls)?;
-    let root_cert = read_authorities(settings, is_tls)?;
-    Ok((client_tls.is_some() || root_cert.is_some()).then_some(TlsCertificates { client_tls, root_cert }))
+    // This fails if another part of the process has already chosen a provider. The process then uses that one.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let root_cert =
+        read_files(ca_file, "--redis-ca-file", "a file of PEM certificates", |pem| parse_certificates(pem).map(drop))?;
+    let identity = read_files(
+        identity,
+        "--redis-client-cert-file",
+        "PEM files with a certificate and its private key",
+        // The library would only find out when it connects that the key does not belong to the certificate.
+        |pem| {
+            let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("no private key: {error}"))?;
+            let provider = rustls::crypto::aws_lc_rs::default_provider();
+            CertifiedKey::from_der(parse_certificates(pem)?, key, &provider)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        },
+    )?;
+    // The library takes from each what it looks for.
+    let client_tls = identity.map(|pem| ClientTlsConfig { client_cert: pem.clone(), client_key: pem });
+    Ok(is_given.then_some(TlsCertificates { client_tls, root_cert }))
 }
 
-fn read_authorities(settings: &RedisSettings, is_tls: bool) -> Result<Option<Vec<u8>>, OpenError> {
-    let Some(path) = &settings.ca_file else { return Ok(None) };
-    if !is_tls {
-        return Err(OpenError::CaWithoutTls);
-    }
-    let ca_file_error = |reason: String| OpenError::CaFile { path: path.clone(), reason };
-    let pem = fs::read(path).map_err(|error| ca_file_error(error.to_string()))?;
-    parse_certificates(&pem).map_err(ca_file_error)?;
-    Ok(Some(pem))
-}
-
-fn read_identity(settings: &RedisSettings, is_tls: bool) -> Result<Option<ClientTlsConfig>, OpenError> {
-    let files = &settings.client_cert_files;
-    if files.is_empty() {
-        return Ok(None);
-    }
-    if !is_tls {
-        return Err(OpenError::IdentityWithoutTls);
-    }
-    let mut pem = Vec::new();
+/// The content of `files` one after another, if `check` finds it right; `None` without files.
+fn read_files(
+    files: &[PathBuf],
+    option: &'static str,
+    content: &'static str,
+    check: impl Fn(&[u8]) -> Result<(), String>,
+) -> Result<Option<Vec<u8>>, OpenError> {
+    let Some(path) = files.last() else { return Ok(None) };
+    let error = |path: &PathBuf, reason| OpenError::File { path: path.clone(), reason, option, content };
+    let mut read = Vec::new();
     for path in files {
-        let read = fs::read(path);
-        pem.extend(read.map_err(|error| OpenError::IdentityFile { path: path.clone(), reason: error.to_string() })?);
-        pem.push(b'\n');
+        read.extend(fs::read(path).map_err(|failed| error(path, failed.to_string()))?);
+        read.push(b'\n');
     }
-    // The library would only find out when it connects that the key does not belong to the certificate.
-    let check = || {
-        let chain = parse_certificates(&pem)?;
-        let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| format!("no private key: {error}"))?;
-        let provider = rustls::crypto::aws_lc_rs::default_provider();
-        CertifiedKey::from_der(chain, key, &provider).map_err(|error| error.to_string())
-    };
-    check().map_err(|reason: String| {
-        let paths: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
-        OpenError::IdentityFile { path: paths.join(",").into(), reason }
-    })?;
-    // It takes from each what it looks for.
-    Ok(Some(ClientTlsConfig { client_cert: pem.clone(), client_key: pem }))
+    check(&read).map_err(|reason| error(path, reason))?;
+    Ok(Some(read))
 }
 
 /// The library accepts a file without any certificate, and then trusts nobody.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prometheus_client::metrics::gauge::Gauge;
 use redis::{ErrorKind, RedisError, RedisResult, Script};
+use tokio::sync::watch;
 
-use super::connection::RedisConnection;
+use super::connection::Connection;
+use super::link::Link;
 use super::memory::MemoryRateLimiter;
-use super::metrics::LimiterMetrics;
-use super::pool::Connection;
+use super::settings::{OpenError, RedisMode, RedisSettings};
 use crate::domain::network_limits::Window;
 use crate::domain::quota::Decision;
 use crate::domain::reservation::{Reservation, Reserved};
@@ -24,24 +26,32 @@ const RESERVED_FOR_MILLIS: u32 = 10_000;
 
 /// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
 pub struct RedisLimiter {
-    redis: Arc<RedisConnection>,
+    link: Arc<Link>,
     script: Script,
     random: Random,
-    metrics: LimiterMetrics,
     local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
-    pub(super) fn new(
-        redis: Arc<RedisConnection>,
+    /// A limiter in the Redis of `settings`. It connects in the background, because the service works without Redis. The
+    /// caller must be within a Tokio runtime. `open` fails only if the settings cannot be used.
+    ///
+    /// While Redis is unreachable, `fallback` is 1, and what this process counts takes at most `local_bytes`.
+    pub fn open(
+        settings: &RedisSettings,
+        local_bytes: usize,
         clock: SharedClock,
         random: Random,
-        metrics: LimiterMetrics,
-        local_bytes: usize,
-    ) -> Self {
+        fallback: Gauge,
+    ) -> Result<Self, OpenError> {
+        let link = Link::open(settings, fallback, format!("handbill:probe:{{{}}}", hex_id(&random)))?;
         let script = Script::new(include_str!("sliding_window.lua"));
-        let local = MemoryRateLimiter::within(local_bytes, clock);
-        Self { redis, script, random, metrics, local }
+        Ok(Self { link, script, random, local: MemoryRateLimiter::within(local_bytes, clock) })
+    }
+
+    /// Shows whether Redis is unreachable, and notifies of each change.
+    pub fn is_down(&self) -> watch::Receiver<bool> {
+        self.link.is_down.subscribe()
     }
 
     /// The decision on `attempt`, whose name is `id`.
@@ -59,21 +69,16 @@ impl RedisLimiter {
         for Window { quota, .. } in attempt.windows() {
             call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
         }
-        let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
-        let (by_another, decision) = decision(&answer, attempt)
+        let answer: Vec<u64> = connection.invoke(&call).await?;
+        let (slug, decision) = decision(&answer, attempt)
             .ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, "the script's answer is not ours")))?;
-        let slug = self.reserved_with(attempt).map_or(Reserved::NotAsked, |_| reserved(by_another));
-        Ok(Decision { slug, ..decision })
+        Ok(if self.reserved_with(attempt).is_some() { Decision { slug, ..decision } } else { decision })
     }
 
     /// The slug that is reserved in the same step as `attempt`. In a Redis Cluster it is in another slot than the windows.
     fn reserved_with<'a>(&self, attempt: &'a Attempt) -> Option<&'a Reservation> {
-        attempt.slug.as_ref().filter(|_| !self.redis.is_cluster())
+        attempt.slug.as_ref().filter(|_| self.link.pool.manager().mode != RedisMode::Cluster)
     }
-}
-
-fn reserved(by_another: bool) -> Reserved {
-    if by_another { Reserved::ByAnother } else { Reserved::Unopposed }
 }
 
 /// The keys of the windows of `attempt`. All of them are in the slot of the widest one, because only keys in one slot can be
@@ -92,13 +97,8 @@ fn slug_key(slug: &Slug) -> String {
     format!("handbill:slug:{slug}")
 }
 
-/// The key that the process called `name` writes to see whether Redis takes writes.
-pub(super) fn probe_key(name: &str) -> String {
-    format!("handbill:probe:{{{name}}}")
-}
-
-/// Whether another has reserved the slug, and the decision.
-fn decision(answer: &[u64], attempt: &Attempt) -> Option<(bool, Decision)> {
+/// The fate of the slug, and the decision.
+fn decision(answer: &[u64], attempt: &Attempt) -> Option<(Reserved, Decision)> {
     let [admitted, _, by_another, counts @ ..] = answer else { return None };
     if counts.len() != 2 * attempt.windows().count() {
         return None;
@@ -110,7 +110,8 @@ fn decision(answer: &[u64], attempt: &Attempt) -> Option<(bool, Decision)> {
         more_after: Duration::from_micros(counts[1]),
         slug: Reserved::NotAsked,
     });
-    Some((*by_another == 1, decisions.next()?.restricted_by(decisions)))
+    let slug = if *by_another == 1 { Reserved::ByAnother } else { Reserved::Unopposed };
+    Some((slug, decisions.next()?.restricted_by(decisions)))
 }
 
 #[async_trait]
@@ -120,23 +121,27 @@ impl RateLimiter for RedisLimiter {
             return self.local.check(attempt).await;
         }
         let id = hex_id(&self.random);
-        let ask = |connection| self.ask(connection, &attempt, &id);
-        if let Some(decision) = self.redis.call(ask).await {
-            if decision.admitted {
-                self.local.count(&attempt);
-            }
-            decision
-        } else {
-            self.metrics.fallback_decisions.inc();
-            self.local.check(attempt).await
+        let Some(decision) = self.link.call(|connection| self.ask(connection, &attempt, &id)).await else {
+            return self.local.check(attempt).await;
+        };
+        if decision.admitted {
+            self.local.count(&attempt);
         }
+        decision
     }
 
     async fn reserve(&self, Reservation { slug, owner }: &Reservation) -> Reserved {
         let mut set = redis::cmd("SET");
         set.arg(slug_key(slug)).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
-        let ask = async |mut connection: Connection| set.query_async::<Option<String>>(&mut connection).await;
-        reserved(self.redis.call(ask).await.flatten().is_some_and(|before| before != *owner))
+        let ask = async |mut connection: Connection| match connection.query::<Option<String>>(&set).await {
+            // A Redis that only refuses reservations still decides about limits.
+            Err(error) if error.code().is_some() => Ok(None),
+            answer => answer,
+        };
+        match self.link.call(ask).await.flatten() {
+            Some(before) if before != *owner => Reserved::ByAnother,
+            _ => Reserved::Unopposed,
+        }
     }
 }
 

@@ -40,10 +40,8 @@ const DEFAULT_BYTES: usize = 80 * 1024 * 1024;
 /// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
-    create: Mutex<Windows>,
-    edit: Mutex<Windows>,
-    token: Mutex<Windows>,
-    preview: Mutex<Windows>,
+    /// The windows of each limit, in the order of [`LimitKind`].
+    windows: [Mutex<Windows>; TABLES],
 }
 
 impl MemoryRateLimiter {
@@ -55,8 +53,7 @@ impl MemoryRateLimiter {
     /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
     /// somebody with thousands of addresses can fill it.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
-        let windows = || Mutex::new(Windows::new(bytes / TABLES));
-        Self { clock, create: windows(), edit: windows(), token: windows(), preview: windows() }
+        Self { clock, windows: std::array::from_fn(|_| Mutex::new(Windows::new(bytes / TABLES))) }
     }
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than its quota allows, the
@@ -74,13 +71,7 @@ impl MemoryRateLimiter {
     }
 
     fn windows(&self, kind: LimitKind) -> MutexGuard<'_, Windows> {
-        let windows = match kind {
-            LimitKind::Create => &self.create,
-            LimitKind::Edit => &self.edit,
-            LimitKind::Token => &self.token,
-            LimitKind::Preview => &self.preview,
-        };
-        windows.lock()
+        self.windows[kind as usize].lock()
     }
 }
 
