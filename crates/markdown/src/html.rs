@@ -92,6 +92,12 @@ impl<'s> HtmlWriter<'s> {
         written + self.count_to_come() + tags <= self.max_bytes
     }
 
+    /// Whether `bytes` fit here besides the text to come.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let text = MAX_TEXT_FACTOR * (self.source.len() - self.passed);
+        self.html.len() + self.end_tags + LINE_ENDS * self.depth + text + bytes <= self.max_bytes
+    }
+
     /// The maximum number of bytes that the text to come takes.
     fn count_to_come(&mut self) -> usize {
         let bytes = match self.counted {

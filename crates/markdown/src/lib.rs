@@ -53,7 +53,7 @@ use subset::Filtered;
 
 /// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page
 /// with a lower version is rendered again when it is read.
-pub const RENDERER_VERSION: u16 = 4;
+pub const RENDERER_VERSION: u16 = 5;
 
 /// The tag that begins a code block. In rendered HTML, `<` only ever begins a tag: text and attributes have a reference
 /// instead.

@@ -360,8 +360,9 @@ impl Filter<'_> {
         let last_row = if is_underlined { tables::rows(after, self.quotes).next() } else { None };
         let last_row = last_row.filter(|row| row.starts_with('='));
         let is_open = self.out.code_block(None);
-        for row in tables::rows(text, self.quotes).chain(last_row) {
-            self.out.html().text(row);
+        let rows: Vec<_> = tables::rows(text, self.quotes).chain(last_row).collect();
+        for row in tables::padded(&rows, |bytes| self.out.html().has_room(bytes)) {
+            self.out.html().text(&row);
             self.out.html().text("\n");
         }
         self.open.push(if is_open { Open::CodeBlock } else { Open::FlatBlock });

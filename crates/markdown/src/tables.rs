@@ -2,6 +2,10 @@
 //!
 //! The parser's own tables are off, because it fills up short rows: 3.5 KB of content can become 262,144 cells.
 
+use unicode_width::UnicodeWidthStr;
+
+use super::placeholder;
+
 /// Whether a table begins at `start`, the start of a line in a paragraph within `quotes` quotes. A table begins with a
 /// head and a row of delimiters: one `---`, `:--`, `--:` or `:-:` for each cell of the head. At least one of the two
 /// lines has a `|`.
@@ -18,7 +22,7 @@ pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
         && !delimiters.starts_with("- ")
         && !delimiters.starts_with("-\t")
         && (delimiters.contains('|') || head.contains('|'))
-        && delimiter_cells(delimiters).is_some_and(|cells| cells == head_cells(head))
+        && delimiter_cells(delimiters).is_some_and(|cells| cells == self::cells(head).count())
 }
 
 /// Whether a table begins in a line of `text`, which is within `quotes` quotes.
@@ -40,6 +44,35 @@ pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
 /// The rows of the table `text`, which is within `quotes` quotes.
 pub(super) fn rows(text: &str, quotes: usize) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(move |line| without_prefix(line, quotes).trim_end()).filter(|row| !row.is_empty())
+}
+
+/// `rows` with cells of one width in each column, if so many more bytes have room: one long cell makes all others long.
+pub(super) fn padded(rows: &[&str], has_room: impl FnOnce(usize) -> bool) -> Vec<String> {
+    let mut widths = Vec::new();
+    for (column, cell) in rows.iter().flat_map(|row| cells(row).enumerate()) {
+        widths.resize(widths.len().max(column + 1), 0);
+        widths[column] = width(cell).max(widths[column]);
+    }
+    let row_bytes = widths.iter().map(|width| width + "|  ".len()).sum::<usize>() + "|".len();
+    if !has_room(row_bytes * rows.len()) {
+        return rows.iter().map(|&row| row.to_owned()).collect();
+    }
+    let pad = |(index, row): (usize, &&str)| {
+        let cells = cells(row).zip(&widths).map(|(cell, full)| {
+            let missing = full - width(cell);
+            // Hyphens fill the delimiters, and a last colon stays at the end.
+            match index {
+                1 => format!("| {} ", cell.replacen('-', &"-".repeat(missing + 1), 1)),
+                _ => format!("| {cell}{} ", " ".repeat(missing)),
+            }
+        });
+        cells.collect::<String>() + "|"
+    };
+    rows.iter().enumerate().map(pad).collect()
+}
+
+fn width(cell: &str) -> usize {
+    placeholder::restored(cell).width()
 }
 
 /// The first line and the text after its end; `None` if the line has no end.
@@ -80,14 +113,15 @@ fn delimiter_cells(line: &str) -> Option<usize> {
     Some(cells)
 }
 
-/// The number of cells in the head `line`. A `|` after a backslash does not divide cells.
-fn head_cells(line: &str) -> usize {
-    let (mut cells, mut escaped) = (1, false);
-    for byte in inner(line).bytes() {
-        cells += usize::from(byte == b'|' && !escaped);
-        escaped = byte == b'\\' && !escaped;
-    }
-    cells
+/// The cells of a row. A `|` after a backslash does not divide cells.
+fn cells(row: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    let divides = move |c: char| {
+        let divides = c == '|' && !escaped;
+        escaped = c == '\\' && !escaped;
+        divides
+    };
+    inner(row).split(divides).map(str::trim)
 }
 
 /// `line` without a `|` at its beginning and end.
@@ -115,5 +149,15 @@ mod tests {
             assert!(!begins(text, 0, 0), "{text:?}");
         }
         assert!(begins("> a|b\n> -|-", 2, 1));
+    }
+
+    #[test]
+    fn the_columns_of_a_table_have_one_width_if_that_has_room() {
+        let rows = ["Dish|Servings", "-|:-:", "|春巻き|2|", "|a\\|b"];
+        let padded_rows = ["| Dish   | Servings |", "| ------ | :------: |", "| 春巻き | 2        |", "| a\\|b   |"];
+        assert_eq!(padded(&rows, |bytes| bytes == 84), padded_rows);
+        let long = "a".repeat(1000);
+        let rows = [&["a|b", "-|-", &long][..], &["c|d"; 1000]].concat();
+        assert_eq!(padded(&rows, |bytes| bytes < 1_000_000), rows);
     }
 }

@@ -221,7 +221,7 @@ fn no_line_begins_a_block_of_raw_html_even_where_it_might_have_been_an_address()
 
 #[test]
 fn constructs_outside_the_subset_are_text() {
-    assert_renders("|a|b|\n|-|-|\n|c|d|", "<pre><code>|a|b|\n|-|-|\n|c|d|\n</code></pre>\n");
+    assert_renders("|a|b|\n|-|-|\n|c|d|", "<pre><code>| a | b |\n| - | - |\n| c | d |\n</code></pre>\n");
     assert_renders("- [ ] a\n- [x] b", "<ul>\n<li>[ ] a</li>\n<li>[x] b</li>\n</ul>\n");
     assert_renders("a[^1] $b$ ^c^ :d:\n\n[^1]: e f", "<p>a[^1] $b$ ^c^ :d:</p>\n<p>[^1]: e f</p>\n");
     assert_renders("---\na: b\n---\n", "<hr>\n<h2>a: b</h2>\n");
@@ -281,17 +281,23 @@ fn beyond_64_kb_and_six_times_the_source_no_element_is_opened_and_the_text_is_ke
 #[test]
 fn a_table_is_shown_as_its_source_wherever_a_paragraph_may_stand() {
     let table = |rows: &str| format!("<pre><code>{rows}\n</code></pre>\n");
-    assert_renders("\\|a|b\n-|-", &table("\\|a|b\n-|-"));
-    assert_renders("a\\|b|c\n-|-", &table("a\\|b|c\n-|-"));
-    assert_renders("a **b\nc** d|e\n-|-\nf", &("<p>a <strong>b</strong></p>\n".to_owned() + &table("c** d|e\n-|-\nf")));
-    assert_renders("|a|\n|-|\n===", &table("|a|\n|-|\n==="));
-    assert_renders("a\n|b|\n|-|\n---\n*c*", &format!("<p>a</p>\n{}<hr>\n<p><em>c</em></p>\n", table("|b|\n|-|")));
+    assert_renders("\\|a|b\n-|-", &table("| \\|a | b |\n| --- | - |"));
+    assert_renders("a\\|b|c\n-|-", &table("| a\\|b | c |\n| ---- | - |"));
+    assert_renders(
+        "a **b\nc** d|e\n-|-\nf",
+        &("<p>a <strong>b</strong></p>\n".to_owned() + &table("| c** d | e |\n| ----- | - |\n| f     |")),
+    );
+    assert_renders("|a|\n|-|\n===", &table("| a   |\n| --- |\n| === |"));
+    assert_renders("a\n|b|\n|-|\n---\n*c*", &format!("<p>a</p>\n{}<hr>\n<p><em>c</em></p>\n", table("| b |\n| - |")));
     assert_renders(
         "> - |a|\n>   |:-|\n>\n> b",
-        &format!("<blockquote>\n<ul>\n<li>\n{}</li>\n</ul>\n<p>b</p>\n</blockquote>\n", table("|a|\n|:-|")),
+        &format!("<blockquote>\n<ul>\n<li>\n{}</li>\n</ul>\n<p>b</p>\n</blockquote>\n", table("| a  |\n| :- |")),
     );
-    assert_renders("|a|\r\n|-|\r\n|b|\r\n\r\nc", &format!("{}<p>c</p>\n", table("|a|\n|-|\n|b|")));
-    assert_renders("|[a](/b)|<c>|\n|-|-|\n<div>|&amp;", &table("|[a](/b)|&lt;c&gt;|\n|-|-|\n&lt;div&gt;|&amp;amp;"));
+    assert_renders("|a|\r\n|-|\r\n|b|\r\n\r\nc", &format!("{}<p>c</p>\n", table("| a |\n| - |\n| b |")));
+    assert_renders(
+        "|[a](/b)|<c>|\n|-|-|\n<div>|&amp;",
+        &table("| [a](/b) | &lt;c&gt;   |\n| ------- | ----- |\n| &lt;div&gt;   | &amp;amp; |"),
+    );
     assert_renders(
         "![a|b\n-|-](https:c)",
         "<p><img src=\"https://c/\" alt=\"a|b\n-|-\" loading=\"lazy\" referrerpolicy=\"no-referrer\"></p>\n",

@@ -126,20 +126,26 @@ async fn an_address_in_angle_brackets_is_a_link_at_the_beginning_of_a_line_too()
 #[tokio::test]
 async fn a_table_is_its_source_as_a_code_block() {
     for (markdown, expected) in [
-        ("| a | b |\n|---|---|\n| 1 | 2 |", "<pre><code>| a | b |\n|---|---|\n| 1 | 2 |\n</code></pre>\n"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "<pre><code>| a   | b   |\n| --- | --- |\n| 1   | 2   |\n</code></pre>\n"),
         (
             "a|b\n:-|-:\n*1*|`2`\nrest\n\n*after*",
-            "<pre><code>a|b\n:-|-:\n*1*|`2`\nrest\n</code></pre>\n<p><em>after</em></p>\n",
+            "<pre><code>| a    | b   |\n| :--- | --: |\n| *1*  | `2` |\n| rest |\n</code></pre>\n<p><em>after</em></p>\n",
         ),
         (
             "*before*\n|a|b|\n|-|-|\n|c|<b>",
-            "<p><em>before</em></p>\n<pre><code>|a|b|\n|-|-|\n|c|&lt;b&gt;\n</code></pre>\n",
+            "<p><em>before</em></p>\n<pre><code>| a | b   |\n| - | --- |\n| c | &lt;b&gt; |\n</code></pre>\n",
         ),
-        ("> |a|\n> |-|\n> |&amp;|", "<blockquote>\n<pre><code>|a|\n|-|\n|&amp;amp;|\n</code></pre>\n</blockquote>\n"),
-        ("- |a|\n  |-|\n  |b|\n- c", "<ul>\n<li>\n<pre><code>|a|\n|-|\n|b|\n</code></pre>\n</li>\n<li>c</li>\n</ul>\n"),
-        ("|a|\n|-|\n|b|\n---\nc", "<pre><code>|a|\n|-|\n|b|\n</code></pre>\n<hr>\n<p>c</p>\n"),
-        ("|a|\n|-|\n# b", "<pre><code>|a|\n|-|\n</code></pre>\n<h2>b</h2>\n"),
-        ("|a\\|b|c|\n|-|-|", "<pre><code>|a\\|b|c|\n|-|-|\n</code></pre>\n"),
+        (
+            "> |a|\n> |-|\n> |&amp;|",
+            "<blockquote>\n<pre><code>| a     |\n| ----- |\n| &amp;amp; |\n</code></pre>\n</blockquote>\n",
+        ),
+        (
+            "- |a|\n  |-|\n  |b|\n- c",
+            "<ul>\n<li>\n<pre><code>| a |\n| - |\n| b |\n</code></pre>\n</li>\n<li>c</li>\n</ul>\n",
+        ),
+        ("|a|\n|-|\n|b|\n---\nc", "<pre><code>| a |\n| - |\n| b |\n</code></pre>\n<hr>\n<p>c</p>\n"),
+        ("|a|\n|-|\n# b", "<pre><code>| a |\n| - |\n</code></pre>\n<h2>b</h2>\n"),
+        ("|a\\|b|c|\n|-|-|", "<pre><code>| a\\|b | c |\n| ---- | - |\n</code></pre>\n"),
     ] {
         assert_eq!(html_of(markdown).await, expected, "from {markdown}");
     }
@@ -161,7 +167,7 @@ async fn constructs_outside_the_subset_stay_text() {
         }
     }
     assert!(html_of("- [x] done").await.contains("[x] done"));
-    assert!(html_of("| a | b |\n|---|---|").await.contains("| a | b |"));
+    assert!(html_of("| a | b |\n|---|---|").await.contains("| a   | b   |"));
 }
 
 #[tokio::test]
