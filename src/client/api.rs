@@ -1,280 +1,210 @@
 //! Requests to a server's REST API, with one error for each thing that a user can do about it.
 
-use std::time::Duration;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, SendBody, Timeout};
 
 use super::error::ClientError;
-use super::publishing::Outgoing;
-use super::reference::PageReference;
-use crate::outbound::{Limits, Outbound, OutboundError};
+use super::page::PageReference;
 use handbill_core::domain::edit_key::EditKey;
 use handbill_core::domain::origin::Origin;
 
-/// How long one request may take, from connecting to the end of the answer. It is longer than any request that a server
-/// still answers.
+/// How long connecting may take. A lost packet is sent again within 3 s.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one request may take, from connecting to the end of the answer. A server gives up earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Most bytes of an answer. The largest answer of a server is a tool's result with a page of 4 MB of HTML: the page is
-/// in it as JSON, and once more as JSON within a string, which is at most 11 MB together.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Most bytes of an answer. The largest is a tool's result with a page of 4 MB of HTML: the page is in it as JSON, and once
+/// more as JSON within a string, which is at most 11 MB together.
+const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Pauses before a create is sent again whose answer was lost: together more than a server takes to start again.
-const AGAIN_AFTER: [Duration; 6] = [
-    Duration::from_millis(125),
-    Duration::from_millis(250),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-];
+/// Milliseconds before a create is sent again whose answer was lost: together more than a server takes to restart.
+const AGAIN_AFTER: [u64; 6] = [125, 250, 500, 1000, 2000, 4000];
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// The path at which pages are created.
-const PAGES: &str = "/api/pages";
+/// A whole answer, whatever its status.
+pub(super) type Answer = Response<String>;
 
 pub(super) struct Api {
-    outbound: Outbound,
-    /// Why no `https` server can be asked, if so.
-    without_tls: Option<String>,
+    agent: Agent,
     /// How long to wait in all for servers' limits.
     wait: Duration,
 }
 
-#[derive(Deserialize)]
-pub(super) struct CreatedPage {
-    pub(super) url: String,
-    pub(super) edit_key: String,
-    pub(super) created_at: String,
-}
-
-impl CreatedPage {
-    /// The page that was created, by an answer that is not an error.
-    pub(super) fn in_answer(answer: &Response<Bytes>, server: &Origin) -> Result<Self, ClientError> {
-        serde_json::from_slice::<Self>(answer.body()).map_err(|_| not_handbill(server))?.checked(server)
-    }
-
-    /// This page, with an address and a key that have the form of one. A server may answer anything.
-    pub(super) fn checked(self, server: &Origin) -> Result<Self, ClientError> {
-        let page = PageReference::parse(&self.url, server).map_err(|_| not_handbill(server))?;
-        EditKey::parse(&self.edit_key).map_err(|_| not_handbill(server))?;
-        Ok(Self { url: page.url(), ..self })
-    }
-}
-
-pub(super) struct ReadPage {
-    pub(super) texts: PageTexts,
-    /// The whole answer.
-    pub(super) json: Bytes,
-    pub(super) tag: Option<HeaderValue>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct PageTexts {
-    pub(super) title: Option<String>,
-    pub(super) content: String,
-    pub(super) content_html: String,
-}
-
 impl Api {
-    /// A client that trusts the certificate authorities of this machine. Without any, as on a small system, it asks `http` servers.
     pub(super) fn new(wait: Duration) -> Self {
-        let limits = Limits { time: REQUEST_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES };
-        match Outbound::with_tls(limits) {
-            Ok(outbound) => Self { outbound, without_tls: None, wait },
-            Err(error) => Self { outbound: Outbound::without_tls(limits), without_tls: Some(error.to_string()), wait },
-        }
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
+            .root_certs(RootCerts::PlatformVerifier)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(REQUEST_TIMEOUT))
+            .user_agent(concat!("handbill/", env!("CARGO_PKG_VERSION")));
+        Self { agent: config.build().new_agent(), wait }
     }
 
-    pub(super) async fn create(&self, server: &Origin, outgoing: &Outgoing) -> Result<CreatedPage, ClientError> {
-        let answer = self.waiting(server, async || self.send_create(server, outgoing).await).await;
-        let answer = answer.map_err(|error| match error {
-            // Nobody asked for a page. The address is not one for creates.
-            ClientError::NoPage(message) => ClientError::Failed(message),
-            error => error,
-        })?;
-        CreatedPage::in_answer(&answer, server)
-    }
-
-    /// The answer to a create with a key, whatever its status. If an answer is lost, the create is sent again until there is
-    /// one, a few times: the server finds the page that it may have made.
-    pub(super) async fn send_create(
-        &self,
-        server: &Origin,
-        outgoing: &Outgoing,
-    ) -> Result<Response<Bytes>, ClientError> {
-        let headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
-        let body = Bytes::from(outgoing.body.to_string());
-        let (mut pauses, mut is_lost) = (AGAIN_AFTER.iter(), false);
-        loop {
-            let answer = self.send(Method::POST, server, PAGES, headers.clone(), Some(body.clone())).await;
-            is_lost |= matches!(answer, Err(ClientError::Lost(_)));
-            // The server may be starting again.
-            let has_failed = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
-            if let Some(pause) = pauses.next().filter(|_| is_lost && has_failed) {
-                sleep(*pause).await;
-                continue;
-            }
-            return match answer {
-                Ok(answer) => {
-                    outgoing.answered(answer.status(), is_lost);
-                    Ok(answer)
+    /// The answer to a create whose body has a key, and whether an earlier answer was lost. After a lost answer the create is
+    /// sent again a few times: the server finds the page that it may have made.
+    pub(super) fn create(&self, server: &Origin, body: &Value) -> Result<(Answer, bool), ClientError> {
+        let (mut pauses, mut was_lost) = (AGAIN_AFTER.iter(), false);
+        let answer = self.waiting(|| {
+            loop {
+                let answer = self.send(Method::POST, server, "/api/pages", HeaderMap::new(), Some(body));
+                was_lost |= matches!(answer, Err(ClientError::Lost(_)));
+                let has_failed = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
+                match pauses.next() {
+                    Some(pause) if was_lost && has_failed => sleep(Duration::from_millis(*pause)),
+                    _ => return answer,
                 }
-                Err(error) if is_lost => Err(ClientError::Lost(format!(
-                    "{error}. Publish the same text again: its key is saved, so there will be no second page"
-                ))),
-                Err(error) => Err(error),
-            };
+            }
+        });
+        match answer {
+            Ok(answer) => Ok((answer, was_lost)),
+            Err(error) if was_lost => Err(ClientError::Lost(format!(
+                "{error}. Publish the same text again: its key is saved, so there will be no second page"
+            ))),
+            Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn read(&self, page: &PageReference) -> Result<ReadPage, ClientError> {
-        let answer = self.call(Method::GET, &page.server, &path(page), HeaderMap::new(), None).await?;
-        let texts = serde_json::from_slice(answer.body()).map_err(|_| not_handbill(&page.server))?;
-        Ok(ReadPage { texts, tag: answer.headers().get(ETAG).cloned(), json: answer.into_body() })
-    }
-
-    /// Changes the fields in `change`, if the page still has the entity tag `tag`.
-    pub(super) async fn update(
+    /// The answer to a request about `page`, if it succeeded.
+    pub(super) fn call(
         &self,
+        method: &Method,
         page: &PageReference,
-        key: &EditKey,
-        change: &Value,
-        tag: Option<HeaderValue>,
-    ) -> Result<(), ClientError> {
-        let mut headers = authorized(key);
-        headers.extend(tag.map(|tag| (IF_MATCH, tag)));
-        self.call(Method::PATCH, &page.server, &path(page), headers, Some(change)).await.map(drop)
+        headers: &HeaderMap,
+        body: Option<&Value>,
+    ) -> Result<Answer, ClientError> {
+        let (server, path) = (&page.server, format!("/api/pages/{}", page.slug));
+        let answer = self.waiting(|| self.send(method.clone(), server, &path, headers.clone(), body))?;
+        if answer.status().is_success() { Ok(answer) } else { Err(explain(&answer, server)) }
     }
 
-    pub(super) async fn delete(&self, page: &PageReference, key: &EditKey) -> Result<(), ClientError> {
-        self.call(Method::DELETE, &page.server, &path(page), authorized(key), None).await.map(drop)
+    pub(super) fn read(&self, page: &PageReference) -> Result<Answer, ClientError> {
+        self.call(&Method::GET, page, &HeaderMap::new(), None)
     }
 
-    async fn call(
+    /// The answer that `send` gets. At a limit it waits as long as the server says and the user allows.
+    fn waiting(&self, mut send: impl FnMut() -> Result<Answer, ClientError>) -> Result<Answer, ClientError> {
+        let give_up_at = Instant::now() + self.wait;
+        loop {
+            let answer = send()?;
+            let after = Duration::from_secs(retry_after(&answer).unwrap_or(u64::MAX));
+            let is_in_time = Instant::now().checked_add(after).is_some_and(|again| again <= give_up_at);
+            if answer.status() != StatusCode::TOO_MANY_REQUESTS || !is_in_time {
+                return Ok(answer);
+            }
+            sleep(after);
+        }
+    }
+
+    /// The answer to one request.
+    pub(super) fn send(
         &self,
         method: Method,
         server: &Origin,
         path: &str,
         mut headers: HeaderMap,
         body: Option<&Value>,
-    ) -> Result<Response<Bytes>, ClientError> {
-        headers.insert(ACCEPT, JSON);
-        let body = body.map(|body| Bytes::from(body.to_string()));
-        let send = async || self.send(method.clone(), server, path, headers.clone(), body.clone()).await;
-        self.waiting(server, send).await
-    }
-
-    /// The answer that `send` gets, if it succeeded. At a limit it waits as long as the server says and the user allows.
-    async fn waiting(
-        &self,
-        server: &Origin,
-        send: impl AsyncFn() -> Result<Response<Bytes>, ClientError>,
-    ) -> Result<Response<Bytes>, ClientError> {
-        let give_up_at = Instant::now() + self.wait;
-        loop {
-            let answer = send().await?;
-            if answer.status().is_success() {
-                return Ok(answer);
-            }
-            let after = answer.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse().ok());
-            match after.map(Duration::from_secs) {
-                Some(after)
-                    if answer.status() == StatusCode::TOO_MANY_REQUESTS
-                        && Instant::now().checked_add(after).is_some_and(|again| again <= give_up_at) =>
-                {
-                    sleep(after).await;
-                }
-                after => return Err(explain(&answer, server, after)),
-            }
+    ) -> Result<Answer, ClientError> {
+        let body = body.map(Value::to_string);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-    }
-
-    /// The answer to one request, whatever its status.
-    pub(super) async fn send(
-        &self,
-        method: Method,
-        server: &Origin,
-        path: &str,
-        headers: HeaderMap,
-        body: Option<Bytes>,
-    ) -> Result<Response<Bytes>, ClientError> {
-        if let Some(error) = self.without_tls.as_ref().filter(|_| server.as_str().starts_with("https:")) {
-            return Err(ClientError::Failed(format!(
-                "the certificates of this machine cannot be read, and {server} needs them: install ca-certificates ({error})"
-            )));
-        }
-        let has_body = body.is_some();
-        let mut request = Request::new(body.unwrap_or_default());
-        *request.method_mut() = method;
-        *request.uri_mut() = format!("{server}{path}").parse().map_err(|_| not_handbill(server))?;
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+        let request = Request::builder().method(method).uri(format!("{server}{path}"));
+        let mut request = request.body(()).map_err(|_| not_handbill(server))?;
         *request.headers_mut() = headers;
-        if has_body {
-            request.headers_mut().insert(CONTENT_TYPE, JSON);
-        }
-        let agent = concat!("handbill/", env!("CARGO_PKG_VERSION"));
-        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
-        self.outbound.send(request).await.map_err(|error| {
-            let unavailable = |advice| ClientError::Unavailable(format!("{server} {error}: {advice}"));
-            match &error {
-                OutboundError::Unreachable(reason) => {
-                    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-                    ClientError::Unavailable(format!(
-                        "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
-                    ))
-                }
-                OutboundError::TooLarge(_) => unavailable(
-                    "no Handbill server does so, and it is unknown whether anything was changed: check --server",
-                ),
-                OutboundError::Silent(_) | OutboundError::CutShort(_) => {
-                    ClientError::Lost(format!("{server} {error}: it is unknown whether anything was changed"))
-                }
-            }
-        })
+        let answer = match &body {
+            Some(body) => self.agent.run(request.map(|()| body)),
+            None => self.agent.run(request.map(|()| SendBody::none())),
+        };
+        let read = answer.and_then(|answer| {
+            let (head, mut body) = answer.into_parts();
+            let text = body.with_config().limit(MAX_ANSWER_BYTES).lossy_utf8(true).read_to_string()?;
+            Ok(Response::from_parts(head, text))
+        });
+        read.map_err(|error| failed(&error, server))
     }
 }
 
-fn path(page: &PageReference) -> String {
-    format!("/api/pages/{}", page.slug)
+/// The error of a request without a whole answer.
+fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
+    use ureq::Error;
+    // Whether the server has not got the request: all but the ends of a connection come before.
+    let is_unreachable = match error {
+        Error::Io(error) => !matches!(
+            error.kind(),
+            ErrorKind::UnexpectedEof
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe
+        ),
+        Error::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
+        Error::Protocol(_) | Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..) => false,
+        _ => true,
+    };
+    let reason = error.to_string().to_lowercase();
+    let reason =
+        reason.split(" (os error").next().unwrap_or_default().trim_start_matches("io: ").trim_start_matches("rustls: ");
+    if is_unreachable {
+        return ClientError::Unavailable(format!(
+            "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
+        ));
+    }
+    match error {
+        Error::BodyExceedsLimit(_) => ClientError::Unavailable(format!(
+            "{server} gave an answer of more than {} MiB, which no Handbill server does. Nobody knows whether anything was changed: check --server",
+            MAX_ANSWER_BYTES >> 20
+        )),
+        _ => ClientError::Lost(format!(
+            "{server} gave no whole answer ({reason}): nobody knows whether anything was changed"
+        )),
+    }
 }
 
-fn authorized(key: &EditKey) -> HeaderMap {
+/// The seconds after which the server wants to be asked again.
+pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
+    answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
+}
+
+/// The header that presents `key`.
+pub(super) fn authorized(key: &EditKey) -> HeaderMap {
     let mut value = HeaderValue::try_from(format!("Bearer {}", key.reveal())).expect("a key is ASCII");
     value.set_sensitive(true);
     HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
 /// The error that an answer means to the user. The server's own message says what to do.
-fn explain(answer: &Response<Bytes>, server: &Origin, retry_after: Option<Duration>) -> ClientError {
+pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     #[derive(Deserialize)]
     struct ErrorBody {
         message: String,
     }
-    let message = match serde_json::from_slice(answer.body()) {
-        Ok(ErrorBody { message }) => message,
+    let message = match serde_json::from_str(answer.body()) {
+        Ok(ErrorBody { message }) => message.replace(char::is_control, " "),
         // A proxy in front of the server may have limits of its own.
-        Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit"),
+        Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
         Err(_) => return not_handbill(server),
-    };
-    let message = message.replace(char::is_control, " ");
-    // The server counts in seconds.
-    let in_seconds = message.split_once(" Retry in ").or_else(|| message.split_once("; retry in "));
-    let without = in_seconds.map(|(beginning, _)| beginning.to_owned());
-    let message = match (without, retry_after) {
-        (Some(message), Some(after)) => format!("{message} Try again in {}", humantime::format_duration(after)),
-        _ => message,
     };
     match answer.status().as_u16() {
         404 | 410 => ClientError::NoPage(message),
         401 => ClientError::Key(message),
         412 => ClientError::Changed(message),
-        429 => ClientError::Limited(message),
+        429 => ClientError::Limited(format!("{message} With --wait 1h, the command waits for it.")),
         500.. => ClientError::Unavailable(message),
         _ => ClientError::Failed(message),
     }
@@ -285,44 +215,63 @@ pub(super) fn not_handbill(server: &Origin) -> ClientError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outbound::tests::{ENDLESS, hostile_server};
+pub(super) mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
 
-    fn page() -> PageReference {
-        PageReference::parse("hello-world-7k2m9xqz", &Origin::parse("http://localhost").unwrap()).unwrap()
+    use super::*;
+
+    /// The head of an answer without an end.
+    pub(in super::super) const ENDLESS: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
+
+    /// A server that answers each request with `head`, and then sends `body` again and again until the client hangs up; once
+    /// if `is_endless` is false.
+    pub(in super::super) fn hostile_server(head: &'static str, body: &'static [u8], is_endless: bool) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                assert_ne!(connection.read(&mut [0; 4096]).unwrap(), 0);
+                connection.write_all(head.as_bytes()).unwrap();
+                while connection.write_all(body).is_ok() && is_endless {}
+            }
+        });
+        Origin::parse(&format!("http://{address}")).unwrap()
     }
 
-    #[tokio::test]
-    async fn a_time_to_wait_beyond_any_clock_is_not_waited_for() {
+    fn refused(server: &Origin) -> ClientError {
+        let page = PageReference::parse("hello-world-7k2m9xqz", server).unwrap();
+        Api::new(Duration::ZERO).read(&page).err().unwrap()
+    }
+
+    #[test]
+    fn a_time_to_wait_beyond_any_clock_is_not_waited_for() {
         let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 18446744073709551615\r\nConnection: close\r\n\r\n";
-        let server = Origin::parse(&hostile_server(head, b"{\"message\": \"later\"}", false).await).unwrap();
-        let refused = Api::new(Duration::ZERO).read(&PageReference { server, ..page() }).await.err().unwrap();
+        let refused = refused(&hostile_server(head, b"{\"message\": \"later\"}", false));
         assert!(matches!(refused, ClientError::Limited(_)), "{refused}");
     }
 
     #[test]
-    fn a_created_page_has_an_address_and_a_key_or_is_not_believed() {
-        let server = Origin::parse("http://localhost").unwrap();
-        let key = format!("hbk_{}", "a".repeat(43));
-        let created = |url: &str, edit_key: &str| {
-            let created = CreatedPage { url: url.to_owned(), edit_key: edit_key.to_owned(), created_at: String::new() };
-            created.checked(&server).ok().map(|created| created.url)
-        };
-        let own = "https://pages.example/hello-world-7k2m9xqz";
-        assert_eq!(created(&format!("{own}#x"), &key).as_deref(), Some(own));
-        assert_eq!(created(&format!("{own}\n\u{1b}[2J"), &key), None);
-        assert_eq!(created(own, "hbk_"), None);
-        assert_eq!(created("https://pages.example/", &key), None);
-    }
-
-    #[tokio::test]
-    async fn an_answer_without_an_end_is_given_up_and_the_user_is_told_so() {
-        let server = Origin::parse(&hostile_server(ENDLESS, &[b' '; 16384], true).await).unwrap();
-        let page = PageReference::parse("hello-world-7k2m9xqz", &server).unwrap();
-        let refused = Api::new(Duration::ZERO).read(&page).await.err().unwrap();
+    fn an_answer_without_an_end_is_given_up_and_the_user_is_told_so() {
+        let refused = refused(&hostile_server(ENDLESS, &[b' '; 16384], true));
         assert_eq!(refused.exit_code(), 7);
         let message = refused.to_string();
         assert!(message.contains("of more than 16 MiB") && message.contains("check --server"), "{message}");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_come_whole_and_a_server_that_is_not_there_are_told_apart() {
+        for head in ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", ""] {
+            let refused = refused(&hostile_server(head, b"", false));
+            assert!(matches!(refused, ClientError::Lost(_)), "{refused}");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = Origin::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        drop(listener);
+        let refused = refused(&nobody);
+        assert!(refused.to_string().contains("(connection refused)"), "{refused}");
     }
 }

@@ -1,15 +1,13 @@
-//! The command line of the client, and the file that names its server.
+//! The command line of the client.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Args, Subcommand};
 use directories::ProjectDirs;
-use serde::Deserialize;
 
 use super::error::ClientError;
+use super::key_file::KeyFile;
 use handbill_core::domain::origin::{Origin, OriginError};
 
 /// The commands for people who write, in the order of a page's life.
@@ -24,14 +22,11 @@ pub enum ClientCommand {
     /// Print a page's Markdown
     Get(GetArgs),
     /// List your pages
-    List(ListArgs),
+    List(ConnectionArgs),
     /// Delete a page permanently
     Delete(DeleteArgs),
-    /// Print the edit key of a page
-    Key(PageArgs),
-    /// Back up, import or remove saved keys
-    #[command(subcommand)]
-    Keys(KeysCommand),
+    /// Print, import or remove a page's edit key
+    Key(KeyArgs),
     /// Run as a local MCP server that uses your saved keys
     Mcp(ConnectionArgs),
 }
@@ -42,83 +37,23 @@ const SHARED: usize = 100;
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    #[command(flatten)]
-    server: ServerArg,
+    /// Handbill server, for example pages.example. Not needed with a full address
+    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = server, display_order = SHARED)]
+    pub(super) server: Origin,
     /// Wait up to this long at the server's limits, for example 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
-    #[command(flatten)]
-    pub(super) keys: KeysArgs,
-}
-
-/// The server that the user names.
-#[derive(Clone)]
-struct ServerArg {
-    server: Option<Origin>,
-    /// Whether the server is on the command line, and not only in the variable.
-    is_typed: bool,
-}
-
-impl FromArgMatches for ServerArg {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_typed = matches.value_source("server") == Some(ValueSource::CommandLine);
-        Ok(Self { server: matches.get_one("server").cloned(), is_typed })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for ServerArg {
-    fn augment_args(command: Command) -> Command {
-        let arg = Arg::new("server").long("server").env("HANDBILL_SERVER").value_name("ORIGIN");
-        command.arg(arg.value_parser(server).display_order(SHARED).help(
-            "Handbill server, for example pages.example. Not needed with a full address. \
-             [default: `server` in config.toml, else http://127.0.0.1:8080]",
-        ))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-/// The server of a user who names none.
-const LOCAL_SERVER: &str = "http://127.0.0.1:8080";
-
-/// The user's configuration file.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Configuration {
-    server: Option<String>,
+    /// Directory of the saved keys [default: handbill in your data directory]
+    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY", display_order = SHARED)]
+    keys_dir: Option<PathBuf>,
 }
 
 impl ConnectionArgs {
-    /// Whether the command line itself names the server.
-    pub(super) fn is_server_typed(&self) -> bool {
-        self.server.is_typed
-    }
-
-    /// The server of the flag or the variable, else of the configuration file, else of this machine.
-    pub(super) fn server(&self) -> Result<Origin, ClientError> {
-        if let Some(server) = &self.server.server {
-            return Ok(server.clone());
-        }
-        let path = ProjectDirs::from("", "", "handbill").map(|dirs| dirs.config_dir().join("config.toml"));
-        let text = path.as_ref().map_or(Ok(String::new()), fs::read_to_string);
-        let configured = match text {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Configuration::default()),
-            Err(error) => Err(error.to_string()),
-            Ok(text) => basic_toml::from_str(&text).map_err(|error| error.to_string()),
-        };
-        let parsed = configured.and_then(|Configuration { server: named }| {
-            server(named.as_deref().unwrap_or(LOCAL_SERVER)).map_err(|error| error.to_string())
-        });
-        parsed.map_err(|reason| {
-            let path = path.unwrap_or_default();
-            ClientError::Failed(format!("can't take the server from {} ({})", path.display(), reason.trim_end()))
+    /// The key file in `--keys-dir`, else in the user's data directory.
+    pub(super) fn keys(&self) -> Result<KeyFile, ClientError> {
+        let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
+        self.keys_dir.clone().or_else(by_default).map(KeyFile::in_directory).ok_or_else(|| {
+            ClientError::Failed("there is no home directory for the key file: set HANDBILL_KEYS_DIR".to_owned())
         })
     }
 }
@@ -132,13 +67,6 @@ fn server(text: &str) -> Result<Origin, OriginError> {
     if local.is_local() { Ok(local) } else { Origin::parse(&format!("https://{text}")) }
 }
 
-#[derive(Args, Clone)]
-pub struct KeysArgs {
-    /// Directory of the saved keys [default: handbill in your data directory]
-    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY", display_order = SHARED)]
-    pub(super) keys_dir: Option<PathBuf>,
-}
-
 #[derive(Args)]
 pub struct PublishArgs {
     /// The Markdown files, each of which becomes a page; - or nothing reads standard input
@@ -150,9 +78,6 @@ pub struct PublishArgs {
     /// Publish a second page from a file that is published already
     #[arg(long)]
     pub(super) again: bool,
-    /// Print one JSON object a line, with the page's address and edit key
-    #[arg(long)]
-    pub(super) json: bool,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
@@ -190,18 +115,6 @@ pub struct GetArgs {
 }
 
 #[derive(Args)]
-pub struct ListArgs {
-    /// Print one JSON object a line, without the keys
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Also check whether each page still exists
-    #[arg(long)]
-    pub(super) check: bool,
-    #[command(flatten)]
-    pub(super) keys: KeysArgs,
-}
-
-#[derive(Args)]
 pub struct DeleteArgs {
     #[command(flatten)]
     pub(super) target: PageArgs,
@@ -210,25 +123,19 @@ pub struct DeleteArgs {
     pub(super) yes: bool,
 }
 
-/// The commands on the key file itself.
-#[derive(Subcommand)]
-pub enum KeysCommand {
-    /// Print your pages with their keys, or write them to a new file that only you can read
-    Export {
-        /// The new file; - or nothing prints
-        file: Option<PathBuf>,
-        #[command(flatten)]
-        keys: KeysArgs,
-    },
-    /// Add the keys of an export, of edit links, or of addresses with the key on the next line
-    Import {
-        /// The file; - or nothing reads standard input
-        file: Option<PathBuf>,
-        #[command(flatten)]
-        keys: KeysArgs,
-    },
-    /// Remove a page's key from this machine; the page stays
-    Forget(PageArgs),
+#[derive(Args)]
+pub struct KeyArgs {
+    /// The page's address or slug, or the file it was published from
+    #[arg(required_unless_present = "import")]
+    pub(super) page: Option<String>,
+    /// Save the keys of a key file, of edit links, or of addresses with the key on the next line; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "forget"])]
+    pub(super) import: Option<PathBuf>,
+    /// Remove the key from this machine; the page stays
+    #[arg(long)]
+    pub(super) forget: bool,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArgs,
 }
 
 #[cfg(test)]

@@ -9,61 +9,53 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::json;
+use http::Method;
+use http::header::{ETAG, IF_MATCH};
+use serde_json::{Value, json};
 
-use super::api::Api;
+use super::api::{Api, authorized, not_handbill};
 use super::args::PageArgs;
+use super::commands::retitle;
 use super::error::ClientError;
 use super::key_file::private;
-use super::keys::OwnPage;
 use super::output::hint;
 use handbill_core::domain::slug::Slug;
 
 /// The start of the first line, which has the title. An empty line follows it, then the text.
 const TITLE: &str = "Title:";
 
-pub(super) async fn run(page: PageArgs) -> Result<(), ClientError> {
-    let own = OwnPage::find(&page)?;
-    let api = Api::new(page.connection.wait);
-    let read = api.read(&own.page).await?;
-    let (title, content) = (read.texts.title.unwrap_or_default(), read.texts.content);
+pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
+    let (page, key, _) = args.find_own()?;
+    let api = Api::new(args.connection.wait);
+    let read = api.read(&page)?;
+    let texts: Value = serde_json::from_str(read.body()).map_err(|_| not_handbill(&page.server))?;
+    let [title, content] = ["title", "content"].map(|name| texts[name].as_str().unwrap_or_default());
     let before = format!("{TITLE} {title}\n\n{content}");
-    let file = write_new(&own.page.slug, &before)?;
-    let edited = open_editor(&file).and_then(|()| {
-        fs::read_to_string(&file)
-            .map_err(|error| ClientError::Failed(format!("could not read {} ({error})", file.display())))
-    });
-    let saved = match edited {
-        Ok(after) if after == before => {
+    let file = write_new(&page.slug, &before)?;
+    let saved = open_editor(&file).and_then(|after| {
+        if after == before {
             eprintln!("handbill: nothing was changed");
-            Ok(())
+            return Ok(());
         }
-        Ok(after) => {
-            let (typed, after) = title_and_text(&after);
-            let new = typed.filter(|typed| *typed != title);
-            let mut change = json!({"content": after});
-            if let Some(new) = new {
-                change["title"] = new.into();
-            }
-            let updated = api.update(&own.page, &own.key, &change, read.tag).await;
-            updated.and_then(|()| new.map_or(Ok(()), |new| own.retitle(new))).inspect(|()| hint("Updated."))
+        let (typed, after) = title_and_text(&after);
+        let new = typed.filter(|typed| *typed != title);
+        let mut change = json!({"content": after});
+        if let Some(new) = new {
+            change["title"] = new.into();
         }
-        Err(error) => Err(error),
-    };
+        let mut headers = authorized(&key);
+        headers.extend(read.headers().get(ETAG).map(|tag| (IF_MATCH, tag.clone())));
+        api.call(&Method::PATCH, &page, &headers, Some(&change))?;
+        hint("Updated.");
+        retitle(args, &page, new)
+    });
     // The user's text stays until the server has it.
-    if saved.is_err() && !fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
+    if saved.is_ok() || fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
+        let _ = fs::remove_file(&file);
+    } else {
         eprintln!("handbill: your text is saved in {}", file.display());
-        return saved.map_err(|error| match error {
-            ClientError::Changed(_) => ClientError::Changed(
-                "the page changed since you opened it, so nothing was saved: edit the page again and copy your text into it"
-                    .to_owned(),
-            ),
-            error => error,
-        });
     }
-    let removed = fs::remove_file(&file);
-    saved?;
-    removed.map_err(|error| ClientError::Failed(format!("could not remove {} ({error})", file.display())))
+    saved
 }
 
 /// The title and the text of an edited file. Without the line of the title, all of it is text.
@@ -84,18 +76,16 @@ fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
     Ok(path)
 }
 
-/// Opens the editor and waits for its end. The variable may hold arguments, so a shell splits it.
-fn open_editor(file: &Path) -> Result<(), ClientError> {
-    let status = Command::new("sh")
-        .args(["-c", "exec $HANDBILL_EDITOR_COMMAND \"$0\""])
-        .arg(file)
-        .env("HANDBILL_EDITOR_COMMAND", editor())
-        .status()
-        .map_err(|error| ClientError::Failed(format!("could not start the editor ({error})")))?;
-    if status.success() {
-        return Ok(());
+/// Opens the editor, waits for its end and returns the text. The variable may hold arguments, so a shell splits it.
+fn open_editor(file: &Path) -> Result<String, ClientError> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec $HANDBILL_EDITOR_COMMAND \"$0\""]).arg(file).env("HANDBILL_EDITOR_COMMAND", editor());
+    match shell.status() {
+        Ok(status) if status.success() => fs::read_to_string(file)
+            .map_err(|error| ClientError::Failed(format!("can't read {} ({error})", file.display()))),
+        Ok(status) => Err(ClientError::Failed(format!("the editor ended with {status}, so nothing was changed"))),
+        Err(error) => Err(ClientError::Failed(format!("can't start the editor ({error})"))),
     }
-    Err(ClientError::Failed(format!("the editor ended with {status}, so nothing was changed")))
 }
 
 fn editor() -> OsString {

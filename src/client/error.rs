@@ -14,10 +14,10 @@ pub(super) enum ClientError {
     /// There is no such page, or it was deleted.
     #[error("{0}")]
     NoPage(String),
-    /// There is no key for the page, or the server did not accept it.
+    /// No key of the page is saved, or the server did not accept it.
     #[error("{0}")]
     Key(String),
-    /// Somebody else changed the page.
+    /// Another client changed the page.
     #[error("{0}")]
     Changed(String),
     /// The server's limit was reached.
@@ -29,9 +29,9 @@ pub(super) enum ClientError {
     /// The answer was lost, so it is unknown whether anything was changed.
     #[error("{0}")]
     Lost(String),
-    /// The page was published, but its key could not be kept. The message shows the key, because there is no other copy.
+    /// The page was published, but its key could not be saved. The message shows the key.
     #[error("{0}")]
-    KeyNotKept(String),
+    KeyNotSaved(String),
 }
 
 impl ClientError {
@@ -45,7 +45,7 @@ impl ClientError {
             Self::Changed(_) => 5,
             Self::Limited(_) => 6,
             Self::Unavailable(_) | Self::Lost(_) => 7,
-            Self::KeyNotKept(_) => 8,
+            Self::KeyNotSaved(_) => 8,
         }
     }
 }

@@ -31,7 +31,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("backends", "domain log_throttle niceness ports telemetry config outbound"),
     ("app", "api domain ports service telemetry config web mcp operators server backends"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", "domain ports outbound stdout"),
+    ("client", "domain ports stdout"),
     ("cli", "app client config domain operators stdout telemetry web"),
     ("outbound", ""),
     ("stdout", ""),

@@ -1,0 +1,286 @@
+//! `handbill mcp`: the tools of a server for agents that speak the Model Context Protocol over standard input and output,
+//! with the keys of the key file.
+//!
+//! Each message is passed to the server's `/mcp`, and its answer back. Four things differ from the server: `create_page`
+//! goes to the REST API with a key that is made and saved here, so that a lost answer loses no page, and the agent never sees
+//! the key; a call without `edit_key` gets the saved key; the list of tools says so; and there is one more tool, `list_pages`.
+
+use std::io::{self, BufRead, Write};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::api::{Api, not_handbill, retry_after};
+use super::args::ConnectionArgs;
+use super::error::ClientError;
+use super::key_file::{KeyFile, SavedKey};
+use super::page::PageReference;
+use super::publish::{Draft, Published, publish};
+use handbill_core::domain::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
+use handbill_core::domain::origin::Origin;
+
+/// The member of `_meta` that names the revision in revisions without a handshake.
+const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The name of the tool that only the bridge has.
+const LIST_PAGES: &str = "list_pages";
+
+/// What the server says of keys, and what is true here.
+const DIFFERENT_WORDS: [(&str, &str); 5] = [
+    (
+        "create_page returns `url` and `edit_key`. The key is shown only then and cannot be recovered: give it to the user, save it for later changes, and never publish it.",
+        "create_page returns `url`. The edit key is saved on this machine.",
+    ),
+    (
+        "Send the page's edit key as the argument `edit_key`. It was shown once, when the page was created.",
+        "No key for this page is saved here; list_pages shows the pages that can be changed.",
+    ),
+    ("take the `slug` and the key;", "take the `slug`;"),
+    (
+        "Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it. `<url>/edit#<edit_key>` is a secret link to the editor.",
+        "Returns `url`. The edit key is saved on this machine.",
+    ),
+    ("Needs its edit key.", "Uses the edit key that is saved on this machine."),
+];
+
+/// JSON-RPC's code for an internal error.
+const INTERNAL_ERROR: i32 = -32603;
+
+/// JSON-RPC's code for a message that is not JSON.
+const PARSE_ERROR: i32 = -32700;
+
+struct Bridge {
+    api: Api,
+    server: Origin,
+    keys: KeyFile,
+    /// The revision that `initialize` agreed on.
+    agreed: Option<String>,
+}
+
+/// Answers messages until standard input ends.
+pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
+    let keys = connection.keys()?;
+    let mut bridge = Bridge { api: Api::new(connection.wait), server: connection.server, keys, agreed: None };
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(|error| ClientError::Failed(format!("can't read standard input ({error})")))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(message) => bridge.answer(message),
+            Err(_) => Some(failure(&Value::Null, PARSE_ERROR, "The line is not one JSON-RPC message.")),
+        };
+        let Some(answer) = answer else { continue };
+        let mut out = io::stdout();
+        let written = writeln!(out, "{answer}").and_then(|()| out.flush());
+        written.map_err(|error| ClientError::Failed(format!("can't write to standard output ({error})")))?;
+    }
+    Ok(())
+}
+
+impl Bridge {
+    /// The answer to `message`; `None` for a notification.
+    fn answer(&mut self, message: Value) -> Option<Value> {
+        let id = message.get("id").cloned();
+        self.try_answer(message).unwrap_or_else(|error| id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())))
+    }
+
+    fn try_answer(&mut self, mut message: Value) -> Result<Option<Value>, ClientError> {
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let tool = message["params"]["name"].as_str().filter(|_| method == "tools/call").unwrap_or_default().to_owned();
+        let is_change = matches!(&*tool, "update_page" | "delete_page");
+        if tool == LIST_PAGES {
+            return self.list_pages(&message).map(Some);
+        }
+        if tool == "create_page"
+            && let Some(draft) = draft_in(&message)
+        {
+            return self.create(&message, draft).map(Some);
+        }
+        let has_key = !is_change || self.add_key(&mut message)?;
+        let Some(mut answer) = self.forward(&message, &method, &tool)? else { return Ok(None) };
+        // A change without a key is refused, and its answer holds no text of a page.
+        if matches!(&*method, "initialize" | "tools/list") || !has_key {
+            for (on_a_server, here) in DIFFERENT_WORDS {
+                answer = answer.replace(on_a_server, here);
+            }
+        }
+        let mut answer: Value = serde_json::from_str(&answer).map_err(|_| not_handbill(&self.server))?;
+        match (&*method, &*tool) {
+            ("initialize", _) => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
+            ("tools/list", _) => describe_saved_keys(&mut answer),
+            (_, "delete_page") => self.forget(&answer),
+            _ => {}
+        }
+        Ok(Some(answer))
+    }
+
+    /// The server's answer; `None` if it has none, as for a notification.
+    fn forward(&self, message: &Value, method: &str, tool: &str) -> Result<Option<String>, ClientError> {
+        let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
+        let mut headers = HeaderMap::new();
+        let mut set = |name, value: &str| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        set("accept", "application/json, text/event-stream");
+        if let Some(version) = in_meta.or(self.agreed.as_deref()).filter(|_| method != "initialize") {
+            set("mcp-protocol-version", version);
+        }
+        if in_meta.is_some() {
+            set("mcp-method", method);
+            if !tool.is_empty() {
+                set("mcp-name", tool);
+            }
+        }
+        let answer = self.api.send(Method::POST, &self.server, "/mcp", headers, Some(message))?;
+        let is_nothing = answer.body().is_empty() && answer.status().is_success();
+        Ok(Some(answer.into_body()).filter(|_| !is_nothing))
+    }
+
+    /// Adds the saved key to a call without a key. Returns whether the call has one now.
+    fn add_key(&self, message: &mut Value) -> Result<bool, ClientError> {
+        let arguments = &mut message["params"]["arguments"];
+        if arguments["edit_key"].as_str().is_some_and(|key| !key.trim().is_empty()) {
+            return Ok(true);
+        }
+        let page = arguments["slug"].as_str().and_then(|slug| PageReference::parse(slug, &self.server).ok());
+        let Some(page) = page.filter(|page| page.server == self.server) else { return Ok(false) };
+        let saved = self.keys.find(&page)?;
+        if let Some(SavedKey { edit_key, .. }) = &saved {
+            arguments["edit_key"] = edit_key.as_str().into();
+        }
+        Ok(saved.is_some())
+    }
+
+    fn create(&self, message: &Value, draft: Draft) -> Result<Value, ClientError> {
+        let holds_key = [&draft.title, &draft.content].into_iter().any(|text| EditKey::stands_in(text));
+        Ok(match publish(&self.api, &self.keys, &self.server, draft)? {
+            Ok(Published { page, created_at }) => {
+                let created = json!({"slug": page.slug.as_str(), "url": page.url(), "created_at": created_at});
+                let mut answer = result(message, &created, false);
+                if holds_key && let Some(texts) = answer["result"]["content"].as_array_mut() {
+                    texts.push(json!({"type": "text", "text": PUBLISHED_KEY_WARNING}));
+                }
+                answer
+            }
+            Err(refusal) => {
+                let mut shown: Value = serde_json::from_str(refusal.body()).map_err(|_| not_handbill(&self.server))?;
+                shown["status"] = refusal.status().as_u16().into();
+                if let Some(after) = retry_after(&refusal) {
+                    shown["retry_after"] = after.into();
+                }
+                result(message, &shown, true)
+            }
+        })
+    }
+
+    /// Forgets the key of a page that was deleted.
+    fn forget(&self, answer: &Value) {
+        let deleted = &answer["result"]["structuredContent"];
+        let slug = deleted["slug"].as_str().filter(|_| deleted["deleted"] == true);
+        let Some(Ok(page)) = slug.map(|slug| PageReference::parse(slug, &self.server)) else { return };
+        if let Err(error) = self.keys.forget(&page) {
+            eprintln!("handbill: {error}");
+        }
+    }
+
+    fn list_pages(&self, message: &Value) -> Result<Value, ClientError> {
+        let keys = self.keys.keys()?;
+        let here = keys.iter().rev().filter(|saved| saved.page().is_some_and(|page| page.server == self.server));
+        let pages: Vec<_> = here
+            .map(
+                |SavedKey { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}),
+            )
+            .collect();
+        Ok(result(message, &json!({"pages": pages}), false))
+    }
+}
+
+/// The new page of a call whose arguments fit. All other calls go to the server, whose error says what is wrong.
+fn draft_in(message: &Value) -> Option<Draft> {
+    let arguments = message["params"]["arguments"].as_object()?;
+    let is_known = |(name, value): (&String, &Value)| matches!(&**name, "title" | "content") || value.is_null();
+    let text = |name| Some(arguments.get(name)?.as_str()?.to_owned());
+    arguments.iter().all(is_known).then_some(Draft { title: text("title")?, content: text("content")?, source: None })
+}
+
+/// The answer to the call `message` of a tool, in the form of the revision that the call names.
+fn result(message: &Value, shown: &Value, is_error: bool) -> Value {
+    let mut result = json!({"content": [{"type": "text", "text": shown.to_string()}], "isError": is_error});
+    if !is_error {
+        result["structuredContent"] = shown.clone();
+    }
+    if message["params"]["_meta"][VERSION_IN_META].is_string() {
+        result["resultType"] = json!("complete");
+    }
+    json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
+}
+
+/// Makes `edit_key` optional in the list of tools, and adds `list_pages`.
+fn describe_saved_keys(answer: &mut Value) {
+    // An error has no tools, and must not get any.
+    let Some(tools) = answer.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
+    for tool in tools.iter_mut() {
+        if let Some(key) = tool.pointer_mut("/inputSchema/properties/edit_key/description") {
+            *key = json!(
+                "The page's edit key. Leave it out if list_pages shows the page: its key is saved on this machine."
+            );
+        }
+        for schema in ["/inputSchema/required", "/outputSchema/required"] {
+            if let Some(required) = tool.pointer_mut(schema).and_then(Value::as_array_mut) {
+                required.retain(|name| name != "edit_key");
+            }
+        }
+    }
+    tools.push(json!({
+        "name": LIST_PAGES,
+        "title": "List your pages",
+        "description": "Lists the pages whose edit keys are saved on this machine, newest first. They can be updated and deleted without `edit_key`.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": false},
+        "annotations": {"readOnlyHint": true, "openWorldHint": false},
+    }));
+}
+
+fn failure(id: &Value, code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::api::tests::{ENDLESS, hostile_server};
+    use super::*;
+
+    /// The answer of a bridge to a request with `method`, if its server answers with `body`.
+    fn answer_to(method: &str, body: &'static [u8], is_endless: bool) -> Value {
+        let home = tempfile::tempdir().unwrap();
+        let mut bridge = Bridge {
+            api: Api::new(Duration::ZERO),
+            server: hostile_server(ENDLESS, body, is_endless),
+            keys: KeyFile::in_directory(home.path().to_owned()),
+            agreed: None,
+        };
+        bridge.answer(json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}})).unwrap()
+    }
+
+    #[test]
+    fn an_agent_learns_that_a_server_answers_without_an_end() {
+        let answer = answer_to("tools/call", &[b' '; 16384], true);
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(INTERNAL_ERROR)));
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("an answer of more than 16 MiB"), "{message}");
+    }
+
+    #[test]
+    fn an_answer_to_the_list_of_tools_without_tools_stays_as_it_is() {
+        for body in [r#"{"error":{"code":-32000}}"#, "[]", r#"{"result":[]}"#, r#""x""#, r#"{"result":{"tools":"x"}}"#]
+        {
+            assert_eq!(answer_to("tools/list", body.as_bytes(), false), serde_json::from_str::<Value>(body).unwrap());
+        }
+        let odd = answer_to("tools/list", br#"{"result":{"tools":["x",{"inputSchema":"x"}]}}"#, false);
+        assert!(odd.to_string().contains(LIST_PAGES), "{odd}");
+    }
+}

@@ -1,0 +1,130 @@
+//! The page that a command is about, and its saved key.
+
+use std::fs;
+use std::path::Path;
+
+use url::Url;
+
+use super::args::PageArgs;
+use super::error::ClientError;
+use super::key_file::SavedKey;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::slug::Slug;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PageReference {
+    pub(super) server: Origin,
+    pub(super) slug: Slug,
+}
+
+impl PageReference {
+    /// The page that `text` names: a whole address, `/slug`, `slug` or `slug.md`. Without an address it is on `server`.
+    pub(super) fn parse(text: &str, server: &Origin) -> Result<Self, ClientError> {
+        let text = text.trim();
+        let (server, path) = match Url::parse(text) {
+            Ok(url) => {
+                let origin = Origin::of(&url).ok_or_else(|| not_a_page(text))?;
+                (origin, url.path().to_owned())
+            }
+            Err(_) => (server.clone(), text.to_owned()),
+        };
+        let name = path.strip_prefix('/').unwrap_or(&path);
+        let name = name.strip_suffix("/edit").unwrap_or(name);
+        let name = name.strip_suffix(".md").unwrap_or(name);
+        let slug = Slug::parse(name).map_err(|_| not_a_page(text))?;
+        Ok(Self { server, slug })
+    }
+
+    /// The page's public address.
+    pub(super) fn url(&self) -> String {
+        format!("{}/{}", self.server, self.slug)
+    }
+}
+
+impl PageArgs {
+    /// The page with this address or slug, or the newest page that was published from this file. A bare slug names the saved
+    /// page that has it, else a page on the server.
+    pub(super) fn find(&self) -> Result<PageReference, ClientError> {
+        let (name, connection) = (&self.page, &self.connection);
+        // Without a key file there is no saved page, and a page can be read nevertheless.
+        let saved = connection.keys().and_then(|file| file.keys());
+        let named = match (PageReference::parse(name, &connection.server), fs::canonicalize(name)) {
+            (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved?),
+            (parsed, _) => parsed?,
+        };
+        if name.contains("://") {
+            return Ok(named);
+        }
+        let own = saved.unwrap_or_default().into_iter().rev().filter_map(|saved| saved.page());
+        Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
+    }
+
+    /// The page, and its saved key.
+    pub(super) fn find_own(&self) -> Result<(PageReference, EditKey, SavedKey), ClientError> {
+        let page = self.find()?;
+        let saved = self.connection.keys()?.find(&page)?;
+        let own = saved.and_then(|saved| Some((EditKey::parse(&saved.edit_key).ok()?, saved)));
+        let (key, saved) = own.ok_or_else(|| {
+            ClientError::Key(format!(
+                "no key for {} is saved here. `handbill key --import -` adds a key or an edit link",
+                page.url()
+            ))
+        })?;
+        Ok((page, key, saved))
+    }
+}
+
+/// The newest page that was published from `file`, which the user called `name`.
+fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference, ClientError> {
+    let pages: Vec<_> = published_from(file, saved).collect();
+    let newest = pages.last().ok_or_else(|| {
+        ClientError::Usage(format!(
+            "{name} hasn't been published from here. Use the page's address, or `handbill publish {name}`"
+        ))
+    })?;
+    if pages.len() > 1 {
+        eprintln!("handbill: {name} was published {} times; this is about the newest, {}", pages.len(), newest.url());
+    }
+    Ok(newest.clone())
+}
+
+/// The pages that were published from `file`, the newest last.
+pub(super) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
+    saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(SavedKey::page)
+}
+
+fn not_a_page(text: &str) -> ClientError {
+    ClientError::Usage(format!(
+        "{text:?} is neither a page nor a published file. Use an address, or a slug like hello-world-7k2m9xqz"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<String> {
+        let server = Origin::parse("https://pages.example").unwrap();
+        PageReference::parse(text, &server).ok().map(|page| page.url())
+    }
+
+    #[test]
+    fn an_address_names_its_server_and_a_slug_is_on_the_chosen_one() {
+        for text in ["a-page-22222222", "/a-page-22222222", "a-page-22222222.md", " a-page-22222222\n"] {
+            assert_eq!(parsed(text).as_deref(), Some("https://pages.example/a-page-22222222"), "{text}");
+        }
+        for text in ["http://localhost:8080/a-page-22222222", "http://LOCALHOST:8080/a-page-22222222.md#x"] {
+            assert_eq!(parsed(text).as_deref(), Some("http://localhost:8080/a-page-22222222"), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in
+            ["", "-", "page", "https://pages.example/", "ftp://pages.example/a-page-22222222", "a page-22222222"]
+        {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Publishing so that a lost answer loses nothing.
+//!
+//! The key is made here, and is on disk before it is sent. Until the page's address is saved, the same text has the same key,
+//! so the server finds the page that it may have made.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::api::{Answer, Api, not_handbill};
+use super::error::ClientError;
+use super::key_file::{KeyFile, SavedKey};
+use super::page::PageReference;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::hex;
+use handbill_core::domain::origin::Origin;
+use handbill_core::ports::random::{Random, index_below};
+
+/// A text on its way to become a page.
+pub(super) struct Draft {
+    pub(super) title: String,
+    pub(super) content: String,
+    /// The file that has the text.
+    pub(super) source: Option<PathBuf>,
+}
+
+/// A page whose key is saved.
+pub(super) struct Published {
+    pub(super) page: PageReference,
+    pub(super) created_at: String,
+}
+
+/// The new page, or the server's refusal.
+pub(super) fn publish(
+    api: &Api,
+    keys: &KeyFile,
+    server: &Origin,
+    draft: Draft,
+) -> Result<Result<Published, Answer>, ClientError> {
+    let Draft { title, content, source } = draft;
+    let (sent, edit_key, is_repeat) = begin(keys, server, &title, &content)?;
+    let body = json!({"title": title, "content": content, "edit_key": edit_key.reveal()});
+    let (answer, was_lost) = api.create(server, &body)?;
+    if answer.status().is_success() {
+        let (page, created_at) = created(&answer, server)?;
+        save(
+            keys,
+            &sent,
+            &SavedKey {
+                title: Some(title),
+                created_at: Some(created_at.clone()),
+                source,
+                ..SavedKey::new(&page.url(), edit_key.reveal())
+            },
+        )?;
+        return Ok(Ok(Published { page, created_at }));
+    }
+    if is_refused(answer.status().as_u16(), is_repeat || was_lost) {
+        keys.change(|saved| {
+            saved.retain(|saved| saved.sent.as_deref() != Some(&sent));
+            Ok(())
+        })?;
+    }
+    Ok(Err(answer))
+}
+
+/// Makes a key for a text, or finds the key of an earlier attempt. When this returns, it is on disk. Also returns the name of the
+/// attempt, and whether there was an earlier one: then the page may exist.
+fn begin(keys: &KeyFile, server: &Origin, title: &str, content: &str) -> Result<(String, EditKey, bool), ClientError> {
+    let sent = hex::encode(&Sha256::digest(json!([server.as_str(), title, content]).to_string()));
+    keys.change(|saved| {
+        let earlier = saved.iter().find(|saved| saved.sent.as_deref() == Some(&sent));
+        if let Some(key) = earlier.and_then(|earlier| EditKey::parse(&earlier.edit_key).ok()) {
+            return Ok((sent, key, true));
+        }
+        let key = new_key();
+        saved.push(SavedKey { sent: Some(sent.clone()), ..SavedKey::new(server.as_str(), key.reveal()) });
+        Ok((sent, key, false))
+    })
+}
+
+/// Whether the status of an answer says that nothing was stored. At a limit the same text is sent later. If the page may exist,
+/// only Handbill itself can say so, and not a proxy in front of it.
+fn is_refused(status: u16, may_exist: bool) -> bool {
+    match status {
+        400 => true,
+        429 => false,
+        300..=499 => !may_exist,
+        _ => false,
+    }
+}
+
+/// The page that an answer tells of. A server may answer anything.
+fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), ClientError> {
+    #[derive(Deserialize)]
+    struct Created {
+        url: String,
+        created_at: String,
+    }
+    let Created { url, created_at } = serde_json::from_str(answer.body()).map_err(|_| not_handbill(server))?;
+    Ok((PageReference::parse(&url, server).map_err(|_| not_handbill(server))?, created_at))
+}
+
+/// Saves the key of a new page in place of the attempt `sent`. If that fails, the error shows the key.
+fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
+    let saved = keys.change(|saved| {
+        // No new page has the address of an old one, so a server that says so would only take the old one's key away.
+        if saved.iter().any(|old| old.page() == new.page() && old.edit_key != new.edit_key) {
+            return Err(ClientError::Failed("another key of that page is saved".to_owned()));
+        }
+        saved.retain(|saved| saved.sent.as_deref() != Some(sent) && saved.page() != new.page());
+        saved.push(new.clone());
+        Ok(())
+    });
+    saved.map_err(|reason| {
+        let SavedKey { url, edit_key, .. } = new;
+        ClientError::KeyNotSaved(format!(
+            "{reason}, but the page is published. Write this down now, it is shown only once:\n{url}\n{edit_key}"
+        ))
+    })
+}
+
+/// A key that every server takes.
+fn new_key() -> EditKey {
+    loop {
+        let key = EditKey::random(|bound| index_below(&Random::System, bound));
+        if EditKey::parse_new(key.reveal()).is_ok() {
+            return key;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+
+    use super::*;
+
+    #[test]
+    fn the_same_text_has_the_same_key_until_its_page_is_saved_and_no_other_text_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyFile::in_directory(home.path().join("keys"));
+        let attempt = |server: &str, title: &str, content: &str| {
+            let (sent, key, _) = begin(&keys, &Origin::parse(server).unwrap(), title, content).unwrap();
+            (sent, key.reveal().to_owned())
+        };
+        let (sent, key) = attempt("https://a.example", "T", "c");
+        assert!(EditKey::parse_new(&key).is_ok());
+        assert_eq!(attempt("https://a.example", "T", "c").1, key);
+        for (server, title, content) in [("https://b.example", "T", "c"), ("https://a.example", "T", "d")] {
+            assert_ne!(attempt(server, title, content).1, key);
+        }
+        save(&keys, &sent, &SavedKey::new("https://a.example/t-7k2m9xqz", &key)).unwrap();
+        assert_ne!(attempt("https://a.example", "T", "c").1, key);
+    }
+
+    #[test]
+    fn a_key_is_forgotten_once_it_is_known_that_its_text_was_not_stored() {
+        for status in [301, 400, 403, 404, 413, 431] {
+            assert!(is_refused(status, false), "{status}");
+            assert_eq!(is_refused(status, true), status == 400, "{status} after a lost answer");
+        }
+        for status in [200, 429, 500, 503] {
+            assert!(!is_refused(status, false), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_created_page_has_an_address_or_is_not_believed() {
+        let server = Origin::parse("http://localhost").unwrap();
+        let url_in = |url: &str| {
+            let answer = Response::new(json!({"url": url, "created_at": ""}).to_string());
+            created(&answer, &server).ok().map(|(page, _)| page.url())
+        };
+        let own = "https://pages.example/hello-world-7k2m9xqz";
+        assert_eq!(url_in(&format!("{own}#x")).as_deref(), Some(own));
+        assert_eq!(url_in(&format!("{own}\n\u{1b}[2J")), None);
+        assert_eq!(url_in("https://pages.example/"), None);
+    }
+
+    #[test]
+    fn a_server_cannot_take_the_key_of_a_page_away() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyFile::in_directory(home.path().to_owned());
+        let page = |letter: &str| {
+            SavedKey::new("https://pages.example/hello-world-7k2m9xqz", &format!("hbk_{}", letter.repeat(43)))
+        };
+        save(&keys, "", &page("a")).unwrap();
+        let refused = save(&keys, "", &page("b")).unwrap_err().to_string();
+        assert!(refused.contains("another key of that page is saved"), "{refused}");
+        assert!(keys.keys().unwrap() == [page("a")]);
+    }
+}
