@@ -1,6 +1,6 @@
 // Edits and deletes one page, with its key in the `Authorization` header and nowhere else.
 
-import { dropDraft, findKey, forget, keep, markGone, page, saveDraft, takeDraft } from './keys.js';
+import { dropDraft, findKey, forget, keep, page, saveDraft, takeDraft } from './keys.js';
 import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
 import { check, content, fill, guard, helpTyping, title } from './sheet.js';
 import { $, Problem, answer, ask, confirmOn, copy, editLink, element, mark, once, say, tell } from './ui.js';
@@ -11,7 +11,6 @@ const [login, editor] = [$('login'), $('editor')];
 const loginButton = login.querySelector('button');
 editor.noValidate = true;
 
-/** The key, once it has opened the page, and the page as it was read. */
 let key = null;
 let opened = null;
 let isDraftStored = true;
@@ -51,18 +50,10 @@ function close(name) {
     $('opening-name').focus();
 }
 
-/** Says what `problem` means for this page, if it means more here than elsewhere. */
 function understand(problem) {
-    if (problem.status === 410) {
-        markGone(slug);
-        close('This page was deleted');
-    } else if (problem.status === 404) {
-        close('There is no page at this link');
-    } else if (problem.status === 401 && !opened) {
-        throw new Problem(problem.message, { field: $('key') });
-    } else {
-        throw problem;
-    }
+    if (problem.status === 410) return close('This page was deleted');
+    if (problem.status === 404) return close('There is no page at this link');
+    throw problem.status === 401 && !opened ? new Problem(problem.message, { field: $('key') }) : problem;
 }
 
 const open = once(loginButton, async () => {
@@ -158,18 +149,10 @@ helpTyping(saveNow, saveNow);
 const keepDraft = guard(store, () => !isKeySafe || !isDraftStored);
 $('show-preview').addEventListener('click', once($('show-preview'), togglePreview));
 
-$('copy-page').addEventListener('click', () => {
-    if (takeDraft('') && !confirm('Replace your unpublished draft with a copy of this page?')) return takeDraft(slug);
-    const refusal = saveDraft('', { title: title.value, content: content.value });
-    takeDraft(slug);
-    if (refusal) say('This browser can’t save a copy. Copy the text yourself.', 'bad');
-    else location.assign('/');
-});
-
 // The key
 
 function showKept() {
-    // An imported key may be another one.
+    // An imported key may be another page's.
     const isKept = page(slug)?.edit_key === key;
     $('kept').hidden = $('forget-key').hidden = !isKept;
     $('not-kept').hidden = $('keep-key').hidden = isKept;
@@ -198,7 +181,7 @@ $('copy-link').addEventListener('click', async () => {
 
 // Deleting
 
-// On a phone the question is below the screen.
+// On a phone, the question is below the screen.
 $('deleting').addEventListener('toggle', () => $('deleting').scrollIntoView({ block: 'nearest' }));
 $('not-sure').addEventListener('click', () => {
     $('deleting').open = false;
@@ -215,12 +198,6 @@ $('is-sure').addEventListener('click', once($('is-sure'), async () => {
     close('Your page was deleted');
 }));
 
-// A page that was opened without a key may not be there at all.
-async function look() {
-    const { status } = await fetch(path, { method: 'HEAD', credentials: 'omit' });
-    if (status === 404 || status === 410) understand({ status });
-}
-
 takeKeyFromAddress();
 addEventListener('hashchange', () => {
     takeKeyFromAddress();
@@ -229,4 +206,3 @@ addEventListener('hashchange', () => {
 loginButton.disabled = false;
 $('key').value ||= page(slug)?.edit_key ?? '';
 if ($('key').value) open();
-else look().catch(() => {});

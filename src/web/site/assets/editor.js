@@ -6,10 +6,7 @@ import { check, content, count, fill, form, guard, helpTyping, title } from './s
 import { $, Problem, answer, ask, confirmOn, copy, download, editLink, once, say, tell } from './ui.js';
 
 const editor = $('editor');
-// The script says what is missing above the field.
 editor.noValidate = true;
-
-// The draft
 
 let isDraftStored = true;
 
@@ -18,7 +15,7 @@ let sent = null;
 
 const sheet = () => ({ title: title.value, content: content.value });
 
-/** Stores the sheet as the draft. Returns how that went, in words. */
+/** Returns in words how storing the draft went. */
 function store() {
     const isEmpty = !title.value && !content.value;
     $('discard').hidden = isEmpty;
@@ -45,22 +42,6 @@ $('discard').addEventListener('click', () => {
     title.focus();
 });
 
-// Files
-
-// A heading with markup is left to the server, which takes its text as the title.
-const HEADING = /^\uFEFF?#[ \t]+([^\n*_`[\]<>&\\~]*?)[ \t]*#*[ \t]*(?:\n+|$)/;
-
-/** Moves a leading heading to the title, if there is no title yet. */
-function liftHeading() {
-    const found = HEADING.exec(content.value);
-    const rest = found && content.value.slice(found[0].length);
-    if (title.value.trim() || !found?.[1] || !rest) return;
-    show({ title: found[1], content: rest });
-    say('The first heading became the title.');
-}
-
-content.addEventListener('paste', () => setTimeout(liftHeading));
-
 async function openFile(file) {
     if (!file || editor.hidden) return;
     if (file.type.startsWith('image/')) {
@@ -76,11 +57,10 @@ async function openFile(file) {
         if (!confirm(`Replace your text with ${file.name}?`)) return;
         title.value = '';
     }
-    content.value = text;
+    // The first heading becomes the title by itself.
+    const name = /^#/m.test(text) ? '' : file.name.replace(/\.\w{1,8}$/, '');
+    show({ title: title.value || name, content: text });
     say(`${file.name} was opened.`);
-    liftHeading();
-    if (!title.value && !/^#/m.test(content.value)) title.value = file.name.replace(/\.\w{1,8}$/, '');
-    show(sheet());
 }
 
 $('file').addEventListener('change', once($('file'), async () => {
@@ -98,11 +78,9 @@ for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
     });
 }
 
-// Publishing
-
 const [publishButton, previewButton] = ['publish', 'preview'].map((value) => editor.querySelector(`[value=${value}]`));
 
-/** Pauses before a text is sent again if its answer was lost, in milliseconds. */
+/** Milliseconds before a text is sent again whose answer was lost. */
 const AGAIN_AFTER = [500, 2000];
 
 const isLost = ({ status }) => navigator.onLine && [0, 502, 504].includes(status);
@@ -176,7 +154,6 @@ const keepDraft = guard(store, () => !isKeySafe || !isDraftStored);
 const link = () => editLink(page.slug, page.edit_key);
 const safe = (isDone) => { isKeySafe ||= isDone; };
 
-/** Says whether this browser has the key, or else why not. */
 function showKept(isKept, why) {
     $('kept').hidden = $('shared-part').hidden = !isKept;
     $('not-kept').hidden = $('edit-link').hidden = isKept;

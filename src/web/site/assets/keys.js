@@ -37,7 +37,6 @@ const write = (name, text) => stored((storage) => {
     return raw(name) === text;
 }, false);
 
-/** Whether `page` has a slug and a key, and so can be saved. */
 export const isPage = (page) => SLUG.test(page?.slug) && Boolean(page.edit_key) && findKey(page.edit_key) === page.edit_key;
 
 /** Every page whose key is saved, the newest first. */
@@ -52,12 +51,6 @@ export const page = (slug) => [read(KEY + slug)].find(isPage) ?? null;
 export const keep = (page) => isPage(page) && write(KEY + page.slug, JSON.stringify(page));
 
 export const forget = (slug) => remove(KEY + slug);
-
-/** Notes that the page `slug` was deleted, if its key is saved. */
-export function markGone(slug) {
-    const saved = page(slug);
-    if (saved) keep({ ...saved, gone: true });
-}
 
 /** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
 export function importKeys(text, origins) {
@@ -90,14 +83,14 @@ export const exportKeys = () => pages()
 
 let written = null;
 
-/** The draft, which this tab now writes. */
+/** From now on, this tab may write the draft. */
 export function takeDraft(slug) {
     written = raw(DRAFT + slug);
     const draft = read(DRAFT + slug);
     return typeof draft?.content === 'string' ? draft : null;
 }
 
-/** Stores the draft. Returns the reason if it is not stored. */
+/** Returns the reason if the draft is not stored. */
 export function saveDraft(slug, fields) {
     if (![null, written].includes(raw(DRAFT + slug))) return 'Not saved: another tab has the draft';
     const text = JSON.stringify(fields);
@@ -106,7 +99,7 @@ export function saveDraft(slug, fields) {
     return '';
 }
 
-/** Deletes the draft, unless another tab has written it. */
+/** Another tab's draft stays. */
 export function dropDraft(slug) {
     if (raw(DRAFT + slug) === written) remove(DRAFT + slug);
 }

@@ -1,13 +1,8 @@
 // My pages: the pages whose keys this browser has.
 
-import { exportKeys, forget, importKeys, markGone, pages } from './keys.js';
+import { exportKeys, forget, importKeys, pages } from './keys.js';
 import { $, Problem, ask, button, copy, download, element, once, say, tell } from './ui.js';
 
-/** So many pages are asked whether they are still there, this many at once. */
-const CHECKED = 100;
-const AT_ONCE = 4;
-
-/** A date in words, or nothing. */
 function when(iso) {
     const time = new Date(iso);
     return Number.isNaN(time.getTime()) ? '' : time.toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
@@ -16,7 +11,6 @@ function when(iso) {
 /** A button of the page `name`, which only screen readers hear. */
 const named = (label, name, act, className = 'quiet') => button(label, act, { className, ariaLabel: `${label}: ${name}` });
 
-/** Asks once more before `page` is deleted. */
 function confirmIn(item, page) {
     const isSure = named('Delete', page.title, null, 'danger');
     isSure.addEventListener('click', once(isSure, async () => {
@@ -41,7 +35,6 @@ function confirmIn(item, page) {
     cancel.focus();
 }
 
-/** Takes `item` out of the list. The focus goes on to the next one. */
 function take(item) {
     const next = item.nextElementSibling ?? item.previousElementSibling;
     item.remove();
@@ -51,17 +44,6 @@ function take(item) {
 
 function entry(page) {
     const item = document.createElement('li');
-    if (page.gone) {
-        item.append(
-            element('span', page.title, { className: 'title gone', dir: 'auto' }),
-            element('span', 'Deleted', { className: 'hint' }),
-            named('Remove', page.title, () => {
-                forget(page.slug);
-                take(item);
-            }),
-        );
-        return item;
-    }
     const copyLink = named('Copy link', page.title, () => copy(copyLink, `${location.origin}/${page.slug}`, 'The link was'));
     item.append(
         element('a', page.title, { className: 'title', href: `/${page.slug}`, dir: 'auto' }),
@@ -76,27 +58,13 @@ function entry(page) {
 function showParts() {
     const isEmpty = !$('pages').children.length;
     $('none').hidden = !isEmpty;
-    $('export').hidden = $('saved-here').hidden = isEmpty;
+    $('export').hidden = $('saved-name').hidden = $('saved-here').hidden = isEmpty;
     $('keys').hidden = false;
 }
 
 function list() {
     $('pages').replaceChildren(...pages().map(entry));
     showParts();
-}
-
-/** Marks the pages that were deleted elsewhere. */
-async function check() {
-    const left = pages().filter((page) => !page.gone).slice(0, CHECKED);
-    const next = async () => {
-        for (let page = left.shift(); page; page = left.shift()) {
-            const { status } = await fetch(`/api/pages/${page.slug}`, { method: 'HEAD', credentials: 'omit' });
-            if (status !== 410 && status !== 404) continue;
-            markGone(page.slug);
-            $('pages').querySelector(`li:has([href="/${page.slug}"])`)?.replaceWith(entry({ ...page, gone: true }));
-        }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, next)).catch(() => {});
 }
 
 $('export').addEventListener('click', () => download('handbill-keys.jsonl', exportKeys()));
@@ -120,4 +88,3 @@ $('import').addEventListener('change', once($('import'), async () => {
 // Another tab may change them.
 for (const event of ['storage', 'pageshow']) addEventListener(event, list);
 list();
-check();

@@ -9,13 +9,13 @@ const policy = window.trustedTypes?.createPolicy('preview', { createHTML: (html)
 /** The preview follows this long after the last key, in ms. */
 const PAUSE = 1000;
 
-/** Whether there is room for two columns. The style sheet has the same width. */
+/** Room for two columns. The style sheet has the same width. */
 const isWide = matchMedia('(min-width: 68.75rem)');
 
 const pane = $('preview');
 const button = document.querySelector('button[value=preview]');
 
-/** Whether the preview beside the text was closed. */
+/** The person's choice, where there is room. */
 let isClosed = false;
 let isOpen = false;
 /** The text that the preview shows, and the text that was sent for it. */
@@ -67,7 +67,6 @@ async function refresh() {
     }
 }
 
-/** Refreshes, and says in the preview itself if that fails. */
 async function follow() {
     if (Date.now() < pausedUntil) return;
     try {
@@ -111,7 +110,6 @@ export function closePreview() {
     write('', '');
 }
 
-/** Opens or closes the preview, as its button does. */
 export async function togglePreview() {
     show(!isOpen);
     if (isWide.matches) isClosed = !isOpen;
@@ -126,7 +124,7 @@ export async function togglePreview() {
     pane.focus({ preventScroll: true });
 }
 
-/** Shows the preview where it has room. Call this when the sheet is there. */
+/** Call this when the sheet is there. */
 export function startPreview() {
     if (button.form.hidden) return;
     show(isWide.matches && !isClosed);

@@ -34,9 +34,28 @@ function grow() {
     scrollTo(scrollX, place);
 }
 
+// Such a line stands alone: it is empty, part of a list, a quote, code, a table, a heading or a rule.
+const ALONE = /^\s*$|^[ \t]*([-*+]\s|[-*_=]+\s*$|[>#]|```|~~~|\d{1,9}[.)]\s)|^( {4}|\t)|\|/;
+
+/** The text with a backslash behind each line that Markdown joins with the next one. */
+function withBreaks() {
+    let isCode = false;
+    return content.value.split('\n').map((line, at, lines) => {
+        const isFence = /^\s*(```|~~~)/.test(line);
+        if (isFence) isCode = !isCode;
+        const isAlone = isFence || isCode || [line, lines[at + 1] ?? ''].some((line) => ALONE.test(line));
+        return isAlone || /(\\| {2})$/.test(line) ? line : `${line}\\`;
+    }).join('\n');
+}
+
+$('breaks').addEventListener('click', () => {
+    content.focus();
+    replace(0, content.value.length, withBreaks());
+});
+
 let state = '';
 
-/** Counts title and text, and shows the count. */
+/** Shows the count, and returns the first field that is too long. */
 export function count() {
     const over = size() - MAX_BYTES;
     const chars = [...title.value.trim()].length;
@@ -47,6 +66,7 @@ export function count() {
         state,
     ].filter(Boolean).join(' · ');
     $('count').classList.toggle('over', over > 0);
+    $('breaks').hidden = withBreaks() === content.value;
     content.setAttribute('aria-invalid', over > 0);
     const isLongTitle = chars > MAX_CHARS;
     if (isLongTitle) mark(title, `Title too long: ${chars} of ${MAX_CHARS} characters.`);
@@ -72,7 +92,6 @@ export function check() {
     throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${name} again if you mean it.`);
 }
 
-/** Puts a text into the fields. */
 export function fill(text) {
     title.value = text.title;
     content.value = text.content;
@@ -125,7 +144,6 @@ function replace(start, end, text, from = text.length, to = from) {
     content.setSelectionRange(start + from, start + to);
 }
 
-/** The text, and the start and end of the selection. */
 const selection = () => [content.value, content.selectionStart, content.selectionEnd];
 
 /** Puts `mark` around the selection, or takes it away if it is there. */

@@ -2,11 +2,9 @@
 
 export const $ = (id) => document.getElementById(id);
 
-/** A new element with a text. */
 export const element = (name, textContent = '', properties = {}) =>
     Object.assign(document.createElement(name), { textContent, ...properties });
 
-/** A button that calls `act`. */
 export function button(label, act, properties = {}) {
     const made = element('button', label, { type: 'button', className: 'quiet', ...properties });
     made.addEventListener('click', act);
@@ -19,7 +17,7 @@ export function say(text, kind = '', ...buttons) {
     $('status').replaceChildren(text, ...buttons);
 }
 
-/** A button for a message, which it removes. */
+/** A button in a message, which goes when it is pressed. */
 export const answer = (label, act) => button(label, () => {
     say('');
     act();
@@ -144,12 +142,10 @@ export async function copy(control, text, what) {
     }
 }
 
-/** Offers `text` as a file. */
 export function download(name, text) {
     const href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }));
     element('a', '', { href, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
-/** The secret link that opens a page for editing. */
 export const editLink = (slug, key) => `${location.origin}/${slug}/edit#${key}`;

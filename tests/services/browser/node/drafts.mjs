@@ -73,11 +73,11 @@ await withBrowser(name, async (browser) => {
     writeFileSync('latin.md', Buffer.from([0x61, 0xe9]));
     const input = await tab.$('#file');
     await input.uploadFile('note.md');
-    await tab.waitForFunction(() => document.getElementById('title').value === 'From a file');
-    assert.equal(await text(tab, 'content'), 'Its text.\n');
+    await said(tab, 'note.md was opened');
+    assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['', '# From a file\n\nIts text.\n']);
     await input.uploadFile('latin.md');
     await said(tab, 'isn’t a text file');
-    assert.equal(await text(tab, 'content'), 'Its text.\n', 'nothing was replaced');
+    assert.equal(await text(tab, 'content'), '# From a file\n\nIts text.\n', 'nothing was replaced');
     await tab.evaluate(() => {
         const data = new DataTransfer();
         data.items.add(new File(['Dropped text.'], 'dropped.md'));
@@ -124,7 +124,7 @@ await withBrowser(name, async (browser) => {
         document.getElementById('export').click();
     }));
     const lines = exported.trim().split('\n').map((line) => JSON.parse(line));
-    assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of `handbill keys export`');
+    assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of the key file');
     const count = lines.length;
     assert.ok(count > 0);
     const elsewhere = { ...lines[0], url: 'https://elsewhere.example/hello-2222bbbb' };

@@ -31,16 +31,9 @@ await withBrowser(name, async (browser) => {
     await openEditor(tab, base);
     await look(tab, 'empty');
 
-    // A pasted text with a heading.
-    await tab.focus('#content');
-    await tab.$eval('#content', (field, words) => {
-        field.value = words;
-        field.dispatchEvent(new ClipboardEvent('paste', { bubbles: true }));
-    }, `# A page by hand\n\n${MARKDOWN}`);
-    await said(tab, 'heading became the title');
-    assert.equal(await text(tab, 'title'), 'A page by hand');
-    assert.equal(await text(tab, 'content'), MARKDOWN);
-    assert.equal(await text(tab, 'count'), '13 words · Draft saved');
+    await write(tab, 'title', 'A page by hand');
+    await write(tab, 'content', MARKDOWN);
+    await tab.waitForFunction(() => document.getElementById('count').textContent === '13 words · Draft saved');
 
     await press(tab, '[value=preview]');
     await shown(tab, 'preview');

@@ -98,6 +98,14 @@ await withBrowser(name, async (browser) => {
     await tab.keyboard.type('second line');
     assert.equal(await value(tab), 'First line\\\nsecond line');
 
+    // A whole text keeps its lines at one press, and its lists, code and tables stay as they are.
+    assert.ok(await tab.$eval('#breaks', (button) => button.hidden), 'no line would be joined');
+    const alone = '- milk\n- bread\n\n```\nlet x\nlet y\n```\n\na|b\n-|-\nc|d\n\n# Heading\n\n';
+    await write(tab, 'content', `${alone}250 g flour\n500 ml milk\n**3** eggs\n`);
+    await press(tab, '#breaks');
+    assert.equal(await value(tab), `${alone}250 g flour\\\n500 ml milk\\\n**3** eggs\n`);
+    assert.ok(await tab.$eval('#breaks', (button) => button.hidden));
+
     // Ctrl+S saves the draft at once.
     await write(tab, 'content', 'A draft to save');
     await chord(tab, 's');
