@@ -171,10 +171,6 @@ impl PageStore for Instrumented<dyn PageStore> {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         self.record("delete_unreadable", SWAP_NAME, self.inner.delete_unreadable(tombstone)).await
     }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        self.record("ensure_in_ledger", |()| "done", self.inner.ensure_in_ledger(record)).await
-    }
 }
 
 #[async_trait]

@@ -102,8 +102,4 @@ impl PageStore for SingleFlightStore {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         self.store.delete_unreadable(tombstone).await
     }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        self.store.ensure_in_ledger(record).await
-    }
 }

@@ -1,10 +1,8 @@
 // Records what a program does to the files of one folder, in order: LD_PRELOAD=recorder.so RECORD_FOLDER=… RECORD_LOG=…
 //
-// A record is a head of six 64-bit numbers (kind, file, offset, length, thread, 0) and then `length` bytes: the path of a file that is
-// opened, the bytes that are written, or nothing. Everything written to standard output is recorded too, so that the order says what was on
+// A record is a head of four 64-bit numbers (kind, file, offset, length) and then `length` bytes: the path of a file that is opened or removed, the bytes that are written, or nothing. Everything written to standard output is recorded too, so that the order says what was on
 // disk when the program told its caller. One lock around each call makes the order that of the calls. Syncs are recorded and not done.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { OPENED = 1, CREATED, WRITTEN, CUT, SYNCED, TOLD, CLOSED };
+enum { OPENED = 1, CREATED, WRITTEN, CUT, SYNCED, TOLD, CLOSED, REMOVED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_file = -1;
@@ -23,7 +21,7 @@ static char folder[4096];
 static char is_watched[4096]; // by file descriptor
 
 static void record(int64_t kind, int64_t file, int64_t offset, const void *bytes, int64_t length) {
-    int64_t head[6] = {kind, file, offset, length, 0, 0};
+    int64_t head[4] = {kind, file, offset, length};
     syscall(SYS_write, log_file, head, sizeof head);
     if (length > 0 && bytes) syscall(SYS_write, log_file, bytes, length);
 }
@@ -34,10 +32,6 @@ __attribute__((constructor)) static void begin(void) {
     strncpy(folder, watched, sizeof folder - 1);
     log_file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
-
-#define REAL(type, name, ...) \
-    static type (*real)(__VA_ARGS__); \
-    if (!real) real = (type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name);
 
 static int opened(int at, const char *path, int flags, mode_t mode) {
     if (log_file < 0 || strncmp(path, folder, strlen(folder)) != 0)
@@ -108,6 +102,15 @@ static int cut(int file, off_t length) {
 }
 int ftruncate(int file, off_t length) { return cut(file, length); }
 int ftruncate64(int file, off_t length) { return cut(file, length); }
+
+int unlink(const char *path) {
+    if (log_file < 0 || strncmp(path, folder, strlen(folder)) != 0) return syscall(SYS_unlink, path);
+    pthread_mutex_lock(&lock);
+    int done = syscall(SYS_unlink, path);
+    if (done == 0) record(REMOVED, -1, 0, path, strlen(path));
+    pthread_mutex_unlock(&lock);
+    return done;
+}
 
 static int synced(int file) {
     if (!watched(file)) return syscall(SYS_fsync, file);

@@ -122,20 +122,6 @@ impl CqlStore {
         self.write(permit, &self.operated.enter_visibility, values).await
     }
 
-    /// Enters that operators have hidden or shown the page with `head`, if they have and it may not be in the ledger yet.
-    pub(super) async fn complete_turn(&self, permit: &Permit<'_>, head: &PageHead) -> Result<(), StoreError> {
-        let row = self.entry_of(permit, &head.slug).await?;
-        let noted = row.as_ref().and_then(|row| row.visibility(&head.slug));
-        let visibility = match row {
-            Some(row) => row.visibility_with(head),
-            None => head.hidden.is_some().then(|| head.visibility()),
-        };
-        match visibility.filter(|visibility| noted.as_ref() != Some(visibility)) {
-            Some(visibility) => self.enter_visibility(permit, &visibility).await,
-            None => Ok(()),
-        }
-    }
-
     /// The last act of operators on the page under `slug`, as far as the ledger has it.
     pub(super) async fn noted_visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
         let permit = self.permit(&self.reads, slug, None).await?;
@@ -154,15 +140,6 @@ impl CqlStore {
         }
         self.enter_visibility(&permit, visibility).await?;
         Ok(true)
-    }
-
-    /// Ends a deletion that may not be in the ledger yet.
-    pub(super) async fn complete_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
-        if self.entry_of(permit, &tombstone.slug).await?.is_some_and(|row| row.version.is_some()) {
-            return Ok(());
-        }
-        self.delete_texts(permit, &tombstone.slug, tombstone.deleted_at).await;
-        self.enter_deletion(permit, tombstone).await
     }
 
     /// Enters `tombstone`, which is now the page's head. Doing it again changes nothing.

@@ -71,10 +71,6 @@ impl PageStore for PendingStore {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         self.store()?.delete_unreadable(tombstone).await
     }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        self.store()?.ensure_in_ledger(record).await
-    }
 }
 
 #[async_trait]

@@ -304,12 +304,4 @@ impl PageStore for CqlStore {
         let permit = self.permit(&self.writes, &tombstone.slug, None).await?;
         self.read_head(&permit, &tombstone.slug).await.map(|_readable| CasResult::Stale)
     }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        let permit = self.permit(&self.writes, record.slug(), None).await?;
-        match record {
-            Record::Active(page) => self.complete_turn(&permit, &page.head).await,
-            Record::Deleted(tombstone) => self.complete_deletion(&permit, tombstone).await,
-        }
-    }
 }

@@ -24,12 +24,6 @@ use handbill_core::service::{ActOutcome, Found, ServiceError};
 /// their share.
 const AT_ONCE: usize = 16;
 
-/// The message of [`TakedownCode::NotInLedger`].
-const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions could not be written, so a restore could bring the page back. Look at the log, make the ledger writable, and take the page down again.";
-
-/// The same for a page that was hidden or shown.
-const TURN_NOT_IN_LEDGER: &str = "It was done, but the ledger could not be written, so a restore could undo it. Look at the log, make the ledger writable, and run the command again.";
-
 /// The message for a page that cannot be hidden or shown since its record cannot be read.
 const UNREADABLE: &str = "The record of this page cannot be read, so the page can only be taken down. The runbook says at HandbillStoreCorrupt how to bring it back from a backup.";
 
@@ -115,18 +109,6 @@ fn result_of(act: &Act, slug: &Slug, outcome: Result<ActOutcome, ServiceError>) 
     let result = |outcome| TakedownResult { slug: slug.to_string(), outcome, ..TakedownResult::default() };
     match outcome {
         Ok(ActOutcome::Done(record)) => result_with(&record, done),
-        Ok(ActOutcome::NotInLedger(record, reason)) => {
-            refusal::log(&reason);
-            let message = if let Record::Deleted(_) = record {
-                tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
-                NOT_IN_LEDGER
-            } else {
-                tracing::error!(slug = slug.as_str(), "a page that was hidden or shown is not in the ledger");
-                TURN_NOT_IN_LEDGER
-            };
-            let message = Some(message.to_owned());
-            TakedownResult { message, ..result_with(&record, TakedownCode::NotInLedger) }
-        }
         Ok(ActOutcome::Already(record @ Record::Active(_))) => result_with(&record, already),
         Ok(ActOutcome::Already(record)) => result_with(&record, TakedownCode::AlreadyDeleted),
         Ok(ActOutcome::NotFound) => result(TakedownCode::NotFound),

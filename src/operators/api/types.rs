@@ -80,8 +80,6 @@ pub enum TakedownCode {
     AlreadyDeleted,
     /// No page ever had this slug.
     NotFound,
-    /// It was done, but the ledger could not be written.
-    NotInLedger,
     /// The text is no slug and no address of a page.
     NotASlug,
     /// The store did not answer, or cannot read the page.
@@ -99,7 +97,6 @@ impl TakedownCode {
             Self::AlreadyShown => "already_shown",
             Self::AlreadyDeleted => "already_deleted",
             Self::NotFound => "not_found",
-            Self::NotInLedger => "not_in_ledger",
             Self::NotASlug => "not_a_slug",
             Self::Failed => "failed",
         }
@@ -107,7 +104,7 @@ impl TakedownCode {
 
     /// Whether the page cannot be read any more, or never could, and no restore brings it back.
     pub fn is_gone(self) -> bool {
-        !matches!(self, Self::NotInLedger | Self::NotASlug | Self::Failed) && !self.is_shown()
+        !matches!(self, Self::NotASlug | Self::Failed) && !self.is_shown()
     }
 
     /// Whether the page can be read.

@@ -58,9 +58,6 @@ pub enum ImportError {
     /// A page's HTML could not be made.
     #[error(transparent)]
     Rendering(#[from] RenderError),
-    /// The ledger could not be written, so a restore could bring a page back.
-    #[error("a deletion is stored, but it is not in the ledger of deletions")]
-    NotInLedger(#[source] StoreError),
 }
 
 /// The decision about one record, as it was carried out.
@@ -148,10 +145,6 @@ impl Importer {
             let found = self.store.lookup(&tombstone.slug).await?;
             let precedence = precedence(stored(&found), &entry);
             if precedence != Precedence::Import {
-                // An earlier attempt may have ended before the ledger had the deletion.
-                if let Lookup::Deleted(tombstone) = found {
-                    self.ensure_in_ledger(&Record::Deleted(tombstone)).await?;
-                }
                 return Ok(Done::of(precedence, &entry));
             }
             let is_stored = match found.head() {
@@ -159,7 +152,6 @@ impl Importer {
                 None => self.store.insert_tombstone_if_absent(tombstone.clone(), self.clock.now()).await?,
             };
             if is_stored {
-                self.ensure_in_ledger(&record).await?;
                 return Ok(Done::of(precedence, &entry));
             }
         }
@@ -167,7 +159,7 @@ impl Importer {
 
     async fn import_visibility(&self, visibility: Visibility) -> Result<Done, ImportError> {
         // First in the ledger: so an import of the page at the same time finds it, or this finds the page.
-        let is_new = self.store.keep_visibility(visibility.clone()).await.map_err(ImportError::NotInLedger)?;
+        let is_new = self.store.keep_visibility(visibility.clone()).await?;
         let precedence = match self.turn(&visibility).await? {
             Some(precedence) => precedence,
             None if is_new => Precedence::Import,
@@ -191,8 +183,7 @@ impl Importer {
             let Some(page) = page else { continue };
             let head = page.head.clone().seen_by(visibility);
             let next = Record::Active(Arc::new(Page { head, text: page.text.clone() }));
-            if self.replace(page.head.state(), next.clone()).await? {
-                self.ensure_in_ledger(&next).await?;
+            if self.replace(page.head.state(), next).await? {
                 return Ok(Some(precedence));
             }
         }
@@ -200,10 +191,6 @@ impl Importer {
 
     async fn replace(&self, state: PageState, record: Record) -> Result<bool, ImportError> {
         Ok(self.store.replace(state, record, self.clock.now()).await? == CasResult::Swapped)
-    }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), ImportError> {
-        self.store.ensure_in_ledger(record).await.map_err(ImportError::NotInLedger)
     }
 }
 

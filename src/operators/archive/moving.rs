@@ -53,11 +53,6 @@ pub enum MoveError {
     /// A page's HTML could not be made.
     #[error("{0}: nothing that is in the store is lost; run the command again")]
     Rendering(RenderError),
-    #[error(
-        "deletions are stored, but the ledger of deletions could not be written ({}), so a restore could bring pages back: make it writable and run the command again",
-        cause(.0)
-    )]
-    NotInLedger(StoreError),
     #[error(transparent)]
     File(#[from] FileError),
     /// The lines that arrived are not a whole archive.
@@ -75,7 +70,6 @@ impl From<ImportError> for MoveError {
         match error {
             ImportError::Store(error) => Self::Store(error),
             ImportError::Rendering(error) => Self::Rendering(error),
-            ImportError::NotInLedger(error) => Self::NotInLedger(error),
         }
     }
 }

@@ -65,22 +65,6 @@ async fn a_delete_whose_outcome_is_unknown_answers_503_and_is_made_or_not() {
     }
 }
 
-/// A restore brings back a page whose deletion the ledger does not have, so nobody may be told that it is gone for good.
-#[tokio::test]
-async fn a_delete_of_a_deleted_page_answers_410_only_once_the_deletion_is_in_the_ledger() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    app.store.next(Operation::Swap, Fault::DoneButUnknown);
-    app.delete(&page).await.expect_error(503, "unavailable");
-    app.store.next(Operation::Ledger, Fault::Unavailable);
-    app.delete(&page).await.expect_error(503, "unavailable");
-    app.delete(&page).await.expect_error(410, "gone");
-    assert_eq!(app.store.calls().ledger, 2);
-    app.read(&page.slug).await.expect_error(410, "gone");
-    app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
-    assert_eq!(app.store.calls().ledger, 2, "only a delete asks for it");
-}
-
 #[tokio::test]
 async fn a_create_whose_outcome_is_unknown_answers_503_and_is_not_tried_again() {
     for fault in [Fault::DoneButUnknown, Fault::NotDoneAndUnknown] {

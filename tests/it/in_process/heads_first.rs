@@ -124,8 +124,4 @@ impl PageStore for HeadsFirst {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         unreachable!("every record can be read: {tombstone:?}")
     }
-
-    async fn ensure_in_ledger(&self, _: &Record) -> Result<(), StoreError> {
-        Ok(())
-    }
 }

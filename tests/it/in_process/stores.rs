@@ -21,8 +21,6 @@ pub(crate) enum Operation {
     /// A lookup, or a read of a head or of a head's page.
     Lookup,
     Swap,
-    /// A deletion is looked for in the ledger, and completed there.
-    Ledger,
 }
 
 /// The fault that one call meets.
@@ -53,7 +51,6 @@ pub(crate) struct Calls {
     pub(crate) inserts: usize,
     pub(crate) lookups: usize,
     pub(crate) swaps: usize,
-    pub(crate) ledger: usize,
 }
 
 impl Calls {
@@ -62,7 +59,6 @@ impl Calls {
             Operation::Insert => &mut self.inserts,
             Operation::Lookup => &mut self.lookups,
             Operation::Swap => &mut self.swaps,
-            Operation::Ledger => &mut self.ledger,
         }
     }
 }
@@ -203,9 +199,5 @@ impl PageStore for WatchedStore {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         let deleting = self.inner.delete_unreadable(tombstone);
         self.pass(Operation::Swap, Some(CasResult::Stale), deleting).await
-    }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        self.pass(Operation::Ledger, None, self.inner.ensure_in_ledger(record)).await
     }
 }

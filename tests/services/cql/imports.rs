@@ -2,22 +2,15 @@
 
 use std::sync::Arc;
 
-use handbill::app::Deps;
-use handbill::operators::archive::import::{ImportError, Importer};
-use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::{PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_scan::ScanLimit;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_store_cql::{Scanned, Share, ShareScan};
 
-use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
+use super::server::{PATIENT, migrated_keyspace, proxied, session, store};
 use super::texts::{insert_text, texts};
 use crate::support::pages::{CREATED, edited, page, slug, with_head};
-use crate::support::scans::all;
 
 const DAY: i64 = 24 * 3_600_000;
 
@@ -135,37 +128,4 @@ async fn a_write_of_unknown_outcome_that_an_import_of_its_version_replaced_is_no
     let swapped = other.compare_and_set(imported.head.version, Record::Active(next.clone()), None).await.unwrap();
     assert_eq!(swapped, CasResult::Swapped, "the page is written as any other");
     assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next));
-}
-
-#[tokio::test]
-async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_until_it_is() {
-    let (store, session, keyspace) = fresh_store().await;
-    let importer =
-        Importer { store: store.clone(), renderer: Deps::system().renderer, clock: Arc::new(SystemClock::new()) };
-    let (there, elsewhere) = (Arc::new(page("there")), page("elsewhere"));
-    importer.import(Entry::of(&there)).await.unwrap();
-    let tombstones = [&*there, &elsewhere].map(|page| page.head.tombstone(UnixMillis::new(CREATED + 5)));
-    // Only the entry has this column, not the note before the head is written.
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP version")).await;
-    for round in 0..2 {
-        for tombstone in &tombstones {
-            let outcome = importer.import(Entry::Tombstone(tombstone.clone())).await;
-            // The first attempt has stored the tombstone, and says that its outcome is not confirmed.
-            let is_told = match round {
-                0 => matches!(outcome, Err(ImportError::Store(StoreError::OutcomeUnknown(_)))),
-                _ => matches!(outcome, Err(ImportError::NotInLedger(_))),
-            };
-            assert!(is_told, "{round}: {outcome:?}");
-            assert_eq!(store.lookup(&tombstone.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
-        }
-    }
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD version bigint")).await;
-    for tombstone in &tombstones {
-        importer.import(Entry::Tombstone(tombstone.clone())).await.unwrap();
-    }
-    // The ledger has them by itself: a restore may take the pages back in time.
-    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
-    let expected = tombstones.map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
-    assert_eq!(all(&ShareScan::of(store, Share::WHOLE, Scanned::Ledger), ScanLimit::DEFAULT).await, expected.into());
-    drop_keyspace(&session, &keyspace).await;
 }

@@ -10,7 +10,6 @@ use handbill_core::domain::takedown::{Takedown, TakedownReason, Visibility};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use handbill_core::ports::random::Random;
@@ -178,26 +177,6 @@ async fn a_page_that_both_sides_of_a_forced_move_changed_is_hidden_to_the_ledger
 }
 
 #[tokio::test]
-async fn a_page_is_hidden_for_good_only_once_the_ledger_says_so() {
-    let (store, session, keyspace) = fresh_store().await;
-    let page = inserted(&store).await;
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP visibility")).await;
-    // The server drops values of the column that are older than its removal.
-    let next = with_head(&page, |head| head.turned(Some(hiding()), UnixMillis::new(2 * CREATED)));
-    let record = Record::Active(Arc::clone(&next));
-    let hidden = store.compare_and_set(page.head.version, record.clone(), None).await;
-    assert!(matches!(hidden, Err(StoreError::OutcomeUnknown(_))), "{hidden:?}");
-    assert!(matches!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Hidden(_)));
-    let completed = store.ensure_in_ledger(&record).await;
-    assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
-    let column = "visibility frozen<tuple<timestamp, text, text>>";
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD {column}")).await;
-    store.ensure_in_ledger(&record).await.unwrap();
-    assert_eq!(store.visibility(&page.head.slug).await.unwrap(), Some(next.head.visibility()));
-    drop_keyspace(&session, &keyspace).await;
-}
-
-#[tokio::test]
 async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     let (store, session, keyspace) = fresh_store().await;
     let other = store_in(session.clone(), &keyspace, PATIENT).await;
@@ -210,26 +189,5 @@ async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     let read = format!("SELECT revision FROM {keyspace}.creates WHERE component = 'handbill'");
     let answer = session.query_unpaged(read, ()).await.unwrap().into_rows_result().unwrap();
     assert_eq!(answer.single_row::<(i64,)>().unwrap(), (13,), "no change was lost");
-    drop_keyspace(&session, &keyspace).await;
-}
-
-#[tokio::test]
-async fn a_deletion_is_confirmed_only_once_it_is_in_the_ledger() {
-    let (store, session, keyspace) = fresh_store().await;
-    let page = inserted(&store).await;
-    let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
-    // Only the entry has this column, not the note before the head is written.
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP deleted_at")).await;
-    let deleted = store.compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None).await;
-    assert!(matches!(deleted, Err(StoreError::OutcomeUnknown(_))), "{deleted:?}");
-    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
-    let completed = store.ensure_in_ledger(&Record::Deleted(tombstone.clone())).await;
-    assert!(matches!(completed, Err(StoreError::Unavailable(_))), "{completed:?}");
-    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD deleted_at timestamp")).await;
-    store.ensure_in_ledger(&Record::Deleted(tombstone.clone())).await.unwrap();
-    // A restore takes the pages back in time, and not the ledger.
-    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
-    let expected = [(tombstone.slug.to_string(), Record::Deleted(tombstone))];
-    assert_eq!(all(&ShareScan::of(store, Share::WHOLE, Scanned::Ledger), ScanLimit::DEFAULT).await, expected.into());
     drop_keyspace(&session, &keyspace).await;
 }

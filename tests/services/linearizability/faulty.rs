@@ -200,8 +200,4 @@ impl PageStore for FaultyStore {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
         self.inner.delete_unreadable(tombstone).await
     }
-
-    async fn ensure_in_ledger(&self, record: &Record) -> Result<(), StoreError> {
-        self.inner.ensure_in_ledger(record).await
-    }
 }

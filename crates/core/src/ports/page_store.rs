@@ -54,9 +54,8 @@ pub trait PageStore: Send + Sync {
     /// head or lookup then shows the page's present state. A store may still have the page of the older head.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
-    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
-    /// tombstone, or a page that this hides or shows, is also entered in the ledger; if it is stored and not in the ledger, this is
-    /// [`StoreError::OutcomeUnknown`], or [`PageStore::ensure_in_ledger`] says so.
+    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. The journal has a
+    /// tombstone, or a page that this hides or shows, before the change is made: without its line nothing is changed.
     async fn compare_and_set(
         &self,
         expected: PageVersion,
@@ -68,13 +67,6 @@ pub trait PageStore: Send + Sync {
     /// of a page; [`CasResult::Stale`] if its slug has no record, or one that can be read. A store whose records have copies leaves
     /// this to a repair from them, and answers that the record cannot be read.
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
-
-    /// Makes sure that the ledger has what it must of `record`, which the store has: that it was deleted, or that operators
-    /// hid or showed it. Without it, a backup that is older would bring the page back. It writes only what is missing, because
-    /// anybody can cause it. A store that writes its ledger first has nothing to do.
-    async fn ensure_in_ledger(&self, _record: &Record) -> Result<(), StoreError> {
-        Ok(())
-    }
 }
 
 /// How the records of a store are read best.

@@ -4,11 +4,10 @@ use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
-use super::{Limited, PageService, StoreBudget, active, back_off, deadline, until};
+use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::domain::client::Client;
-use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
+use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl PageService {
@@ -44,7 +43,7 @@ impl PageService {
         deadline: Instant,
     ) -> Result<(), ServiceError> {
         let mut store_budget = StoreBudget::new(deadline);
-        let mut head = self.head_to_delete(slug, &mut store_budget).await?;
+        let mut head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         body?;
         loop {
@@ -61,22 +60,7 @@ impl PageService {
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
-            head = self.head_to_delete(slug, &mut store_budget).await?;
+            head = self.existing_head(slug, &mut store_budget).await?;
         }
-    }
-
-    /// The head of the page. A deletion that was not confirmed is completed before anybody is told that the page is gone:
-    /// its owner asks again, and believes that answer.
-    async fn head_to_delete(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
-        let found = store_budget.wait(self.store.head(slug)).await?;
-        if let Lookup::Deleted(tombstone) = &found {
-            let entered = store_budget.wait(self.store.ensure_in_ledger(&Record::Deleted(tombstone.clone()))).await;
-            // An answer that nothing was changed would say that the page is there.
-            entered.map_err(|error| match error {
-                ServiceError::Store(StoreError::Unavailable(cause)) => StoreError::OutcomeUnknown(cause).into(),
-                error => error,
-            })?;
-        }
-        active(found)
     }
 }

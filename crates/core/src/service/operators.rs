@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::error::ServiceError;
 use super::{StoreBudget, back_off, deadline, until};
 use crate::domain::page::{Page, PageHead, Tombstone};
@@ -40,9 +38,6 @@ pub enum Found {
 pub enum ActOutcome {
     /// It was done now: the record that is there since.
     Done(Record),
-    /// It is so, now or since earlier, but perhaps not in the ledger: a restore of an older backup could undo it. Trying again
-    /// adds it.
-    NotInLedger(Record, Arc<ServiceError>),
     /// It is so already, or the page was deleted before, by an operator or with its key. Nothing was changed.
     Already(Record),
     /// No page ever had this slug.
@@ -71,7 +66,7 @@ impl Operators {
                     Found::Page(page) => Some(page.head.clone()),
                     Found::Unreadable(head, _) => head.map(|head| *head),
                     Found::Deleted(tombstone) => {
-                        return Ok(self.in_ledger(ActOutcome::Already(Record::Deleted(tombstone)), deadline).await);
+                        return Ok(ActOutcome::Already(Record::Deleted(tombstone)));
                     }
                     Found::Absent => return Ok(ActOutcome::NotFound),
                 };
@@ -88,11 +83,10 @@ impl Operators {
                 };
                 match store_budget.wait(swapped).await {
                     Ok(CasResult::Swapped) => {
-                        return Ok(self.in_ledger(ActOutcome::Done(Record::Deleted(tombstone)), deadline).await);
+                        return Ok(ActOutcome::Done(Record::Deleted(tombstone)));
                     }
                     // The page's owner changed or deleted it between the read and the write.
                     Ok(CasResult::Stale) => back_off(&self.random).await,
-                    // The page may be deleted, and only the ledger lack it.
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
@@ -100,7 +94,7 @@ impl Operators {
                         let is_ours = tombstone.takedown.as_ref() == Some(takedown);
                         let record = Record::Deleted(tombstone);
                         let outcome = if is_ours { ActOutcome::Done(record) } else { ActOutcome::Already(record) };
-                        return Ok(self.in_ledger(outcome, deadline).await);
+                        return Ok(outcome);
                     }
                     Err(error) => return Err(error),
                 }
@@ -127,7 +121,7 @@ impl Operators {
                 };
                 let is_so = page.head.hidden.is_some() == hiding.is_some();
                 if is_so {
-                    return Ok(self.in_ledger(ActOutcome::Already(Record::Active(page)), deadline).await);
+                    return Ok(ActOutcome::Already(Record::Active(page)));
                 }
                 let now = self.clock.now();
                 let head = page.head.turned(hiding.cloned(), now);
@@ -137,31 +131,18 @@ impl Operators {
                 let mut store_budget = StoreBudget::new(deadline);
                 let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
-                    Ok(CasResult::Swapped) => return Ok(self.in_ledger(done, deadline).await),
+                    Ok(CasResult::Swapped) => return Ok(done),
                     Ok(CasResult::Stale) => back_off(&self.random).await,
-                    // It may be done, and only the ledger lack it.
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = self.found(slug, &mut StoreBudget::new(deadline)).await;
                         let is_done = matches!(&found, Ok(Found::Page(page)) if page.head == next.head);
-                        return if is_done { Ok(self.in_ledger(done, deadline).await) } else { Err(error) };
+                        return if is_done { Ok(done) } else { Err(error) };
                     }
                     Err(error) => return Err(error),
                 }
             }
         })
         .await
-    }
-
-    /// `outcome`, which leaves a record, once the ledger says so too.
-    async fn in_ledger(&self, outcome: ActOutcome, deadline: Instant) -> ActOutcome {
-        let record = match &outcome {
-            ActOutcome::Done(record) | ActOutcome::Already(record) => record.clone(),
-            _ => return outcome,
-        };
-        match StoreBudget::new(deadline).wait(self.store.ensure_in_ledger(&record)).await {
-            Ok(()) => outcome,
-            Err(error) => ActOutcome::NotInLedger(record, Arc::new(error)),
-        }
     }
 
     /// The record under `slug`, of which a hidden page has its text too.

@@ -122,7 +122,7 @@ fn possible(chance: &mut Chance) -> Vec<Event> {
 
 /// An answer that some page might give.
 fn any_answer(chance: &mut Chance) -> Answer {
-    use TakedownCode::{AlreadyDeleted, AlreadyHidden, AlreadyShown, Hidden, NotFound, NotInLedger, Shown, TakenDown};
+    use TakedownCode::{AlreadyDeleted, AlreadyHidden, AlreadyShown, Hidden, NotFound, Shown, TakenDown};
     match chance.below(13) {
         0 => Answer::Created { version: 1 + chance.below(3) },
         1 => Answer::KeyInUse,
@@ -137,7 +137,7 @@ fn any_answer(chance: &mut Chance) -> Answer {
         10 => Answer::Unexpected("500".to_owned()),
         _ => Answer::Outcome(one_of(
             chance,
-            &[TakenDown, Hidden, AlreadyHidden, Shown, AlreadyShown, AlreadyDeleted, NotFound, NotInLedger],
+            &[TakenDown, Hidden, AlreadyHidden, Shown, AlreadyShown, AlreadyDeleted, NotFound],
         )),
     }
 }
@@ -164,9 +164,6 @@ fn spoil(chance: &mut Chance, events: &mut Vec<Event>) {
                 _ => (*version, title.clone(), text(chance)),
             };
             events[place] = Event::Answered(*number, Answer::Page { version, title, content });
-        }
-        (Event::Answered(number, Answer::Outcome(_)), 1) => {
-            events[place] = Event::Answered(*number, Answer::Outcome(TakedownCode::NotInLedger));
         }
         (Event::Answered(number, _), 2) => {
             let others = events.iter().filter_map(|event| match event {
