@@ -5,7 +5,7 @@
 //! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! front  →  web, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
+//! http  →  web, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -15,7 +15,6 @@
 //! |---|---|
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
 //! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
-//! | `handbill-front` | connections: how many, their memory, their time limits, their end. It knows no page |
 //! | `handbill-store-sqlite`, `handbill-store-cql`, `handbill-rate-limit` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
 //!
@@ -36,7 +35,7 @@
 //! | a document that describes the service to machines | [`web`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
-//! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
+//! | the number of connections, their shares and timeouts, the end of the process | [`http`] |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
 //! | the storage of pages | `crates/store-sqlite`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/rate-limit` |
@@ -69,10 +68,10 @@ pub mod backends;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod http;
 pub mod mcp;
 pub mod operators;
 pub mod outbound;
-pub mod server;
 pub mod stdout;
 pub mod telemetry;
 pub mod web;

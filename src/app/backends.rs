@@ -12,7 +12,7 @@ use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{Budgets, Settings, SqliteSettings, StoreKind};
-use crate::server::drain::Readiness;
+use crate::http::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};

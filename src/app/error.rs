@@ -5,9 +5,9 @@ use std::io;
 use thiserror::Error;
 
 use crate::config::SettingsError;
+use crate::http::startup::ListenError;
 use crate::operators::api::TokenError;
 use crate::operators::moderation::ModerationError;
-use crate::server::startup::ListenError;
 use crate::telemetry::export::ExportError;
 use handbill_store_sqlite::{OpenError, StoreEnded};
 

@@ -21,14 +21,14 @@ use self::deps::in_memory;
 pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::config::{self, Budgets, HttpSettings, ServeSettings, Settings};
+use crate::http::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
+use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
+use crate::http::startup::{announce, listen};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::operators::api::probes::{self, Probes};
 use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
 use crate::operators::listener;
 use crate::operators::moderation::{Moderation, check_blocklist};
-use crate::server;
-use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::server::startup::{announce, listen};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -207,7 +207,7 @@ async fn serve_async(
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server::limits(settings.http.drain_timeout, &deps.budgets, server::room_for_connections());
+    let limits = Limits::of(deps.budgets.connections);
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -235,7 +235,8 @@ async fn serve_async(
 
     let location = handle.location(&settings).await;
     announce(&base_url, address, admin_address, &location, &memory, limits.connections);
-    let serving = server::serve(listener, public, limits, proxies, server::instruments(&metrics), phases);
+    let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
+    let serving = serve_connections(listener, public, limits, proxies, counted, phases);
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, async || signals.next().await, &readiness, limits) => ended,

@@ -4,13 +4,19 @@
 use std::io;
 use std::thread;
 
-use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::api::request::client_addr::TrustedProxies;
-use crate::server::drain::Phase;
-use crate::server::{self, Routes, ServerLimits, ServerMetrics};
+use crate::api::request::head;
+use crate::api::types::ErrorBody;
+use crate::http::drain::Phase;
+use crate::http::listener::{Limits, ListenerMetrics, serve};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
 pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
@@ -22,8 +28,9 @@ pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase
                 // Connections to this listener are not those of clients, so no metric counts them.
                 Ok(listener) => {
                     let no_proxies = TrustedProxies { networks: Vec::new() };
-                    let uncounted = ServerMetrics::default();
-                    server::serve(listener, Routes(routes), ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
+                    let uncounted = ListenerMetrics::default();
+                    let routes = routes.layer(from_fn(check_head));
+                    serve(listener, routes, Limits::OPERATORS, no_proxies, uncounted, phase).await;
                 }
                 Err(error) => tracing::error!(%error, "the operators' listener cannot be used"),
             }
@@ -31,6 +38,18 @@ pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase
     };
     thread::Builder::new().name("handbill-admin".to_owned()).spawn(serving)?;
     Ok(())
+}
+
+/// Refuses heads that must not be served, as the public listener does.
+async fn check_head(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match head::check(&head) {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err(error) => {
+            let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+            (status, Json(ErrorBody::new(error))).into_response()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -41,8 +60,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::http::drain::Readiness;
     use crate::operators::api::probes::{self, Probes};
-    use crate::server::drain::Readiness;
     use crate::telemetry::metrics::Metrics;
 
     /// Longest wait for an answer that must come. Nothing depends on it being short.

@@ -122,13 +122,6 @@ impl RequestTelemetry {
         }
         observed
     }
-
-    /// Sets an id on the answer to a head that is no request.
-    pub fn identify(&self, response: &mut Response) {
-        let id = hex_id(&self.random);
-        tracing::debug!(request_id = id, status = response.status().as_u16(), "a head was refused");
-        set_id(response, &id);
-    }
 }
 
 impl Observed {

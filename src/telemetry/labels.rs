@@ -50,20 +50,6 @@ pub struct ToolLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct BudgetLabels {
-    /// `receive` or `send`.
-    pub budget: &'static str,
-}
-
-/// Label of a connection that was refused, or ended to make space for others.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CutLabels {
-    /// `client_limit` or `full` if the connection was refused; `resting`, `slow`, `receive_budget` or `send_budget` if
-    /// the connection was ended.
-    pub reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
     /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
     pub outcome: &'static str,

@@ -20,8 +20,8 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::cluster;
 use super::labels::{
-    BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels, ReloadLabels,
-    RequestLabels, SourceLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
+    CallLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels, ReloadLabels, RequestLabels, SourceLabels,
+    SpanLabels, StateLabels, ToolLabels, TraceLabel,
 };
 #[cfg(target_os = "linux")]
 use super::process::ProcessCollector;
@@ -54,11 +54,7 @@ pub struct Metrics {
     pub active_requests: Gauge,
     pub connections: Gauge,
     pub connections_max: Gauge,
-    pub connections_cut: Family<CutLabels, Counter>,
-    pub sent_bytes: Counter,
-    pub budget_held: Family<BudgetLabels, Gauge>,
-    pub budget_limit: Family<BudgetLabels, Gauge>,
-    pub budget_refusals: Family<BudgetLabels, Counter>,
+    pub connections_refused: Counter,
     pub store: Durations<CallLabels>,
     pub store_available: Gauge,
     pub store_files: Family<FileLabels, Gauge>,
@@ -142,7 +138,6 @@ impl Metrics {
 
     /// All instruments at zero, except `log_lines_dropped`, which the log began to count before these instruments
     /// existed.
-    #[expect(clippy::too_many_lines, reason = "each instrument has its one declaration here")]
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());
@@ -156,19 +151,9 @@ impl Metrics {
             active_requests: declare.plain("http_server_active_requests", "Requests in flight"),
             connections: declare.plain("handbill_connections", "Open connections on the public listener"),
             connections_max: declare.plain("handbill_connections_max", "The most connections allowed at once"),
-            connections_cut: declare.plain(
-                "handbill_connections_cut",
-                "Connections that were refused, or ended to make space for others",
-            ),
-            sent_bytes: declare.bytes("handbill_sent", "Bytes that were sent to clients and proxies, heads and chunks included"),
-            budget_held: declare.bytes(
-                "handbill_budget_held",
-                "Memory that requests hold until they are answered, and answers hold until they are sent",
-            ),
-            budget_limit: declare.bytes("handbill_budget_limit", "The most memory that requests or answers may hold"),
-            budget_refusals: declare.plain(
-                "handbill_budget_refusals",
-                "How often no memory was left and no other connection was ended to free some",
+            connections_refused: declare.plain(
+                "handbill_connections_refused",
+                "Connections that were closed at once, because their client had its share of all",
             ),
             store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
             store_available: declare.plain(
@@ -321,11 +306,6 @@ mod tests {
             error_type: Some("500".into()),
         };
         metrics.requests.get_or_create(&request).observe(0.0, None, None);
-        metrics.connections_cut.get_or_create(&CutLabels { reason: "full" }).inc();
-        for family in [&metrics.budget_held, &metrics.budget_limit] {
-            family.get_or_create(&BudgetLabels { budget: "send" }).inc();
-        }
-        metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" }).inc();
         for family in [&metrics.store, &metrics.limiter] {
             record(family, operation, outcome, Duration::ZERO);
         }

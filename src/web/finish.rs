@@ -9,14 +9,13 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_body::Body as _;
 
 use super::error::error_response;
 use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
+use crate::http::listener::{Full, LargeAnswers};
 use crate::mcp::{self, Tools};
-use crate::server::AnswerBudget;
 use crate::telemetry::logs::ErrorName;
 use handbill_core::domain::origin::Origin;
 
@@ -33,6 +32,7 @@ const EXPOSED: HeaderValue =
 pub(super) struct Finish {
     /// The `Link` to the OpenAPI document.
     service_desc: HeaderValue,
+    large_answers: LargeAnswers,
 }
 
 /// The parts of a request that the end of its answer depends on.
@@ -42,7 +42,6 @@ pub(super) struct Asked {
     /// The request changes nothing.
     is_safe: bool,
     origin: Option<HeaderValue>,
-    room: Option<AnswerBudget>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +68,6 @@ impl Asked {
             place,
             is_safe: head.method.is_safe(),
             origin: head.headers.get(ORIGIN).filter(|_| place == Place::Tools).cloned(),
-            room: head.extensions.get().cloned(),
         }
     }
 }
@@ -77,11 +75,16 @@ impl Asked {
 impl Finish {
     pub(super) fn new(base_url: &Origin) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
-        Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }
+        Self {
+            service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"),
+            large_answers: LargeAnswers::default(),
+        }
     }
 
     pub(super) fn complete(&self, asked: Asked, tools: &Tools, response: Response) -> Response {
-        let mut response = within_memory(&asked, response);
+        let mut response = self.large_answers.admit(response).unwrap_or_else(|Full| {
+            error_response(if asked.is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() })
+        });
         let error = response.extensions_mut().remove::<ApiError>();
         let is_interface = matches!(asked.place, Place::Interface | Place::Token);
         // Those for people are pages.
@@ -110,17 +113,6 @@ impl Finish {
             write_error(asked.place, error, &mut response);
         }
         response
-    }
-}
-
-/// `response`, if there is memory to send it.
-fn within_memory(asked: &Asked, response: Response) -> Response {
-    let bytes = response.body().size_hint().lower();
-    match &asked.room {
-        Some(room) if room.take(bytes).is_err() => {
-            error_response(if asked.is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() })
-        }
-        _ => response,
     }
 }
 

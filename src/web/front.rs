@@ -14,8 +14,8 @@ use axum::body::Body;
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, ready};
+use http::Request;
 use http::request::Parts;
-use http::{Method, Request};
 use tower::{Service, ServiceExt};
 
 use super::error::{error_response, internal_error};
@@ -26,15 +26,10 @@ use super::named_routes::RouteNames;
 use super::reads::{Form, Read};
 use super::state::Http;
 use crate::api::answer::{Answer, later, now};
-use crate::api::error::ApiError;
 use crate::api::metadata;
-use crate::api::request::is_head_too_large;
+use crate::api::request::head as request_head;
 use crate::mcp::Tools;
-use crate::server::{AnswerBudget, App, Refusal, error_of};
 use crate::telemetry::http::{NamedRoute, Observed, RequestTelemetry};
-
-/// Longest body of an answer to a create, in bytes: the page's addresses and key, or an error.
-const CREATED_BYTES: u64 = 1024;
 
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
@@ -85,14 +80,8 @@ impl Front {
     fn begin(&self, target: Target, head: Parts, body: Body) -> Answer<Response> {
         let Inner { http, tools, router, warning, mcp_host, .. } = &*self.0;
         warning.check(&head);
-        if is_head_too_large(&head) {
-            return now(error_response(ApiError::headers_too_large()));
-        }
-        // Nothing is done if there is no memory for the answer.
-        let is_create = head.method == Method::POST && head.uri.path() == "/api/pages";
-        let most = if is_create { CREATED_BYTES } else { u64::MAX };
-        if head.extensions.get::<AnswerBudget>().is_some_and(|room| room.ask(most).is_err()) {
-            return now(error_response(ApiError::no_room()));
+        if let Err(error) = request_head::check(&head) {
+            return now(error_response(error));
         }
         if let Some(error) = mcp_host.as_ref().and_then(|host| host.refuse(&head)) {
             return now(error_response(error));
@@ -145,14 +134,5 @@ impl Service<Request<Body>> for Front {
             Ok(front.complete(asked, observed, response))
         };
         Either::Right(completing.boxed())
-    }
-}
-
-impl App for Front {
-    fn refuse(&self, refusal: Refusal) -> Response {
-        let error = error_of(refusal);
-        let mut response = self.0.finish.complete(Asked::default(), &self.0.tools, error_response(error));
-        self.0.telemetry.identify(&mut response);
-        response
     }
 }

@@ -20,8 +20,9 @@ use handbill_core::domain::content::{ContentError, MAX_BYTES};
 use handbill_core::domain::edit_key::PREFIX;
 use handbill_core::service::{Body, BodyError, BodyReadError};
 
-/// Longest time that a request body may take to arrive. It allows 128 KB at 35 kbit/s.
-const BODY_TIME: Duration = Duration::from_secs(30);
+/// Longest time that a request body may take to arrive: 128 KB at 88 kbit/s. It is shorter than the default of
+/// `--drain-timeout`, so that a client that stalls cannot fail a stop.
+const BODY_TIME: Duration = Duration::from_secs(12);
 
 /// A request body, read or still to be read.
 ///

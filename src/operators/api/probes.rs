@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::server::drain::Readiness;
+use crate::http::drain::Readiness;
 use crate::telemetry::metrics::{Metrics, OPEN_METRICS_TYPE, TEXT_TYPE, as_text};
 
 /// The state that the routes report.

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_events_of_our_crates_are_ours() {
-        assert!(["handbill", "handbill_front", "handbill_store_cql"].into_iter().all(is_ours));
+        assert!(["handbill", "handbill_core", "handbill_store_cql"].into_iter().all(is_ours));
         assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 

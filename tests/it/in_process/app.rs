@@ -206,6 +206,11 @@ impl TestApp {
         Setup::new().start()
     }
 
+    /// The service itself, to be put behind a listener.
+    pub(crate) fn front(&self) -> Front {
+        self.service.front.clone()
+    }
+
     /// The answer to `request`, which OpenAPI does not describe.
     pub(crate) async fn asked(&self, request: Request) -> Answer {
         self.service.answer(request).await

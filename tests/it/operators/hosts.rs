@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::Router;
+use handbill::http::drain::Readiness;
 use handbill::operators::api::for_hosts;
 use handbill::operators::api::probes::{self, Probes};
-use handbill::server::drain::Readiness;
 use handbill_core::domain::authority::Authority;
 
 use super::{Operated, OperatorsAnswer, TOKEN, request};

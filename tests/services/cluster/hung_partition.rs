@@ -16,8 +16,8 @@ use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
 use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::config;
-use handbill::server::drain::Phase;
-use handbill::server::{ServerLimits, ServerMetrics, serve};
+use handbill::http::drain::Phase;
+use handbill::http::listener::{Limits, ListenerMetrics, serve};
 use handbill::telemetry::metrics::Metrics;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
@@ -177,7 +177,7 @@ async fn listening(store: Arc<CqlStore>) -> (SocketAddr, watch::Sender<Phase>) {
     let address = listener.local_addr().unwrap();
     let (phase, phases) = watch::channel(Phase::Serving);
     let proxies = TrustedProxies { networks: Vec::new() };
-    tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, proxies, ServerMetrics::default(), phases));
+    tokio::spawn(serve(listener, app, Limits::of(1000), proxies, ListenerMetrics::default(), phases));
     (address, phase)
 }
 

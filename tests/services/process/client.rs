@@ -60,11 +60,6 @@ impl Connection {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Ends the sending side of the connection, which can still be read.
-    pub(crate) fn finish_sending(&self) -> io::Result<()> {
-        self.stream.shutdown(std::net::Shutdown::Write)
-    }
-
     /// Sends a request and reads its answer.
     pub(crate) fn request(
         &mut self,
@@ -121,24 +116,6 @@ impl Connection {
         match self.rest() {
             Ok(rest) => rest.is_empty(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
-        }
-    }
-
-    /// Reads until the other side has ended the connection, in any way. Returns what it had sent until then.
-    pub(crate) fn cut_short(&mut self) -> Vec<u8> {
-        let mut all = std::mem::take(&mut self.received);
-        // An error leaves the bytes that were read before it.
-        let ended = self.stream.read_to_end(&mut all);
-        let is_silent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-        assert!(!ended.as_ref().is_err_and(is_silent), "it has not ended: {ended:?}");
-        all
-    }
-
-    /// Waits until there is something to read.
-    pub(crate) fn peek_one(&mut self) -> io::Result<()> {
-        match self.stream.peek(&mut [0])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(()),
         }
     }
 

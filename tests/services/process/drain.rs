@@ -128,19 +128,6 @@ fn a_request_still_in_flight_after_the_timeout_is_cut_off() {
 }
 
 #[test]
-fn a_client_that_sends_nothing_more_is_answered_408_and_does_not_hold_the_drain() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-timeout", "9s"]);
-    let mut upload = Upload::begin(server.address, "Never finished");
-    server.signal(Signal::TERM);
-    let answer = upload.connection.answer().unwrap();
-    assert_eq!((answer.problem(), answer.closes()), ((408, "timeout".to_owned()), true));
-    drop(upload);
-    let (status, ..) = server.finish();
-    assert_eq!(status.code(), Some(0));
-}
-
-#[test]
 fn a_hangup_is_ignored() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);

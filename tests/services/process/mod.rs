@@ -12,7 +12,6 @@ mod crash;
 mod damage;
 mod document;
 mod drain;
-mod listener;
 mod logs;
 mod metrics;
 pub(crate) mod moving;

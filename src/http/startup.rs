@@ -6,10 +6,18 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::BACKLOG;
 use crate::config::Memory;
 use crate::telemetry::metrics::COMMIT;
 use handbill_core::domain::origin::Origin;
+
+/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
+/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
+/// second later.
+const BACKLOG: u32 = 4096;
+
+/// Bytes that the operating system keeps of an answer until the client has confirmed them, and of a request until it is
+/// read. It doubles both for its own needs, and they count as memory of the process's control group.
+const KERNEL_BYTES: u32 = 16 * 1024;
 
 /// A listener could not be made.
 #[derive(Debug, Error)]
@@ -27,6 +35,9 @@ pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener,
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A process that has just ended must not stop the next from starting.
         socket.set_reuseaddr(true)?;
+        // Connections inherit these.
+        socket.set_send_buffer_size(KERNEL_BYTES)?;
+        socket.set_recv_buffer_size(KERNEL_BYTES)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };

@@ -1,0 +1,71 @@
+//! How many bytes of pages are kept in memory.
+
+use std::path::Path;
+
+use clap::Args;
+
+/// The size of the cache where nothing limits the memory of the process.
+const DEFAULT_BYTES: u64 = 64 << 20;
+
+#[derive(Args, Debug)]
+pub struct CacheSettings {
+    /// Bytes of pages that are kept in memory, ready to be sent, for example 64MiB [default: a quarter of the memory limit of the container or service, 64MiB without one]
+    #[arg(long, env = "HANDBILL_CACHE_SIZE", value_name = "BYTES", value_parser = byte_size)]
+    cache_size: Option<u64>,
+}
+
+impl CacheSettings {
+    pub fn bytes(&self) -> u64 {
+        let limit = || memory_limit(|file| std::fs::read_to_string(file).ok());
+        self.cache_size.or_else(|| Some(limit()? / 4)).unwrap_or(DEFAULT_BYTES)
+    }
+}
+
+/// The lowest limit of the control groups (version 2) of this process, from its own up to the root, in bytes.
+fn memory_limit(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let groups = read(Path::new("/proc/self/cgroup"))?;
+    // A container may be told its group's name outside, and see its group as the root.
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let files = Path::new(own).ancestors().map(|group| Path::new("/sys/fs/cgroup").join(group).join("memory.max"));
+    files.filter_map(|file| read(&file)?.trim().parse().ok()).min()
+}
+
+/// A whole number of bytes, `KiB`, `MiB` or `GiB`.
+fn byte_size(text: &str) -> Result<u64, &'static str> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: Option<u64> = match text[digits.len()..].trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = unit.and_then(|unit| digits.trim().parse::<u64>().ok()?.checked_mul(unit));
+    bytes.ok_or("give a number of bytes, for example 64MiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_limit_from_the_own_group_to_the_root_counts() {
+        let limit = |files: &[(&str, &str)]| {
+            memory_limit(|path| files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).into()))
+        };
+        let group = ("/proc/self/cgroup", "4:memory:/x\n0::/a.slice/b.service\n");
+        let (own, outer) = ("/sys/fs/cgroup/a.slice/b.service/memory.max", "/sys/fs/cgroup/a.slice/memory.max");
+        assert_eq!(limit(&[group, (own, "2000\n"), (outer, "1000\n")]), Some(1000));
+        assert_eq!(limit(&[group, (own, "1000\n"), (outer, "max\n")]), Some(1000));
+        assert_eq!(limit(&[group, ("/sys/fs/cgroup/memory.max", "3000")]), Some(3000));
+        assert_eq!(limit(&[group, (own, "max\n")]), None);
+        assert_eq!(limit(&[]), None);
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_is_in_bytes() {
+        let read = |text: &str| byte_size(text).ok();
+        assert_eq!(["5", "5B", "2KiB", "2 MiB", "1GiB"].map(read), [5, 5, 2 << 10, 2 << 20, 1 << 30].map(Some));
+        assert_eq!(["", "MiB", "1.5MiB", "-1", "1MB", "99999999999GiB"].map(read), [None; 6]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Serves HTTP/1.1 with hyper: a number of connections, a share of them for each client, time limits, and the end of a
+//! connection when the process drains.
+//!
+//! Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
+
+mod bodies;
+mod large_answers;
+mod places;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_io_timeout::TimeoutWriter;
+use tower::Service;
+
+use self::bodies::RequestBody;
+pub use self::large_answers::{Full, LargeAnswers};
+use self::places::{Place, Places};
+use super::drain::Phase;
+use crate::api::request::MAX_HEAD_BYTES;
+use crate::api::request::client_addr::TrustedProxies;
+use handbill_core::domain::client::Peer;
+
+/// Longest head that hyper reads, in bytes. Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for the
+/// parts of a head that the service does not count.
+const HYPER_HEAD_BYTES: usize = MAX_HEAD_BYTES + 2 * 1024;
+
+/// How long a client may take to begin a request and send its head: longer than the 60 s that common load balancers keep
+/// an idle connection, so that they close first.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long a client may go without reading anything of its answer. It is shorter than the default of `--drain-timeout`,
+/// so that such a client cannot fail a stop.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How long after the stop connections are still accepted, and how long idle ones are kept then. Their requests may
+/// already be on the way.
+const STOP_GRACE: Duration = Duration::from_millis(50);
+
+/// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// File descriptors for everything but public connections: the operators' listener, files, servers, logs. If the limit is
+/// low, half of it is for these.
+const RESERVED_DESCRIPTORS: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once. Further clients wait until one ends.
+    pub connections: usize,
+    /// Connections of one client at once, trusted proxies and this machine excepted.
+    pub connections_per_client: usize,
+    /// Bytes that the bodies of requests may take together until the requests are answered.
+    pub bodies: usize,
+}
+
+impl Limits {
+    /// The part of the connections that one client may have: one eighth.
+    const SHARE_OF_A_CLIENT: usize = 8;
+
+    /// Limits for at most `connections` connections, and fewer if the process has few file descriptors.
+    pub fn of(connections: usize) -> Self {
+        let connections = connections.min(room_for_connections());
+        let connections_per_client = connections.div_ceil(Self::SHARE_OF_A_CLIENT);
+        Self { connections, connections_per_client, bodies: 16 * 1024 * 1024 }
+    }
+
+    /// For the operators' listener, which a probe must be able to reach at any time.
+    pub const OPERATORS: Self = Self { connections: 100, connections_per_client: 100, bodies: 4 * 1024 * 1024 };
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ListenerMetrics {
+    pub open: Gauge,
+    /// Connections that were closed at once, because their client had its share.
+    pub refused: Counter,
+}
+
+struct Server<A> {
+    app: A,
+    http: http1::Builder,
+    places: Arc<Places>,
+    bodies: Arc<Semaphore>,
+    metrics: ListenerMetrics,
+    phase: watch::Receiver<Phase>,
+}
+
+/// Serves `app` on `listener` until `phase` is [`Phase::Stopping`]; returns when the last connection has ended.
+///
+/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. After
+/// [`Phase::Stopping`] idle connections are closed, and each request in flight is answered.
+pub async fn serve<A>(
+    listener: TcpListener,
+    app: A,
+    limits: Limits,
+    proxies: TrustedProxies,
+    metrics: ListenerMetrics,
+    phase: watch::Receiver<Phase>,
+) where
+    A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
+{
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
+    // The end of input cancels nothing: a client may close its side after its request.
+    http.half_close(true);
+    let mut stopping = phase.clone();
+    let server = Arc::new(Server {
+        app,
+        http,
+        places: Arc::new(Places::new(limits.connections_per_client, proxies)),
+        bodies: Arc::new(Semaphore::new(limits.bodies)),
+        metrics,
+        phase,
+    });
+    let (permits, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+    let stop = async {
+        let _ = stopping.wait_for(|&phase| phase == Phase::Stopping).await;
+        tokio::time::sleep(STOP_GRACE).await;
+    };
+    let mut stop = std::pin::pin!(stop);
+    let mut refused = false;
+    loop {
+        let accept = async {
+            let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            () = stop.as_mut() => break,
+            accepted = accept => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                refused = false;
+                server.start(stream, peer, permit, graceful.watcher());
+            }
+            // The client disconnected while it waited to be accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                // Logged once until accepting works again; otherwise it would be 20 lines a second.
+                if !std::mem::replace(&mut refused, true) {
+                    tracing::warn!(%error, "could not accept a connection");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    // Hyper closes a connection whose first request it has not seen.
+    tokio::time::sleep(STOP_GRACE).await;
+    graceful.shutdown().await;
+}
+
+impl<A> Server<A>
+where
+    A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
+{
+    /// Serves a connection, or closes it if its client has its share of connections.
+    fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit, watcher: Watcher) {
+        let Some(place) = self.places.take(peer.ip()) else {
+            self.metrics.refused.inc();
+            return;
+        };
+        // Answers are written in one go, so waiting to fill a segment would only delay them.
+        let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(WRITE_TIMEOUT));
+        let server = Arc::clone(self);
+        let service = service_fn(move |request| Arc::clone(&server).answer(peer, request));
+        let connection = watcher.watch(self.http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        let open = Open::new(&self.metrics.open, place, permit);
+        tokio::spawn(async move {
+            let _open = open;
+            if let Err(error) = connection.await {
+                // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
+                tracing::debug!(%error, "a connection ended early");
+            }
+        });
+    }
+
+    async fn answer(self: Arc<Self>, peer: SocketAddr, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(Peer(peer));
+        let (body, received) = if body.is_end_stream() {
+            (Body::empty(), None)
+        } else {
+            let (body, received) = RequestBody::new(&head.headers, body, Arc::clone(&self.bodies));
+            (Body::new(body), Some(received))
+        };
+        let mut response = self.app.clone().call(Request::from_parts(head, body)).await?;
+        let is_unread = received.is_some_and(|received| !received.is_whole());
+        if is_unread || *self.phase.borrow() != Phase::Serving {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+}
+
+/// An open connection: its place among all, and among those of its client.
+struct Open {
+    gauge: Gauge,
+    _place: Place,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    fn new(gauge: &Gauge, place: Place, permit: OwnedSemaphorePermit) -> Self {
+        gauge.inc();
+        Self { gauge: gauge.clone(), _place: place, _permit: permit }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
+
+/// Raises the soft limit of file descriptors to the hard limit, and returns how many connections that allows.
+///
+/// The soft limit is often 1024, for programs that use `select(2)`. This program does not use it.
+fn room_for_connections() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    limit - RESERVED_DESCRIPTORS.min(limit / 2)
+}

@@ -1,0 +1,298 @@
+//! The listener over real sockets. Time is paused in most tests: it advances by itself when nothing else happens, so a
+//! limit of a minute takes none.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::{get, post};
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::http::drain::Phase;
+use handbill::http::listener::{Limits, ListenerMetrics, serve};
+use handbill::http::startup::listen;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::in_process::app::Setup;
+
+const LARGE_BYTES: usize = 16 * 1024 * 1024;
+
+const LIMITS: Limits = Limits { connections: 100, connections_per_client: 100, bodies: 1024 * 1024 };
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const GET_HELD: &str = "GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn anywhere() -> (TcpListener, SocketAddr) {
+    listen("127.0.0.1:0".parse().unwrap(), "--listen").unwrap()
+}
+
+struct Listener {
+    address: SocketAddr,
+    metrics: ListenerMetrics,
+    phase: watch::Sender<Phase>,
+    serving: JoinHandle<()>,
+    /// Says that `/held` was asked for.
+    entered: mpsc::UnboundedReceiver<()>,
+    /// Lets `/held` answer.
+    release: watch::Sender<bool>,
+}
+
+impl Listener {
+    fn start(limits: Limits) -> Self {
+        tokio::time::pause();
+        let ((enter, entered), (release, released)) = (mpsc::unbounded_channel(), watch::channel(false));
+        let held = move || {
+            enter.send(()).unwrap();
+            let mut released = released.clone();
+            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
+        };
+        let app = Router::new()
+            .route("/", get("here"))
+            .route("/held", get(held))
+            .route("/large", get(|| async { vec![b'x'; LARGE_BYTES] }))
+            .route("/echo", post(|body: Bytes| async { body }));
+        let (listener, address) = anywhere();
+        let metrics = ListenerMetrics::default();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let no_proxies = TrustedProxies { networks: Vec::new() };
+        let serving = tokio::spawn(serve(listener, app, limits, no_proxies, metrics.clone(), phases));
+        Self { address, metrics, phase, serving, entered, release }
+    }
+
+    async fn connect(&self) -> Client {
+        Client(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    async fn stop(self) {
+        self.phase.send_replace(Phase::Stopping);
+        self.serving.await.unwrap();
+        assert_eq!(self.metrics.open.get(), 0);
+    }
+}
+
+struct Client(TcpStream);
+
+impl Client {
+    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Reads one answer that ends with `end`.
+    async fn until(&mut self, end: &str) -> String {
+        let mut answer = Vec::new();
+        while !answer.ends_with(end.as_bytes()) {
+            let byte = self.0.read_u8().await;
+            answer.push(byte.unwrap_or_else(|error| panic!("{error} after {:?}", String::from_utf8_lossy(&answer))));
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// Reads to the end of the connection, which must not be a reset.
+    async fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).await.unwrap();
+        rest
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_ends_its_connection_and_so_does_the_end_of_a_long_rest() {
+    let listener = Listener::start(LIMITS);
+    let (began, mut stalled) = (Instant::now(), listener.connect().await);
+    stalled.send("GET / HTTP/1.1\r\nHost: loc").await;
+    assert_eq!(stalled.rest().await, b"");
+    assert!((75..80).contains(&began.elapsed().as_secs()));
+
+    let mut resting = listener.connect().await;
+    resting.send(GET).await;
+    resting.until("here").await;
+    let began = Instant::now();
+    assert_eq!(resting.rest().await, b"");
+    assert!((75..80).contains(&began.elapsed().as_secs()));
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answer_is_cut_off() {
+    let listener = Listener::start(LIMITS);
+    let mut deaf = listener.connect().await;
+    deaf.send(GET_LARGE).await;
+    deaf.0.readable().await.unwrap();
+    while listener.metrics.open.get() > 0 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    let mut sent = Vec::new();
+    let _ = deaf.0.read_to_end(&mut sent).await;
+    assert!(sent.starts_with(b"HTTP/1.1 200 ") && sent.len() < LARGE_BYTES, "{} bytes", sent.len());
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn beyond_the_number_of_connections_a_client_waits_until_one_ends() {
+    let mut listener = Listener::start(Limits { connections: 1, ..LIMITS });
+    let (mut first, mut second) = (listener.connect().await, listener.connect().await);
+    first.send(GET_HELD).await;
+    listener.entered.recv().await.unwrap();
+    second.send(GET).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(listener.metrics.open.get(), 1);
+    listener.release.send_replace(true);
+    first.until("held").await;
+    drop(first);
+    second.until("here").await;
+    drop(second);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
+    let mut listener = Listener::start(LIMITS);
+    let mut half = listener.connect().await;
+    half.send(GET_HELD).await;
+    half.0.shutdown().await.unwrap();
+    listener.entered.recv().await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    listener.release.send_replace(true);
+    assert!(half.rest().await.ends_with(b"held"));
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn bytes_of_a_body_that_was_not_read_are_never_a_request() {
+    let listener = Listener::start(LIMITS);
+    for framing in [
+        "Content-Length: 1000",
+        "Content-Length: 1000\r\nExpect: 100-continue",
+        "Transfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    ] {
+        let mut client = listener.connect().await;
+        client.send(format!("POST /nowhere HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n")).await;
+        let answer = client.until("\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("connection: close\r\n"), "{framing}: {answer}");
+        let _ = client.0.write_all(GET.as_bytes()).await;
+        let mut rest = Vec::new();
+        let _ = client.0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"", "{framing}");
+    }
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_length_beside_chunks_counts_for_nothing_and_the_connection_ends() {
+    let listener = Listener::start(LIMITS);
+    for lengths in
+        ["Content-Length: 4\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 4"]
+    {
+        let mut client = listener.connect().await;
+        let head = format!("POST /echo HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\n");
+        client.send(format!("{head}2\r\nab\r\n0\r\n\r\n{GET}")).await;
+        assert!(client.until("\r\n\r\nab").await.starts_with("HTTP/1.1 200 "), "{lengths}");
+        let mut rest = Vec::new();
+        let _ = client.0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"", "{lengths}");
+    }
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_on_sending_what_nobody_reads_is_cut_off() {
+    let listener = Listener::start(LIMITS);
+    let mut endless = listener.connect().await;
+    endless.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    let chunk = format!("{:x}\r\n{}\r\n", 65536, "x".repeat(65536));
+    let mut sent = 0;
+    while endless.0.write_all(chunk.as_bytes()).await.is_ok() {
+        sent += chunk.len();
+        assert!(sent < 64 * 1024 * 1024);
+    }
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_under_way_at_the_stop_arrives_whole() {
+    let listener = Listener::start(LIMITS);
+    // The time that the system takes to carry an answer must not count as nobody's.
+    tokio::time::resume();
+    let mut client = listener.connect().await;
+    client.send(GET_LARGE).await;
+    client.0.readable().await.unwrap();
+    listener.phase.send_replace(Phase::Stopping);
+    assert!(client.rest().await.len() > LARGE_BYTES);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn while_leaving_each_answer_asks_its_client_to_go_and_new_clients_are_served() {
+    let listener = Listener::start(LIMITS);
+    let mut resting = listener.connect().await;
+    resting.send(GET).await;
+    assert!(!resting.until("here").await.contains("connection: close"));
+    listener.phase.send_replace(Phase::Leaving);
+    resting.send(GET).await;
+    assert!(resting.until("here").await.contains("connection: close"));
+    assert_eq!(resting.rest().await, b"");
+    let mut fresh = listener.connect().await;
+    fresh.send(GET).await;
+    assert!(fresh.until("here").await.contains("connection: close"));
+    listener.stop().await;
+}
+
+/// Handbill behind a listener with `limits`.
+fn handbill(limits: Limits) -> Listener {
+    let (listener, address) = anywhere();
+    let metrics = ListenerMetrics::default();
+    let (phase, phases) = watch::channel(Phase::Serving);
+    let app = Setup::unlimited().start().front();
+    let no_proxies = TrustedProxies { networks: Vec::new() };
+    let serving = tokio::spawn(serve(listener, app, limits, no_proxies, metrics.clone(), phases));
+    Listener {
+        address,
+        metrics,
+        phase,
+        serving,
+        entered: mpsc::unbounded_channel().1,
+        release: watch::channel(false).0,
+    }
+}
+
+/// A create whose body has `bytes` bytes, of which `sent` are there.
+fn create(bytes: usize, sent: usize) -> String {
+    let head = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    format!("{head}Connection: close\r\nContent-Length: {bytes}\r\n\r\n{}", " ".repeat(sent))
+}
+
+#[tokio::test]
+async fn the_body_that_does_not_arrive_is_answered_408() {
+    tokio::time::pause();
+    let listener = handbill(LIMITS);
+    let mut stalled = listener.connect().await;
+    stalled.send(create(100, 7)).await;
+    let answer = String::from_utf8(stalled.rest().await).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains(r#""error":"timeout""#), "{answer}");
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_hold_no_more_than_they_may_together_and_what_a_client_held_is_free_when_it_goes() {
+    let listener = handbill(Limits { bodies: 1000, ..LIMITS });
+    let mut stalled = listener.connect().await;
+    stalled.send(create(2000, 900)).await;
+    let answer = async || {
+        let mut client = listener.connect().await;
+        client.send(create(200, 200)).await;
+        String::from_utf8(client.rest().await).unwrap()
+    };
+    while answer().await.starts_with("HTTP/1.1 400 ") {}
+    let refused = answer().await;
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: "), "{refused}");
+    drop(stalled);
+    while answer().await.starts_with("HTTP/1.1 503 ") {}
+    listener.stop().await;
+}
