@@ -112,7 +112,7 @@ class Figures:
     def handbill(self, name, *settings, **more):
         """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
         data = self.folder / f"data-{name}"
-        memory = ["--memory", "512MiB", "--drain-delay", "0s"]
+        memory = ["--cache-size", "128MiB", "--drain-delay", "0s"]
         options = ["--data-dir", data, "--trusted-proxies", "127.0.0.0/8", *memory, *settings]
         server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
         server.until_ready()

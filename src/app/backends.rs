@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::deps::{Deps, in_memory};
+use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
-use crate::config::{Budgets, Settings, SqliteSettings, StoreKind};
+use crate::config::{Settings, SqliteSettings, StoreKind};
 use crate::http::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
@@ -26,6 +26,9 @@ use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use handbill_store_sqlite::{SqliteStore, StoreMemory};
+
+/// Bytes of the windows that are counted in this process: some 40 000 clients.
+const WINDOWS_BYTES: usize = 8 << 20;
 
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
@@ -68,7 +71,7 @@ impl Backends {
     /// `store`, with a limiter in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
         let measure = measure(deps);
-        let limiter = MemoryRateLimiter::within(in_memory(deps.budgets.windows), Arc::clone(&deps.clock));
+        let limiter = MemoryRateLimiter::within(WINDOWS_BYTES, Arc::clone(&deps.clock));
         Self {
             store: measure.store(store, System::Sqlite),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
@@ -87,7 +90,7 @@ impl Backends {
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Sqlite => {
-                let store = Arc::new(open_sqlite(&settings.sqlite, new_store, deps).await?);
+                let store = Arc::new(open_sqlite(&settings.sqlite, new_store).await?);
                 follow_store(&store, &settings.sqlite.data_dir, &deps.metrics).await;
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
@@ -116,7 +119,7 @@ impl Backends {
         let Deps { clock, random, metrics, renderer, .. } = deps;
         let limiter = RedisLimiter::open(
             &settings.redis.limiter(),
-            in_memory(deps.budgets.windows),
+            WINDOWS_BYTES,
             Arc::clone(clock),
             random.clone(),
             metrics.rate_limit_fallback.clone(),
@@ -188,11 +191,10 @@ fn measure(deps: &Deps) -> Instrumentation {
     Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
 }
 
-async fn open_sqlite(settings: &SqliteSettings, new_store: bool, deps: &Deps) -> Result<SqliteStore, StartError> {
+async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<SqliteStore, StartError> {
     let data_dir = settings.data_dir.clone();
-    let Budgets { store_cache, store_queue, .. } = deps.budgets;
-    let memory = StoreMemory { cache: in_memory(store_cache), queue: in_memory(store_queue) };
-    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&data_dir, new_store, memory)).await;
+    let opening = move || SqliteStore::open(&data_dir, new_store, StoreMemory::default());
+    let opened = tokio::task::spawn_blocking(opening).await;
     Ok(opened.map_err(io::Error::other)??)
 }
 

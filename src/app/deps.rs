@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::backends::rendering::RenderThreads;
-use crate::config::Budgets;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::ports::clock::{SharedClock, SystemClock};
 use handbill_core::ports::random::Random;
@@ -17,30 +16,20 @@ pub struct Deps {
     pub random: Random,
     /// Counts what happens.
     pub metrics: Arc<Metrics>,
-    /// The memory that the parts of the process may hold.
-    pub budgets: Budgets,
+    /// Bytes of pages that are kept in memory.
+    pub cache_bytes: u64,
     pub renderer: Arc<dyn Renderer>,
 }
 
 impl Deps {
-    /// The machine's clock and randomness, the default budgets, metrics at zero, and threads for rendering.
+    /// The machine's clock and randomness, metrics at zero, threads for rendering and a cache of 64 MiB.
     pub fn system() -> Self {
-        Self::within(Budgets::default(), Metrics::new())
-    }
-
-    /// The same with these budgets and metrics.
-    pub fn within(budgets: Budgets, metrics: Metrics) -> Self {
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            renderer: Arc::new(RenderThreads::new(budgets.texts)),
-            budgets,
-            metrics: Arc::new(metrics),
+            metrics: Arc::new(Metrics::new()),
+            cache_bytes: 64 << 20,
+            renderer: Arc::new(RenderThreads::default()),
         }
     }
-}
-
-/// `bytes` of a budget, as a length of something in memory.
-pub(super) fn in_memory(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

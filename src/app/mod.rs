@@ -17,10 +17,9 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
-use self::deps::in_memory;
 pub use self::error::StartError;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::config::{self, Budgets, HttpSettings, ServeSettings, Settings};
+use crate::config::{self, HttpSettings, ServeSettings, Settings};
 use crate::http::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
 use crate::http::startup::{announce, listen};
@@ -43,9 +42,12 @@ use handbill_core::service::{Operators, PageCache, PageService, PublishingPolicy
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Most threads that answer. Eight answer some 500 000 reads a second. Each further one takes memory that no budget counts, such
+/// Most threads that answer. Eight answer some 500 000 reads a second. Each further one takes memory, such
 /// as a large record of the store that is being read: with 64 threads a process was killed at 256 MiB that needs 212 with eight.
 const MAX_THREADS: usize = 8;
+
+/// Bytes of pages over 64 KiB while they are read or changed: five of the largest, which counts twice.
+const LARGE_BYTES: usize = 8 << 20;
 
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
@@ -95,7 +97,7 @@ pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, site } = publishing;
-    let Deps { clock, random, metrics, budgets, .. } = deps;
+    let Deps { clock, random, metrics, cache_bytes, .. } = deps;
     let service = PageService::new(ServiceParts {
         store: backends.store,
         limiter: backends.limiter,
@@ -105,8 +107,8 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
         quotas,
         networks,
         policy,
-        large_bytes: in_memory(budgets.large_pages),
-        pages: PageCache::new(budgets.ready_pages, metrics.page_cache.clone()),
+        large_bytes: LARGE_BYTES,
+        pages: PageCache::new(*cache_bytes, metrics.page_cache.clone()),
     });
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
@@ -174,8 +176,9 @@ async fn serve_async(
     mut signals: StopSignals,
     log: &LogQueue,
 ) -> Result<ExitCode, StartError> {
-    let memory = settings.check()?;
-    let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
+    settings.check()?;
+    let metrics = Arc::new(Metrics::with_log(log.dropped()));
+    let deps = Deps { metrics, cache_bytes: settings.cache.bytes(), ..Deps::system() };
     let Deps { clock, random, metrics, .. } = &deps;
     let wanted = config::traces(&settings.traces);
     let exporting =
@@ -207,7 +210,7 @@ async fn serve_async(
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = Limits::of(deps.budgets.connections);
+    let limits = Limits::of(settings.http.max_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -234,7 +237,7 @@ async fn serve_async(
     listener::start(admin_listener, routes, admin_phases)?;
 
     let location = handle.location(&settings).await;
-    announce(&base_url, address, admin_address, &location, &memory, limits.connections);
+    announce(&base_url, address, admin_address, &location, limits.connections);
     let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let serving = serve_connections(listener, public, limits, proxies, counted, phases);
     let limits = drain_limits(&settings.http);

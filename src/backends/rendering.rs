@@ -18,11 +18,11 @@ const SHORT_BYTES: usize = 4 * 1024;
 /// Most short texts at once. They take at most 9 MB together.
 const MAX_SHORT: usize = 8;
 
-/// Most memory that one text takes: 100 KB, and 263 times as much for the sanitiser's tree.
-const LONG_TEXT_BYTES: u64 = 27 * 1024 * 1024;
+/// Most long texts at once: 100 KB take 27 MB in the sanitiser's tree.
+const MAX_LONG: usize = 2;
 
-/// Most long texts at once, however much memory there is.
-const MAX_LONG: u64 = 4;
+/// Most previews at once. A text that is published waits for one preview at most.
+const MAX_PREVIEWS: usize = 1;
 
 /// Longest wait for a permit. A client that would wait longer should try again later.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,15 +40,14 @@ struct Permit {
     _of_previews: Option<OwnedSemaphorePermit>,
 }
 
-impl RenderThreads {
-    /// Threads that take at most `budget_bytes` of memory, but render one long text at least.
-    pub fn new(budget_bytes: u64) -> Self {
-        let long = usize::try_from((budget_bytes / LONG_TEXT_BYTES).clamp(1, MAX_LONG)).unwrap_or(1);
-        // Fewer previews than texts, so that a text that is published waits for one preview at most.
-        let [short, long, previews] = [MAX_SHORT, long, long.div_ceil(2)].map(|most| Arc::new(Semaphore::new(most)));
+impl Default for RenderThreads {
+    fn default() -> Self {
+        let [short, long, previews] = [MAX_SHORT, MAX_LONG, MAX_PREVIEWS].map(|most| Arc::new(Semaphore::new(most)));
         Self { short, long, previews }
     }
+}
 
+impl RenderThreads {
     async fn permit(&self, bytes: usize, purpose: Purpose) -> Permit {
         let acquire = async |semaphore: &Arc<Semaphore>| {
             Arc::clone(semaphore).acquire_owned().await.expect("the semaphore is never closed")
@@ -117,10 +116,8 @@ mod tests {
 
     use super::*;
 
-    const MAX_LONG: usize = 2;
-
     fn threads() -> RenderThreads {
-        RenderThreads::new(MAX_LONG as u64 * LONG_TEXT_BYTES)
+        RenderThreads::default()
     }
 
     fn content(bytes: usize) -> Content {

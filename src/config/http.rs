@@ -54,6 +54,9 @@ pub struct HttpSettings {
     /// Addresses of the operators' own documents, for the foot of each page, the MCP server card and /llms.txt: privacy=, terms=, support=; comma-separated [default: none]
     #[arg(long, env = "HANDBILL_SITE_LINKS", value_name = "NAME=URL,…", value_delimiter = ',', value_parser = SiteLink::parse)]
     pub site_links: Vec<SiteLink>,
+    /// Connections at once, and fewer if the process may have few file descriptors; one client has at most an eighth of them, trusted proxies excepted
+    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "NUMBER", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
     /// How long requests are still accepted after SIGTERM or SIGINT, so that load balancers can see /readyz turn 503 [default: 5s with --trusted-proxies, 0s otherwise]
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
     drain_delay: Option<Duration>,
@@ -63,6 +66,10 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
+    pub fn max_connections(&self) -> usize {
+        usize::try_from(self.max_connections).unwrap_or(usize::MAX)
+    }
+
     /// Whether the tools have the host of the pages, so that the service would have no pages.
     pub(super) fn has_shared_host(&self) -> bool {
         let hosts = self.address.base_url.as_ref().zip(self.mcp_base_url.as_ref());

@@ -1,11 +1,10 @@
 //! The settings: each is a flag and an environment variable of the same name, read once, as a plain value.
 //!
-//! A value that makes no sense stops the start with one line. [`Settings::check`] compares them with each other and with
-//! the machine. Each subcommand has only the settings that it uses.
+//! A value that makes no sense stops the start with one line. [`Settings::check`] compares them with each other. Each subcommand has only the settings that it uses.
 //!
 //! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
-mod budgets;
+mod cache;
 mod commands;
 mod http;
 mod limits;
@@ -18,7 +17,7 @@ use std::ffi::OsString;
 use clap::{Args, Command};
 use thiserror::Error;
 
-pub use self::budgets::{Budgets, Memory, MemoryError, MemorySettings};
+pub use self::cache::CacheSettings;
 pub use self::commands::{
     ClusterSettings, MigrateSettings, Moved, MovingSettings, PlaceSettings, SweepOptions, SweepSettings,
 };
@@ -42,7 +41,7 @@ pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
     #[command(flatten, next_help_heading = "Memory")]
-    pub memory: MemorySettings,
+    pub cache: CacheSettings,
     #[command(flatten, next_help_heading = "Shared caches")]
     pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
@@ -67,12 +66,9 @@ pub struct Settings {
     pub logs: LogSettings,
 }
 
-/// The settings contradict each other, or the machine.
+/// The settings contradict each other.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// There is too little memory, or less than the setting says.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
     #[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
     SharedHost,
     /// Without Redis, each replica would have limits of its own.
@@ -81,8 +77,8 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Checks what the settings mean together, without the files that they name. Returns the memory that there is.
-    pub fn check(&self) -> Result<Memory, SettingsError> {
+    /// Checks what the settings mean together, without the files that they name.
+    pub fn check(&self) -> Result<(), SettingsError> {
         if self.http.has_shared_host() {
             return Err(SettingsError::SharedHost);
         }
@@ -93,7 +89,7 @@ impl Settings {
         if !has_shared_limits {
             return Err(SettingsError::NoRedis);
         }
-        Ok(self.memory.memory()?)
+        Ok(())
     }
 }
 

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::config::Memory;
 use crate::telemetry::metrics::COMMIT;
 use handbill_core::domain::origin::Origin;
 
@@ -48,21 +47,13 @@ pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener,
 
 /// Says in the log what has started and where everything is, and prints it on standard output with a way to publish. `pages` is
 /// where the pages are kept, `connections` how many are open at most.
-pub fn announce(
-    base_url: &Origin,
-    address: SocketAddr,
-    admin: SocketAddr,
-    pages: &str,
-    memory: &Memory,
-    connections: usize,
-) {
+pub fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, connections: usize) {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
-    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, %memory, connections, "started");
+    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, connections, "started");
     let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
 Data:      {pages}
-Memory:    {memory}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
     );

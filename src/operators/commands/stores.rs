@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use sha2::{Digest, Sha256};
 
 use crate::backends::rendering::RenderThreads;
-use crate::config::{Budgets, ClusterSettings, MigrateSettings, Moved, MovingSettings, SqliteSettings, SweepOptions};
+use crate::config::{ClusterSettings, MigrateSettings, Moved, MovingSettings, SqliteSettings, SweepOptions};
 use crate::operators::archive::export::Selection;
 use crate::operators::archive::import::{Counts, Importer};
 use crate::operators::archive::moving::{Destination, MoveError, Progress, store_all, verify_all, write};
@@ -161,6 +161,6 @@ impl From<handbill_store_cql::ReachError> for MoveError {
 }
 
 fn importer(store: Arc<dyn PageImport>) -> Importer {
-    let renderer = RenderThreads::new(Budgets::default().texts);
+    let renderer = RenderThreads::default();
     Importer { store, renderer: Arc::new(renderer), clock: Arc::new(SystemClock::new()) }
 }

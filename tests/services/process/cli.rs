@@ -55,7 +55,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
         ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
-        ("memory", &["", "0", "64", "127MiB", "512mb", "-512MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
+        ("cache-size", &["", "512mb", "-512MiB", "1.5GiB", "99999999999999999999GiB"]),
+        ("max-connections", &["", "0", "-1", "many"]),
         ("edge-max-age", &["", "60", "-1s", "1500ms", "301s", "1h"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
         ("drain-timeout", &["", "5", "-5s", "soon"]),
@@ -130,13 +131,6 @@ fn a_value_of_the_new_keyspace_that_makes_no_sense_ends_migrate_with_one_line_th
         let line = refusal(handbill([&cluster[..], &[&format!("--{option}={value}")]].concat()));
         assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
     }
-}
-
-#[test]
-fn the_start_says_how_much_memory_there_is_and_who_decided_it() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--memory", "200MiB"]);
-    assert_eq!(server.announcement[3], "Memory:    200MiB (--memory)");
 }
 
 #[test]
@@ -316,7 +310,8 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("trusted-proxies", "none"),
         ("mcp-base-url", "none"),
         ("site-links", "none"),
-        ("memory", "the limit of the container or service, or 256MiB without one"),
+        ("max-connections", "4096"),
+        ("cache-size", "a quarter of the memory limit of the container or service, 64MiB without one"),
         ("edge-max-age", "0s"),
         ("drain-delay", "5s with --trusted-proxies, 0s otherwise"),
         ("drain-timeout", "15s"),
@@ -446,7 +441,7 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
     let directory = tempdir().unwrap();
     let data = directory.path().join("made/for this");
     let server = Server::start(&data, &[]);
-    let [listens, operators, data_line, _, publish] = &server.announcement[..] else { panic!("five lines") };
+    let [listens, operators, data_line, publish] = &server.announcement[..] else { panic!("four lines") };
     assert!(listens.contains(&format!("http://{}", server.address)), "{listens}");
     assert!(operators.contains(&format!("http://{}/metrics", server.admin)), "{operators}");
     let place = data.canonicalize().unwrap();

@@ -81,7 +81,7 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
         let watchdog = Watchdog::over(&child);
         let mut announcement = Vec::new();
-        while announcement.len() < 5 {
+        while announcement.len() < 4 {
             let mut line = String::new();
             if stdout.read_line(&mut line).expect("it is UTF-8") == 0 {
                 let _ = child.wait();
