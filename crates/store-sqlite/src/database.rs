@@ -33,7 +33,7 @@ const APPLICATION: i64 = 0x6862_696c;
 pub(super) const READS_AT_ONCE: usize = 16;
 
 /// How long a statement waits for a lock that another program, such as `sqlite3`, has on the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The log of SQLite is cut to this size, in bytes, once it was applied to the file.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;

@@ -21,8 +21,8 @@
 //! # When deleted text leaves the disk
 //!
 //! No request can read deleted text once the deletion was answered. SQLite overwrites it in the file (`secure_delete`) when it
-//! applies its log to the file, and the log is emptied at a clean stop and at most a minute after a deletion or an update. The file
-//! system may keep freed blocks of the log, and backups keep their copies.
+//! applies its log to the file, and the log is emptied at a clean stop and a minute after a deletion or an update, or later if
+//! another program reads all the time. The file system may keep freed blocks of the log, and backups keep their copies.
 
 mod change;
 mod database;

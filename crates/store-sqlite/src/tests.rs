@@ -6,6 +6,7 @@ use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use handbill_core::domain::content::Content;
 use handbill_core::domain::edit_key::EditKey;
@@ -25,7 +26,7 @@ use tempfile::tempdir;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::change::{Expected, Operation, Outcome};
-use super::database::Opening;
+use super::database::{BUSY_TIMEOUT, Opening};
 use super::journal::Journal;
 use super::row::Row;
 use super::writer::{Shared, Write, Writer};
@@ -402,32 +403,55 @@ async fn a_flipped_bit_in_the_file_is_never_another_text() {
     }
 }
 
-#[tokio::test]
-async fn deleted_text_is_in_no_file_after_a_clean_stop() {
-    let directory = tempdir().unwrap();
-    let store = open(directory.path());
-    let words: Vec<_> =
-        (0..3000_u64).map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
-    let (gone, kept) = (page(&words.join(" ")), page("kept"));
-    insert(&store, &gone).await;
-    for number in 0..50 {
-        insert(&store, &page(&format!("page {number} ").repeat(200))).await;
-    }
-    insert(&store, &kept).await;
-    let packed: Vec<u8> = raw(directory.path())
-        .query_row("SELECT text FROM pages WHERE slug = ?1", [gone.head.slug.as_str()], |row| row.get(0))
-        .unwrap();
-    let remains = || {
-        let files = fs::read_dir(directory.path()).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+/// A page with a text of which compression cannot make much, and what the files in `directory` have of its packed text, in pieces.
+async fn traced(store: &SqliteStore, directory: &Path) -> (Arc<Page>, impl Fn() -> usize + use<>) {
+    let words = (0..3000_u64).map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let traced = page(&words.collect::<Vec<_>>().join(" "));
+    insert(store, &traced).await;
+    let read = "SELECT text FROM pages WHERE slug = ?1";
+    let packed: Vec<u8> = raw(directory).query_row(read, [traced.head.slug.as_str()], |row| row.get(0)).unwrap();
+    let directory = directory.to_owned();
+    let remains = move || {
+        let files = fs::read_dir(&directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
         let files: Vec<_> = files.collect();
         let is_there = |part: &[u8]| files.iter().any(|bytes| bytes.windows(part.len()).any(|window| window == part));
         packed.chunks_exact(32).skip(1).step_by(50).filter(|part| is_there(part)).count()
     };
+    (traced, remains)
+}
+
+#[tokio::test]
+async fn deleted_text_is_in_no_file_after_a_clean_stop() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let (gone, remains) = traced(&store, directory.path()).await;
+    for number in 0..50 {
+        insert(&store, &page(&format!("page {number} ").repeat(200))).await;
+    }
     assert!(remains() > 10, "the search finds what is there");
     let next = edited(&gone, "short", 1);
     replace(&store, &gone, Record::Active(Arc::clone(&next))).await;
     delete(&store, &next, 2).await;
     drop(store);
+    assert_eq!(remains(), 0);
+}
+
+#[tokio::test]
+async fn deleted_text_leaves_the_files_of_a_running_store_once_no_other_program_reads_it_and_no_write_waits_for_that() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let (gone, remains) = traced(&store, directory.path()).await;
+    drop(store);
+    let mut writer = writer(directory.path(), 10_000);
+    let other = raw(directory.path());
+    other.execute_batch("BEGIN; SELECT count(*) FROM pages").unwrap();
+    assert_eq!(commit(&mut writer, vec![deletion(&gone)]).pop().unwrap().unwrap(), Outcome::Done);
+    let began = Instant::now();
+    writer.clean();
+    assert!(began.elapsed() < BUSY_TIMEOUT);
+    assert!(remains() > 10);
+    other.execute_batch("COMMIT").unwrap();
+    writer.clean();
     assert_eq!(remains(), 0);
 }
 

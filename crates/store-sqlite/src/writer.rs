@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::{error, info, warn};
 
 use super::change::{Operation, Outcome, replay};
-use super::database::{APPLIED, BATCH, Opening, ReadError, json_setting, set, set_json, setting};
+use super::database::{APPLIED, BATCH, BUSY_TIMEOUT, Opening, ReadError, json_setting, set, set_json, setting};
 use super::error::Closed;
-use super::journal::{AppendError, Journal, Line, Place};
+use super::journal::{Journal, Line, Place};
 use super::marks::Marks;
 
 /// Maximum number of operations in one commit.
@@ -25,8 +25,11 @@ const BATCH_OPERATIONS: usize = 256;
 /// How often the writer tries to open a database again that it could not open.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// When text that was deleted or replaced leaves the files at the latest: then the log is applied to the database and emptied.
+/// When text that was deleted or replaced leaves the files: then the log is applied to the database and emptied.
 const CLEAN_AFTER: Duration = Duration::from_mins(1);
+
+/// When that is tried again if another program reads the log.
+const CLEAN_AGAIN: Duration = Duration::from_secs(10);
 
 /// Lines of the journal that are applied in one transaction.
 const LINES_AT_ONCE: u64 = 1000;
@@ -104,45 +107,18 @@ impl Failure {
     }
 }
 
-/// What became of a batch.
-enum Attempt {
-    Committed(Vec<Outcome>),
-    /// No operation's condition holds.
-    NothingToDo(Vec<Outcome>),
-    /// Nothing was changed, and the journal has nothing of it.
-    Failed(rusqlite::Error),
-    /// The journal cannot be written, and nothing was changed.
-    NotInJournal(AppendError),
-    /// The commit failed after the journal had the lines. If it was done all the same, these are the outcomes.
-    Unknown(Vec<Outcome>, Vec<Line>, rusqlite::Error),
-}
-
-/// Applies `batch` in a transaction, and commits it as `number` once the journal has what it must.
-fn attempt(database: &Connection, journal: &mut Journal, number: i64, batch: &[Write]) -> Attempt {
-    let mut lines = Vec::new();
-    let begun = Transaction::new_unchecked(database, TransactionBehavior::Immediate).and_then(|transaction| {
-        let outcomes = batch.iter().map(|write| write.operation.apply(&transaction, &mut lines));
-        let outcomes = outcomes.collect::<rusqlite::Result<Vec<_>>>()?;
-        set(&transaction, BATCH, number)?;
-        Ok((transaction, outcomes))
-    });
-    let (transaction, outcomes) = match begun {
-        Ok(begun) => begun,
-        Err(error) => return Attempt::Failed(error),
-    };
-    if !outcomes.contains(&Outcome::Done) {
-        return Attempt::NothingToDo(outcomes);
-    }
-    if !lines.is_empty()
-        && let Err(error) = journal.append(&lines)
-    {
-        return Attempt::NotInJournal(error);
-    }
-    let applied = if lines.is_empty() { Ok(()) } else { set_json(&transaction, APPLIED, journal.end()) };
-    match applied.and_then(|()| transaction.commit()) {
-        Ok(()) => Attempt::Committed(outcomes),
-        Err(error) => Attempt::Unknown(outcomes, lines, error),
-    }
+/// Applies `batch` as `number` in a transaction that is not committed yet, and adds to `lines` what the journal must have.
+fn begin<'a>(
+    database: &'a Connection,
+    number: i64,
+    batch: &[Write],
+    lines: &mut Vec<Line>,
+) -> rusqlite::Result<(Transaction<'a>, Vec<Outcome>)> {
+    let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
+    let outcomes = batch.iter().map(|write| write.operation.apply(&transaction, lines));
+    let outcomes = outcomes.collect::<rusqlite::Result<Vec<_>>>()?;
+    set(&transaction, BATCH, number)?;
+    Ok((transaction, outcomes))
 }
 
 /// The writer thread's own state.
@@ -153,23 +129,29 @@ pub(super) struct Writer {
     journal: Journal,
     /// The number of the last batch in the database.
     batch: i64,
-    /// When text was deleted or replaced that may still be in the files.
-    unclean_since: Option<Instant>,
+    /// When the log is emptied, which may have text that was deleted or replaced.
+    clean_at: Option<Instant>,
 }
 
 impl Writer {
     /// The writer of `database`, to which the journal is applied.
     pub(super) fn new(shared: Arc<Shared>, database: Connection, journal: Journal) -> Result<Self, ReadError> {
         let batch = setting(&database, BATCH)?.unwrap_or_default();
-        let mut writer = Self { shared, database: Some(database), journal, batch, unclean_since: None };
+        let mut writer = Self { shared, database: Some(database), journal, batch, clean_at: None };
         writer.catch_up()?;
+        // As a process leaves the log that was killed.
+        writer.clean_at = Some(Instant::now() + CLEAN_AFTER);
         Ok(writer)
     }
 
     pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         loop {
-            let is_due = self.database.is_none() || self.unclean_since.is_some();
-            match jobs.recv_timeout(if is_due { RETRY_EVERY } else { Duration::MAX }) {
+            let wait = match (&self.database, self.clean_at) {
+                (None, _) => RETRY_EVERY,
+                (_, Some(at)) => at.saturating_duration_since(Instant::now()),
+                (_, None) => Duration::MAX,
+            };
+            match jobs.recv_timeout(wait) {
                 Ok(Job::Write(first)) => {
                     let mut batch = vec![*first];
                     let mut is_last = false;
@@ -190,7 +172,7 @@ impl Writer {
             }
             if self.database.is_none() {
                 self.open_again();
-            } else if self.unclean_since.is_some_and(|since| since.elapsed() >= CLEAN_AFTER) {
+            } else if self.clean_at.is_some_and(|at| at <= Instant::now()) {
                 self.clean();
             }
         }
@@ -199,7 +181,7 @@ impl Writer {
         *is_open = false;
         self.shared.readers.lock().clear();
         if let Some(database) = self.database.take()
-            && let Err(error) = checkpoint(&database)
+            && let Err(error) = checkpoint(&database, "TRUNCATE")
         {
             warn!(%error, "the log of the database was not applied to its file; the next start does it");
         }
@@ -236,25 +218,33 @@ impl Writer {
 
     fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, Failure> {
         let Some(database) = &self.database else { return Err(Failure::new(Closed, true)) };
-        let number = self.batch + 1;
-        match attempt(database, &mut self.journal, number, batch) {
-            Attempt::Committed(outcomes) => {
-                self.batch = number;
-                if batch.iter().any(|write| write.operation.changed().is_some()) {
-                    self.unclean_since.get_or_insert_with(Instant::now);
-                }
-                Ok(outcomes)
+        let (number, mut lines) = (self.batch + 1, Vec::new());
+        let error = 'failed: {
+            let (transaction, outcomes) = match begin(database, number, batch, &mut lines) {
+                Ok(begun) => begun,
+                Err(error) => break 'failed error,
+            };
+            if !outcomes.contains(&Outcome::Done) {
+                return Ok(outcomes);
             }
-            Attempt::NothingToDo(outcomes) => Ok(outcomes),
-            Attempt::Failed(error) => {
-                if !is_refused(&error) {
-                    self.open_again();
-                }
-                Err(Failure::new(error, true))
+            let mut applied = Ok(());
+            if !lines.is_empty() {
+                self.journal.append(&lines).map_err(|error| Failure::new(error.reason, error.is_certain))?;
+                applied = set_json(&transaction, APPLIED, self.journal.end());
             }
-            Attempt::NotInJournal(error) => Err(Failure::new(error.reason, error.is_certain)),
-            Attempt::Unknown(outcomes, lines, error) => self.settle(number, outcomes, &lines, error),
+            if let Err(error) = applied.and_then(|()| transaction.commit()) {
+                return self.settle(number, outcomes, &lines, error);
+            }
+            self.batch = number;
+            if batch.iter().any(|write| write.operation.changed().is_some()) {
+                self.clean_at.get_or_insert_with(|| Instant::now() + CLEAN_AFTER);
+            }
+            return Ok(outcomes);
+        };
+        if !is_refused(&error) {
+            self.open_again();
         }
+        Err(Failure::new(error, true))
     }
 
     /// Finds out whether the batch `number` was committed, whose commit failed with `error`.
@@ -312,8 +302,8 @@ impl Writer {
         shared.readers.lock().clear();
         let was_open = self.database.take().is_some();
         let opened = shared.opening.for_writing().map_err(|error| error.to_string()).and_then(|database| {
-            // What is in the log may not be on disk yet.
-            checkpoint(&database).map_err(|error| error.to_string())?;
+            // What is in the log may not be on disk yet. This waits for no other program that reads it.
+            checkpoint(&database, "PASSIVE").map_err(|error| error.to_string())?;
             let batch = setting(&database, BATCH).map_err(|error| error.to_string())?.unwrap_or_default();
             Ok((database, batch))
         });
@@ -353,19 +343,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Applies the log to the file and empties it, so that deleted text is in neither.
-    fn clean(&mut self) {
-        if let Some(database) = &self.database
-            && checkpoint(database).is_ok()
-        {
-            self.unclean_since = None;
+    /// Applies the log to the file and empties it, so that deleted text is in neither. Another program that reads, such as
+    /// Litestream, may keep this from being done, and writes do not wait for it.
+    pub(super) fn clean(&mut self) {
+        let Some(database) = &self.database else { return };
+        let is_clean = database.busy_timeout(Duration::ZERO).and_then(|()| checkpoint(database, "TRUNCATE")).is_ok();
+        self.clean_at = if is_clean { None } else { Some(Instant::now() + CLEAN_AGAIN) };
+        if let Err(error) = database.busy_timeout(BUSY_TIMEOUT) {
+            warn!(%error, "statements do not wait for other programs any more");
         }
     }
 }
 
-/// Applies the log of `database` to its file, syncs that, and empties the log.
-fn checkpoint(database: &Connection) -> rusqlite::Result<()> {
-    let is_busy: bool = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+/// Applies the log of `database` to its file, syncs that, and empties the log if `mode` is `TRUNCATE`.
+fn checkpoint(database: &Connection, mode: &str) -> rusqlite::Result<()> {
+    let is_busy: bool = database.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))?;
     let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
     if is_busy { Err(rusqlite::Error::SqliteFailure(busy, None)) } else { Ok(()) }
 }
