@@ -41,10 +41,10 @@
 //! | the windows of clients | `crates/rate-limit` |
 //! | the sharing of reads, or the rendering threads | [`backends`] |
 //! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
-//! | the files of an export, and what an import stores | [`operators::archive`], the format in [`domain::archive`](handbill_core::domain::archive) |
+//! | what operators do: their socket and commands, export, import | [`admin`]; the format of exports in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
-//! | a subcommand | [`cli`]; one for operators, [`operators::commands`] |
+//! | a subcommand | [`cli`]; one for operators, [`admin::commands`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
 //! | the limits of a request to another server | [`outbound`] |
 //! | what it means that the reader of standard output ends early | [`stdout`] |
@@ -62,6 +62,7 @@
 //!   `.await`, and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
+pub mod admin;
 pub mod api;
 pub mod app;
 pub mod backends;
@@ -70,7 +71,6 @@ pub mod client;
 pub mod config;
 pub mod http;
 pub mod mcp;
-pub mod operators;
 pub mod outbound;
 pub mod stdout;
 pub mod telemetry;

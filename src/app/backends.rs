@@ -17,6 +17,7 @@ use crate::telemetry::cluster::waits_for;
 use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};
 use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::RateLimiter;
@@ -52,6 +53,7 @@ pub(super) enum StoreHandle {
 pub(super) struct OperatedStore {
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
+    pub(super) import: Arc<dyn PageImport>,
     pub(super) switch: Arc<dyn CreatesSwitch>,
     /// The store that a backup copies.
     pub(super) sqlite: Option<Arc<SqliteStore>>,
@@ -152,14 +154,8 @@ impl StoreHandle {
     /// The parts that the operators' API uses besides the store itself.
     pub(super) fn operated(&self) -> OperatedStore {
         match self {
-            Self::Sqlite(store) => OperatedStore {
-                scan: Arc::clone(store) as _,
-                switch: Arc::clone(store) as _,
-                sqlite: Some(Arc::clone(store)),
-            },
-            Self::Cluster(store, _) => {
-                OperatedStore { scan: Arc::clone(store) as _, switch: Arc::clone(store) as _, sqlite: None }
-            }
+            Self::Sqlite(store) => OperatedStore { sqlite: Some(Arc::clone(store)), ..operated(store) },
+            Self::Cluster(store, _) => operated(store),
         }
     }
 
@@ -183,6 +179,15 @@ impl StoreHandle {
             Self::Sqlite(store) => store.close().await,
             Self::Cluster(..) => {}
         }
+    }
+}
+
+fn operated<T: PageScan + PageImport + CreatesSwitch + 'static>(store: &Arc<T>) -> OperatedStore {
+    OperatedStore {
+        scan: Arc::clone(store) as _,
+        import: Arc::clone(store) as _,
+        switch: Arc::clone(store) as _,
+        sqlite: None,
     }
 }
 

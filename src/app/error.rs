@@ -4,10 +4,10 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::admin::moderation::ModerationError;
+use crate::admin::socket::SocketError;
 use crate::config::SettingsError;
 use crate::http::startup::ListenError;
-use crate::operators::api::TokenError;
-use crate::operators::moderation::ModerationError;
 use crate::telemetry::export::ExportError;
 use handbill_store_sqlite::{OpenError, StoreEnded};
 
@@ -32,9 +32,9 @@ pub enum StartError {
     /// The blocklist or the switch of creates cannot be read.
     #[error(transparent)]
     Moderation(#[from] ModerationError),
-    /// The operators' token cannot be used.
+    /// The operators' socket cannot be used.
     #[error(transparent)]
-    Token(#[from] TokenError),
+    Socket(#[from] SocketError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),

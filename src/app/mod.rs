@@ -11,23 +11,24 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 pub use self::error::StartError;
+use crate::admin::api::{self, AdminApi};
+use crate::admin::import::Importer;
+use crate::admin::moderation::{Moderation, check_blocklist};
+use crate::admin::probes::{self, Probes};
+use crate::admin::socket;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::config::{self, HttpSettings, ServeSettings, Settings};
 use crate::http::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
 use crate::http::startup::{announce, listen};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
-use crate::operators::api::probes::{self, Probes};
-use crate::operators::api::{self, Guard, OperatorsApi, TokenFile, for_hosts};
-use crate::operators::listener;
-use crate::operators::moderation::{Moderation, check_blocklist};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -142,7 +143,6 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     if !settings.redis.redis_url.is_empty() {
         handbill_rate_limit::check(&settings.redis.limiter())?;
     }
-    TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Ok(())
 }
 
@@ -189,7 +189,8 @@ async fn serve_async(
         tracing::warn!("{warning}");
     }
     check_start(&settings)?;
-    let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
+    let admin_socket = settings.admin_socket();
+    socket::refuse_if_answered(&admin_socket)?;
     let mut moderation = Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), metrics);
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
@@ -213,28 +214,28 @@ async fn serve_async(
     let limits = Limits::of(settings.http.max_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
-    // The operators' listener outlives the public listener, so that operators can watch it drain.
-    let probes = probes::router(Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let OperatedStore { scan, switch, sqlite } = handle.operated();
+    // Probes and the socket answer until the process ends, so that operators can watch it drain.
+    probes::start(admin_listener, Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) })?;
+    let OperatedStore { scan, import, switch, sqlite } = handle.operated();
     moderation.read_switch(&*switch).await;
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
-    let api = OperatorsApi {
+    let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer), clock: Arc::clone(clock) };
+    let log = log.clone();
+    let clock = Arc::clone(clock);
+    let api = AdminApi {
         operators,
         records: scan,
+        importer,
         switch,
         policy,
-        log: log.clone(),
+        log,
         metrics: Arc::clone(&metrics),
-        clock: Arc::clone(clock),
+        clock,
         sqlite,
     };
-    let guard = Guard::new(token_file, Arc::clone(&metrics), Arc::clone(clock));
-    let routes = probes.merge(api::router(api, guard, Handle::current()));
-    let routes = for_hosts(routes, settings.http.allowed_names());
-    let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
-    listener::start(admin_listener, routes, admin_phases)?;
+    tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
     let location = handle.location(&settings).await;
     announce(&base_url, address, admin_address, &location, limits.connections);

@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::admin::commands::{self, AdminCommand, CommandError};
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
-use crate::operators::commands::{self, CommandError, OperatorsCommand, Stores};
 use crate::stdout::written;
 use crate::telemetry::logs::LogQueue;
 use crate::web::openapi_document;
@@ -40,7 +40,7 @@ enum Subcommands {
     /// Serve pages (the default)
     Serve(Box<ServeSettings>),
     #[command(flatten)]
-    Operators(Box<OperatorsCommand>),
+    Admin(Box<AdminCommand>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
     /// Render Markdown from standard input to HTML on standard output
@@ -99,7 +99,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
             exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
             reason: error.to_string(),
         }),
-        Subcommands::Operators(command) => commands::run(*command, &Stores(log)),
+        Subcommands::Admin(command) => commands::run(*command, log),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
@@ -115,7 +115,7 @@ fn with_first_help(command: Command) -> Command {
     let group_of = |name: &str| match name {
         "serve" => "Server",
         name if ClientCommand::has_subcommand(name) => "Pages",
-        name if OperatorsCommand::has_subcommand(name) => "Operators",
+        name if AdminCommand::has_subcommand(name) => "Operators",
         _ => "More",
     };
     let mut help = format!("{}\n\nUsage: handbill <COMMAND>\n", command.get_about().cloned().unwrap_or_default());

@@ -45,7 +45,7 @@ pub struct HttpSettings {
     /// Networks of the proxies whose X-Forwarded-For is believed, in CIDR notation, comma-separated; an entry without a prefix length is one address [default: none]
     #[arg(long, env = "HANDBILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
-    /// Further names of this service, by which agents may call /mcp, and scrapers and operators the operators' listener, comma-separated; a name without a port admits every port. An entry with a scheme is an origin whose pages may call /mcp from a browser [default: none]
+    /// Further names of this service, by which agents may call /mcp, comma-separated; a name without a port admits every port. An entry with a scheme is an origin whose pages may call /mcp from a browser [default: none]
     #[arg(long, env = "HANDBILL_ALLOWED_HOSTS", value_name = "HOST[:PORT]|ORIGIN,…", value_delimiter = ',', value_parser = allowed_host)]
     pub allowed_hosts: Vec<AllowedHost>,
     /// Origin of a host of its own for /mcp, for example `https://mcp.pages.example`: it serves the tools and what describes them, and no page and no address of OAuth, which hosted clients take for a login [default: none]

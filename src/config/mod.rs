@@ -13,19 +13,18 @@ mod store;
 mod telemetry;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Command};
 use thiserror::Error;
 
 pub use self::cache::CacheSettings;
-pub use self::commands::{
-    ClusterSettings, MigrateSettings, Moved, MovingSettings, PlaceSettings, SweepOptions, SweepSettings,
-};
+pub use self::commands::{ClusterSettings, MigrateSettings};
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
-    AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings, OperatorAccess,
-    OperatorSettings,
+    AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings, SocketAccess,
+    SocketSettings,
 };
 pub use self::store::{
     CqlSettings, KeyspaceSettings, SqliteSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
@@ -58,10 +57,10 @@ pub struct Settings {
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
     pub traces: TraceSettings,
-    #[command(flatten, next_help_heading = "Operators' listener")]
+    #[command(flatten, next_help_heading = "Operators")]
     pub admin: AdminSettings,
-    #[command(flatten, next_help_heading = "Operators' listener")]
-    pub operators: OperatorSettings,
+    #[command(flatten, next_help_heading = "Operators")]
+    pub socket: SocketSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
 }
@@ -77,6 +76,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// The path of the operators' socket.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.socket.path(&self.store, &self.sqlite)
+    }
+
     /// Checks what the settings mean together, without the files that they name.
     pub fn check(&self) -> Result<(), SettingsError> {
         if self.http.has_shared_host() {

@@ -5,30 +5,47 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::AddressSettings;
+use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings};
 use handbill_core::domain::contact::Contact;
 
 #[derive(Args, Debug)]
 pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
+    /// Port for /metrics, /livez and /readyz, which the public must never reach
     #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
 }
 
 #[derive(Args, Debug)]
-pub struct OperatorSettings {
-    /// File with the token of the operators' API (takedown, hide, show, inspect, pause), at least 32 characters; it is read again at each request [default: none, and the API is closed]
-    #[arg(long, env = "HANDBILL_ADMIN_TOKEN_FILE", value_name = "FILE")]
-    pub admin_token_file: Option<PathBuf>,
+pub struct SocketSettings {
+    /// Unix socket of the operators' commands, for the user of the process alone [default: admin.sock in --data-dir; /run/handbill/admin.sock with --store scylla]
+    #[arg(long, env = "HANDBILL_ADMIN_SOCKET", value_name = "PATH")]
+    pub admin_socket: Option<PathBuf>,
 }
 
-/// The settings of a command that asks a running process.
+/// How a command finds the running process.
 #[derive(Args, Debug)]
-pub struct OperatorAccess {
-    #[command(flatten)]
-    pub admin: AdminSettings,
-    #[command(flatten)]
-    pub operators: OperatorSettings,
+pub struct SocketAccess {
+    #[command(flatten, next_help_heading = "Running process")]
+    socket: SocketSettings,
+    #[command(flatten, next_help_heading = "Running process")]
+    store: StoreSettings,
+    #[command(flatten, next_help_heading = "Running process")]
+    sqlite: SqliteSettings,
+}
+
+impl SocketAccess {
+    pub fn socket(&self) -> PathBuf {
+        self.socket.path(&self.store, &self.sqlite)
+    }
+}
+
+impl SocketSettings {
+    pub(super) fn path(&self, store: &StoreSettings, sqlite: &SqliteSettings) -> PathBuf {
+        self.admin_socket.clone().unwrap_or_else(|| match store.store {
+            StoreKind::Sqlite => sqlite.data_dir.join("admin.sock"),
+            StoreKind::Scylla => PathBuf::from("/run/handbill/admin.sock"),
+        })
+    }
 }
 
 /// Settings of what may be published.

@@ -44,12 +44,8 @@ pub struct StoreSettings {
 
 /// A command has no work on the store that is chosen. It names that store, whichever it is.
 #[derive(Debug, Error)]
-pub enum WrongStore {
-    #[error("this command works on a cluster, and --store is {}: give --store scylla", .0.name())]
-    NoCluster(StoreKind),
-    #[error("--store {} has no parts: leave --part out, or give --store scylla", .0.name())]
-    NoParts(StoreKind),
-}
+#[error("this command works on a cluster, and --store is {}: give --store scylla", .0.name())]
+pub struct WrongStore(pub StoreKind);
 
 impl StoreSettings {
     /// The headings in `--help` of the options that apply only to other stores than the one called `name`, or than the one

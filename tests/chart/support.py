@@ -164,12 +164,9 @@ def _use_as_agent(endpoint):
 def scrape():
     """The text of /metrics of a Handbill after light use."""
     with tempfile.TemporaryDirectory() as folder:
-        token, blocklist = Path(folder, "token"), Path(folder, "blocklist")
-        token.write_text("t" * 32)
-        token.chmod(0o600)
+        blocklist = Path(folder, "blocklist")
         blocklist.write_text("spam.example\n")
-        options = [f"--admin-token-file={token}", f"--blocklist-file={blocklist}"]
+        options = [f"--blocklist-file={blocklist}"]
         with handbill(*options, "--edge-max-age=1m", "--drain-timeout=0s") as (public, admin):
             use(public)
-            request("GET", f"{admin[0]}/inspect/nothing-22222222?by=tests", Authorization=f"Bearer {token.read_text()}")
             return request("GET", f"{admin[0]}/metrics")[1]

@@ -9,12 +9,12 @@
 
 use self::in_process::app::target;
 
+mod admin;
 mod contract;
 mod controlled;
 mod in_process;
 mod listener;
 mod mcp;
-mod operators;
 mod security;
 mod spec;
 #[path = "../support/mod.rs"]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,7 +12,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, UnixStream};
 
 /// Time after which a client stops waiting. It is longer than the service's own deadline, so the service mostly answers
 /// first.
@@ -33,6 +34,14 @@ pub(crate) async fn connect_from(local: Ipv4Addr, address: SocketAddr) -> io::Re
     stream.set_nodelay(true)?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     // Its errors reach whoever waits for an answer.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// Connects to the operators' socket at `path`.
+pub(crate) async fn connect_to_socket(path: &Path) -> io::Result<Open> {
+    let stream = UnixStream::connect(path).await?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
     Ok(sender)
 }

@@ -6,10 +6,13 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::store::CqlStore;
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
+use crate::domain::takedown::Visibility;
+use crate::domain::timestamp::UnixMillis;
 use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_import::PageImport;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{
     Access, CasResult, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
@@ -92,5 +95,24 @@ impl CreatesSwitch for PendingStore {
 
     async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
         self.store()?.set_paused(paused).await
+    }
+}
+
+#[async_trait]
+impl PageImport for PendingStore {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, now: UnixMillis) -> Result<bool, StoreError> {
+        self.store()?.insert_tombstone_if_absent(tombstone, now).await
+    }
+
+    async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError> {
+        self.store()?.replace(expected, next, now).await
+    }
+
+    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
+        self.store()?.visibility(slug).await
+    }
+
+    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
+        self.store()?.keep_visibility(visibility).await
     }
 }

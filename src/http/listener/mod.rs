@@ -82,9 +82,6 @@ impl Limits {
         let connections_per_client = connections.div_ceil(Self::SHARE_OF_A_CLIENT);
         Self { connections, connections_per_client, bodies: 16 * 1024 * 1024 }
     }
-
-    /// For the operators' listener, which a probe must be able to reach at any time.
-    pub const OPERATORS: Self = Self { connections: 100, connections_per_client: 100, bodies: 4 * 1024 * 1024 };
 }
 
 #[derive(Clone, Debug, Default)]

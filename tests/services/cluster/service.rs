@@ -1,8 +1,7 @@
 //! Handbill as it is run for real: three replicas behind a load balancer, over three database nodes and Redis.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use handbill::config;
@@ -18,7 +17,6 @@ use super::nodes::Nodes;
 use crate::deployment::{Addresses, balance, keyspace, migrated, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
-use crate::linearizability::histories::workload::OPERATORS_TOKEN;
 use crate::replica::Replica;
 
 /// How a service differs from one with the limits of the specification.
@@ -37,14 +35,7 @@ impl Settings {
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4), has_movable_clocks: false }
     }
 
-    fn of_replicas(
-        &self,
-        nodes: &Nodes,
-        keyspace: &str,
-        redis: &Redis,
-        balancer: SocketAddr,
-        token: &Path,
-    ) -> Vec<String> {
+    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
         let Self { create_limit, edit_limit, drain_delay, .. } = self;
         let settings = [
             ("--store", "scylla".to_owned()),
@@ -59,7 +50,6 @@ impl Settings {
             ("--create-limit", create_limit.to_string()),
             ("--edit-limit", edit_limit.to_string()),
             ("--drain-delay", format!("{}ms", drain_delay.as_millis())),
-            ("--admin-token-file", token.display().to_string()),
             // In an outage, every request would log an error.
             ("--log", "off".to_owned()),
         ];
@@ -80,8 +70,8 @@ pub(crate) struct Service {
     addresses: Addresses,
     clocks: Option<Clocks>,
     _balancer: Child,
-    /// With the operators' token.
-    _files: TempDir,
+    /// With the operators' sockets.
+    files: TempDir,
 }
 
 impl Service {
@@ -104,13 +94,11 @@ impl Service {
         let redis = Redis::start(addresses.redis()).await;
         let balancer = addresses.balancer();
         let files = tempfile::tempdir().expect("there is room");
-        let token = files.path().join("token");
-        fs::write(&token, OPERATORS_TOKEN).expect("there is room");
-        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer, &token);
+        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
         let clocks = settings.has_movable_clocks.then(Clocks::new);
         let mut replicas = Vec::new();
         for number in 1..=3 {
-            replicas.push(start_replica(addresses, number, &replica_settings, clocks.as_ref()).await);
+            replicas.push(start_replica(addresses, number, &replica_settings, &files, clocks.as_ref()).await);
         }
         for replica in &replicas {
             replica.ready().await;
@@ -127,13 +115,13 @@ impl Service {
             addresses,
             clocks,
             _balancer: process,
-            _files: files,
+            files,
         }
     }
 
     /// Starts replica `number` at its place behind the load balancer.
     pub(crate) async fn replica(&self, number: u8) -> Replica {
-        start_replica(self.addresses, number, &self.replica_settings, self.clocks.as_ref()).await
+        start_replica(self.addresses, number, &self.replica_settings, &self.files, self.clocks.as_ref()).await
     }
 
     /// Kills replica `number`, and starts another in its place after this time.
@@ -187,7 +175,7 @@ impl Service {
 
     /// The way that clients take, through the load balancer, and that of operators.
     pub(crate) fn transport(&self) -> Network {
-        let operators = (1..=3).map(|number| self.addresses.replica(number).1).collect();
+        let operators = (1..=3).map(|number| socket(&self.files, number)).collect();
         Network { public: vec![self.balancer], operators }
     }
 
@@ -205,10 +193,22 @@ impl Service {
     }
 }
 
-async fn start_replica(addresses: Addresses, number: u8, settings: &[String], clocks: Option<&Clocks>) -> Replica {
+/// The operators' socket of replica `number`.
+fn socket(files: &TempDir, number: u8) -> PathBuf {
+    files.path().join(format!("{number}.sock"))
+}
+
+async fn start_replica(
+    addresses: Addresses,
+    number: u8,
+    settings: &[String],
+    files: &TempDir,
+    clocks: Option<&Clocks>,
+) -> Replica {
     let (public, admin) = addresses.replica(number);
     let environment = clocks.map(|clocks| clocks.environment(number)).unwrap_or_default();
-    Replica::start_with(environment, public, admin, settings).await
+    let socket = ["--admin-socket".to_owned(), socket(files, number).display().to_string()];
+    Replica::start_with(environment, public, admin, settings.iter().chain(&socket)).await
 }
 
 /// A Redis of this service alone, which keeps nothing.

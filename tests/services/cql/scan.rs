@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use handbill::admin::import::Importer;
 use handbill::app::Deps;
-use handbill::operators::archive::import::{ImportError, Importer};
 use handbill_core::domain::archive::Entry;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{PageStore, Record, StoreError};
+use handbill_core::service::ServiceError;
 use handbill_store_cql::{CqlTimeouts, Scanned, Share, ShareScan};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, example_db_errors};
 use tokio::sync::mpsc::unbounded_channel;
@@ -67,7 +68,7 @@ async fn a_hidden_page_whose_text_is_gone_is_named_by_a_scan_and_refuses_an_impo
     let (renderer, clock) = (Deps::system().renderer, Arc::new(SystemClock::new()));
     let importer = Importer { store: store.clone(), renderer, clock };
     let turned = in_time("an import", importer.import(Entry::Visibility(shown))).await;
-    assert!(matches!(turned, Err(ImportError::Store(StoreError::Unreadable(_)))), "{turned:?}");
+    assert!(matches!(turned, Err(ServiceError::Store(StoreError::Unreadable(_)))), "{turned:?}");
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -20,7 +20,7 @@ use handbill_store_sqlite::SqliteStore;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
-use self::histories::workload::{OPERATORS_TOKEN, Outcome, Plan, Progress, run};
+use self::histories::workload::{Outcome, Plan, Progress, run};
 use self::in_process::InProcess;
 use crate::environment::setting;
 use crate::replica::Replica;
@@ -66,14 +66,17 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();
     let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "warn", "--data-dir"].map(OsStr::new);
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let token = directory.path().join("token");
-    std::fs::write(&token, OPERATORS_TOKEN).unwrap();
-    let files = [directory.path().as_os_str(), OsStr::new("--admin-token-file"), token.as_os_str()];
-    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain(files)).await;
+    let data = directory.path().as_os_str();
+    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain([data])).await;
     process.ready().await;
     let plan = Plan { calls: plan().calls / 4, has_operators: true, ..plan() };
     let once_told = async |mut progress: Progress| progress.more(plan.calls).await;
-    let outcome = run(&Network { public: vec![process.public], operators: vec![process.admin] }, plan, once_told).await;
+    let outcome = run(
+        &Network { public: vec![process.public], operators: vec![directory.path().join("admin.sock")] },
+        plan,
+        once_told,
+    )
+    .await;
     println!("{outcome}");
     outcome.assert_linearizable();
     outcome.assert_no_failures();

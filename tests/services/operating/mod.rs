@@ -1,6 +1,6 @@
 //! Operators of a cluster, by the real binary: export and import.
 //!
-//! Commands work on the cluster itself, beside replicas that serve.
+//! Commands ask a replica over its socket; `migrate` works on the cluster itself.
 
 mod moving;
 
@@ -41,13 +41,6 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
-    /// Writes the file with the operators' token. Returns its path.
-    fn token(&self) -> String {
-        let file = self.path("token");
-        std::fs::write(&file, "a token of operators, long enough").unwrap();
-        file.display().to_string()
-    }
-
     fn on_it(&self, mut command: Command) -> Command {
         command.args(["--store", "scylla", "--scylla-nodes", &nodes(), "--scylla-keyspace", &self.keyspace]);
         command
@@ -58,30 +51,25 @@ impl Cluster {
         run(self.on_it(handbill(args)), input.as_bytes())
     }
 
-    /// Standard output of a command that must succeed.
+    /// Standard output of a command that asks the replica and must succeed.
     fn done<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
-        succeeded(&self.command(args, "")).to_owned()
+        let mut command = handbill(args);
+        command.arg("--admin-socket").arg(self.path("admin.sock"));
+        succeeded(&run(command, b"")).to_owned()
     }
 
     /// Starts a replica, and waits until it is ready.
     fn replica(&self, args: &[&str]) -> Server {
         let redis = from_the_runner("HANDBILL_TEST_REDIS");
         let limits = ["--create-limit", "0", "--edit-limit", "0", "--redis-timeout", "500ms", "--redis-url", &redis];
-        let server = Server::start_as(self.on_it(handbill(limits)), Path::new("/proc/nowhere"), args);
+        let mut command = self.on_it(handbill(limits));
+        command.arg("--admin-socket").arg(self.path("admin.sock"));
+        let server = Server::start_as(command, Path::new("/proc/nowhere"), args);
         let started = Instant::now();
         while get(server.admin, "/readyz").unwrap().status != 200 {
             assert!(started.elapsed() < TEST_TIMEOUT, "{:?}", get(server.admin, "/readyz"));
         }
         server
-    }
-
-    /// The number that a query with one result yields.
-    fn number(&self, cql: &str) -> i64 {
-        let cql = cql.replace("KEYSPACE", &self.keyspace);
-        self.runtime.block_on(async {
-            let answer = self.session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
-            answer.single_row::<(i64,)>().unwrap().0
-        })
     }
 }
 
@@ -111,7 +99,7 @@ fn migrate_says_what_it_did_and_no_warning_of_the_database_beside_it() {
 #[test]
 fn a_command_ends_with_one_line_that_says_that_the_cluster_cannot_be_reached() {
     {
-        let mut command = handbill(["export"]);
+        let mut command = handbill(["migrate"]);
         command.args(["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--schema-wait", "1s"]);
         let output = run(command, b"");
         // Warnings of the driver may come before it.

@@ -6,7 +6,7 @@ use serde_json::json;
 use tempfile::tempdir;
 
 use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
-use super::support::{Server, handbill};
+use super::support::{Server, handbill, run};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
 
@@ -53,16 +53,16 @@ fn ask_around(server: &Server) {
 #[test]
 fn a_scrape_holds_exactly_what_is_documented() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let (blocklist, token) = (directory.path().join("blocklist"), directory.path().join("token"));
+    let blocklist = directory.path().join("blocklist");
     std::fs::write(&blocklist, "blocked.example\n").unwrap();
-    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
     let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
-    command.arg("--blocklist-file").arg(&blocklist).arg("--admin-token-file").arg(&token);
+    command.arg("--blocklist-file").arg(&blocklist);
     let server = Server::start_as(command, &directory.path().join("data"), &[]);
     ask_around(&server);
     post(server.address, "Refused", "https://blocked.example/").unwrap();
-    let operator = [JSON, ("Authorization", "Bearer 0123456789abcdef0123456789abcdef")];
-    request(server.admin, "GET", "/inspect/nothing-22222222", &operator, b"").unwrap();
+    let mut inspect = handbill(["inspect", "nothing-22222222", "--data-dir"]);
+    inspect.arg(directory.path().join("data"));
+    run(inspect, b"");
     request(server.address, "POST", "/?action=preview", &[("Content-Type", "text/markdown")], b"# T").unwrap();
     let documented = documented();
     let routes = &documented["http_server_request_duration_seconds"]["http_route"];

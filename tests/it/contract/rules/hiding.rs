@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use handbill::admin::import::Importer;
 use handbill::app::Deps;
-use handbill::operators::archive::import::Importer;
 use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::{Page, PageHead, PageVersion};
 use handbill_core::domain::takedown::{Takedown, TakedownReason, Visibility};

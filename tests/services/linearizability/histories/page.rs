@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use handbill::operators::api::types::TakedownCode;
+use handbill::admin::acts::Outcome as ActOutcome;
 use todc_utils::specifications::Specification;
 
 /// A title or content, unique to the call that wrote it.
@@ -54,7 +54,7 @@ pub(crate) enum Answer {
     Gone,
     PreconditionFailed,
     /// The outcome for the page that an operator was told.
-    Outcome(TakedownCode),
+    Outcome(ActOutcome),
     /// A failure that says that nothing was changed. This must be true.
     NothingChanged,
     /// No answer, or a failure that leaves the outcome open: the call may take effect at any later time, or never.
@@ -120,21 +120,21 @@ impl State {
     }
 
     /// The outcome of an operator's `call` in this state, and the state after it. To hide or to show a page is a change of it.
-    fn after_operator(&self, call: &Call) -> (TakedownCode, Self) {
+    fn after_operator(&self, call: &Call) -> (ActOutcome, Self) {
         match (self, call) {
-            (Self::Absent, _) => (TakedownCode::NotFound, Self::Absent),
-            (Self::Deleted, _) => (TakedownCode::AlreadyDeleted, Self::Deleted),
-            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => (TakedownCode::TakenDown, Self::Deleted),
+            (Self::Absent, _) => (ActOutcome::NotFound, Self::Absent),
+            (Self::Deleted, _) => (ActOutcome::AlreadyDeleted, Self::Deleted),
+            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => (ActOutcome::TakenDown, Self::Deleted),
             (Self::Active { version, title, content }, Call::Hide) => {
                 let (title, content) = (title.clone(), Arc::clone(content));
-                (TakedownCode::Hidden, Self::Hidden { version: version + 1, title, content })
+                (ActOutcome::Hidden, Self::Hidden { version: version + 1, title, content })
             }
             (Self::Hidden { version, title, content }, Call::Show) => {
                 let (title, content) = (title.clone(), Arc::clone(content));
-                (TakedownCode::Shown, Self::Active { version: version + 1, title, content })
+                (ActOutcome::Shown, Self::Active { version: version + 1, title, content })
             }
-            (Self::Hidden { .. }, _) => (TakedownCode::AlreadyHidden, self.clone()),
-            (Self::Active { .. }, _) => (TakedownCode::AlreadyShown, self.clone()),
+            (Self::Hidden { .. }, _) => (ActOutcome::AlreadyHidden, self.clone()),
+            (Self::Active { .. }, _) => (ActOutcome::AlreadyShown, self.clone()),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use handbill::operators::api::types::TakedownCode;
+use handbill::admin::acts::Outcome as ActOutcome;
 use todc_utils::specifications::Specification;
 
 use super::history::{History, Recorded};
@@ -122,7 +122,7 @@ fn possible(chance: &mut Chance) -> Vec<Event> {
 
 /// An answer that some page might give.
 fn any_answer(chance: &mut Chance) -> Answer {
-    use TakedownCode::{AlreadyDeleted, AlreadyHidden, AlreadyShown, Hidden, NotFound, Shown, TakenDown};
+    use ActOutcome::{AlreadyDeleted, AlreadyHidden, AlreadyShown, Hidden, NotFound, Shown, TakenDown};
     match chance.below(13) {
         0 => Answer::Created { version: 1 + chance.below(3) },
         1 => Answer::KeyInUse,

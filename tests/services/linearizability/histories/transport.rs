@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::connection::{CLIENT_TIMEOUT, Open, connect, exchange};
+use crate::connection::{CLIENT_TIMEOUT, Open, connect, connect_to_socket, exchange};
 
 /// A way to reach the service.
 pub(crate) trait Transport: Send + Sync {
@@ -26,11 +27,11 @@ pub(crate) trait Connection: Send {
 /// The paths of operators' calls.
 const OF_OPERATORS: [&str; 3] = ["/takedown", "/hide", "/show"];
 
-/// Listeners of replicas, or of a load balancer, and those for operators.
+/// Listeners of replicas, or of a load balancer, and the sockets of their operators.
 #[derive(Clone)]
 pub(crate) struct Network {
     pub(crate) public: Vec<SocketAddr>,
-    pub(crate) operators: Vec<SocketAddr>,
+    pub(crate) operators: Vec<PathBuf>,
 }
 
 impl Transport for Network {
@@ -39,23 +40,35 @@ impl Transport for Network {
     }
 }
 
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Listener(SocketAddr),
+    Socket(PathBuf),
+}
+
 struct Sockets {
     network: Network,
     next: usize,
-    open: HashMap<SocketAddr, Open>,
+    open: HashMap<Place, Open>,
 }
 
 #[async_trait]
 impl Connection for Sockets {
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
         let Network { public, operators } = &self.network;
-        let replicas = if OF_OPERATORS.contains(&request.uri().path()) { operators } else { public };
-        let replica = replicas[self.next % replicas.len()];
+        let replica = if OF_OPERATORS.contains(&request.uri().path()) {
+            Place::Socket(operators[self.next % operators.len()].clone())
+        } else {
+            Place::Listener(public[self.next % public.len()])
+        };
         self.next += 1;
         // A connection is put back only after a whole answer, so one that broke or hangs is not used again.
         let mut connection = match self.open.remove(&replica) {
             Some(open) if !open.is_closed() => open,
-            _ => tokio::time::timeout(CLIENT_TIMEOUT, connect(replica)).await??,
+            _ => match &replica {
+                Place::Listener(address) => tokio::time::timeout(CLIENT_TIMEOUT, connect(*address)).await??,
+                Place::Socket(path) => connect_to_socket(path).await?,
+            },
         };
         let answer = tokio::time::timeout(CLIENT_TIMEOUT, exchange(&mut connection, request)).await??;
         // A connection that is not ready by now is closed.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use handbill::operators::api::types::TakedownCode;
+use handbill::admin::acts::Outcome as ActOutcome;
 use handbill_core::service::STORE_BUDGET;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
@@ -37,9 +37,6 @@ pub(crate) struct Plan {
     /// Whether clients are operators now and then, who hide pages, show them and take them down.
     pub(crate) has_operators: bool,
 }
-
-/// The token of operators.
-pub(crate) const OPERATORS_TOKEN: &str = "a-token-of-operators-for-histories";
 
 /// One page in this many gets longer bursts, so that it is written more often than a head remembers writes.
 const LONGER: usize = 4;
@@ -364,13 +361,9 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
         None => builder,
     };
     let by_operator = |path: &str, mut body: Value| {
-        body["slugs"] = json!([slug]);
+        body["pages"] = json!([slug]);
         body["by"] = json!("histories");
-        Request::post(path)
-            .header(HOST, "localhost")
-            .header(AUTHORIZATION, format!("Bearer {OPERATORS_TOKEN}"))
-            .header(CONTENT_TYPE, "application/json")
-            .body(body.to_string().into())
+        Request::post(path).header(HOST, "localhost").body(body.to_string().into())
     };
     let request = match call {
         Call::Hide => by_operator("/hide", json!({"reason": "spam"})),
@@ -406,7 +399,7 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
             version(response).map_or_else(unexpected, |version| Answer::Created { version })
         }
         (400, Some("key_in_use")) => Answer::KeyInUse,
-        (200, None) if body["results"].is_array() => outcome(&body["results"][0]).unwrap_or_else(unexpected),
+        (200, None) if body.is_array() => outcome(&body[0]).unwrap_or_else(unexpected),
         (200, None) => page(response, &body).unwrap_or_else(unexpected),
         (204, None) => Answer::Deleted,
         (404, Some("not_found")) => Answer::NotFound,
@@ -425,10 +418,10 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
 
 /// The outcome for the page that an operator was told.
 fn outcome(result: &Value) -> Option<Answer> {
-    let code: TakedownCode = serde_json::from_value(result["outcome"].clone()).ok()?;
+    let code: ActOutcome = serde_json::from_value(result["outcome"].clone()).ok()?;
     Some(match code {
-        TakedownCode::Failed if result["message"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
-        TakedownCode::Failed => Answer::Unknown,
+        ActOutcome::Failed if result["detail"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
+        ActOutcome::Failed => Answer::Unknown,
         code => Answer::Outcome(code),
     })
 }

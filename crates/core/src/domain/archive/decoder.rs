@@ -2,7 +2,6 @@
 
 use sha2::{Digest, Sha256};
 
-use super::encoder::Encoder;
 use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Header, MAX_LINE_BYTES, VERSION};
 use crate::domain::hex;
@@ -78,11 +77,6 @@ impl Decoder {
         Ok(Decoded::Entry(entry))
     }
 
-    /// An encoder that goes on after the last line that was read.
-    pub fn encoder(&self, unreadable: u64) -> Encoder {
-        Encoder::after(self.digest.clone(), self.records, unreadable)
-    }
-
     /// Ends the file after its last line.
     pub fn end(self) -> Result<Summary, ArchiveError> {
         match (self.summary, self.header) {
@@ -90,17 +84,6 @@ impl Decoder {
             (None, Some(_)) => Err(ArchiveError::Cut { lines: self.lines }),
             (None, None) => Err(ArchiveError::NotAnArchive),
         }
-    }
-}
-
-pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
-    let malformed = |reason| ArchiveError::Malformed { line: 1, reason };
-    let covered = line::covered(line).ok_or(ArchiveError::Damaged { line: 1 })?;
-    match line::decode(covered).map_err(malformed)? {
-        Body::Page(page) => page.into_entry().map_err(malformed),
-        Body::Tombstone(tombstone) => tombstone.into_tombstone().map(Entry::Tombstone).map_err(malformed),
-        Body::Visibility(visibility) => visibility.into_visibility().map(Entry::Visibility).map_err(malformed),
-        Body::Header(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
     }
 }
 
@@ -116,6 +99,7 @@ fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Encoder;
     use super::*;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
@@ -150,7 +134,7 @@ mod tests {
     }
 
     fn archive(entries: &[Entry]) -> Vec<u8> {
-        let (mut encoder, mut text) = Encoder::begin(UnixMillis::new(9), "handbill 0".to_owned(), Some(2));
+        let (mut encoder, mut text) = Encoder::begin(UnixMillis::new(9), "handbill 0".to_owned());
         for entry in entries {
             text.push_str(&encoder.entry(entry));
         }

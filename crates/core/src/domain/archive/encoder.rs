@@ -16,16 +16,11 @@ pub struct Encoder {
 
 impl Encoder {
     /// Begins an archive. Returns its first line.
-    pub fn begin(created_at: UnixMillis, generator: String, expected_records: Option<u64>) -> (Self, String) {
-        let header = Header { created_at, generator, expected_records };
+    pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
+        let header = Header { created_at, generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
         let line = encoder.digested(&Body::Header(HeaderJson::of(&header)));
         (encoder, line)
-    }
-
-    /// Goes on with an archive of which lines with this digest were written.
-    pub(super) fn after(digest: Sha256, records: u64, unreadable: u64) -> Self {
-        Self { digest, records, unreadable }
     }
 
     pub fn entry(&mut self, entry: &Entry) -> String {
@@ -33,9 +28,15 @@ impl Encoder {
         self.digested(&Body::of(entry))
     }
 
-    /// Counts a record that the store has and that cannot be read.
-    pub fn unreadable(&mut self) {
-        self.unreadable += 1;
+    /// Counts a record that [`entry_line`] has encoded.
+    pub fn line(&mut self, line: &str) {
+        self.records += 1;
+        self.digest.update(line.as_bytes());
+    }
+
+    /// Counts records that the store has and that cannot be read.
+    pub fn unreadable(&mut self, records: u64) {
+        self.unreadable += records;
     }
 
     /// How many records were counted that cannot be read.

@@ -43,8 +43,6 @@ pub(super) struct HeaderJson {
     pub(super) version: u32,
     created_at_ms: i64,
     generator: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expected_records: Option<u64>,
 }
 
 /// A page as archives have it: a format that stays when the types of the domain change, and that has no HTML.
@@ -150,14 +148,13 @@ impl HeaderJson {
             version: VERSION,
             created_at_ms: header.created_at.get(),
             generator: header.generator.clone(),
-            expected_records: header.expected_records,
         }
     }
 
     /// The header; `None` if the file has another format.
     pub(super) fn into_header(self) -> Option<Header> {
-        let Self { created_at_ms, generator, expected_records, .. } = self;
-        let header = Header { created_at: UnixMillis::new(created_at_ms), generator, expected_records };
+        let Self { created_at_ms, generator, .. } = self;
+        let header = Header { created_at: UnixMillis::new(created_at_ms), generator };
         (self.format == FORMAT).then_some(header)
     }
 }

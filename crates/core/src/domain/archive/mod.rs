@@ -1,7 +1,7 @@
 //! The format in which pages leave a store and come back: lines of JSON, each with a checksum.
 //!
 //! ```text
-//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0","expected_records":2}}
+//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0"}}
 //! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
 //! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
 //! {"sum":"…","visibility":{"slug":"…","at_ms":…,"hidden":{"reason":"…","by":"…"}}}
@@ -29,7 +29,7 @@ use super::takedown::{TakedownError, Visibility};
 use super::timestamp::UnixMillis;
 use super::title::TitleError;
 
-pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
+pub use self::decoder::{Decoded, Decoder, Summary};
 pub use self::encoder::{Encoder, entry_line};
 pub use self::precedence::{Precedence, Stored, precedence};
 
@@ -44,8 +44,6 @@ pub struct Header {
     pub created_at: UnixMillis,
     /// The program that wrote the file, with its version.
     pub generator: String,
-    /// About how many records follow, if that was known.
-    pub expected_records: Option<u64>,
 }
 
 /// One record of a store, as it travels.

@@ -1,0 +1,187 @@
+//! The operators' API: its routes, its JSON, and its errors. It is served on the Unix socket alone ([`super::socket`]), and the
+//! operators' commands are its clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+
+use super::import::Importer;
+use super::{acts, backup, import, inspect, records};
+use crate::api::error::{self, ApiError};
+use crate::telemetry::labels::OperatorLabels;
+use crate::telemetry::logs::{AUDIT, LogQueue};
+use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::takedown::operator_name;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_scan::PageScan;
+use handbill_core::ports::page_store::StoreError;
+use handbill_core::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_store_sqlite::SqliteStore;
+
+/// Longest time in which the log takes the lines about an act.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
+
+pub struct AdminApi {
+    pub operators: Operators,
+    pub records: Arc<dyn PageScan>,
+    pub importer: Importer,
+    pub switch: Arc<dyn CreatesSwitch>,
+    /// The policy of this process, for changes that take effect here at once.
+    pub policy: PublishingPolicy,
+    /// The queue of the log, in which the lines about acts must be written before an act is answered.
+    pub log: LogQueue,
+    pub metrics: Arc<Metrics>,
+    pub clock: SharedClock,
+    /// The store that a backup copies, if it is one of this process.
+    pub sqlite: Option<Arc<SqliteStore>>,
+}
+
+pub fn router(api: AdminApi) -> Router {
+    Router::new()
+        .route("/takedown", post(acts::take_down))
+        .route("/hide", post(acts::hide))
+        .route("/show", post(acts::show))
+        .route("/inspect", post(inspect::inspect))
+        .route("/creates", put(change_creates))
+        .route("/records", post(records::list))
+        .route("/backup", get(backup::copy))
+        .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
+        .with_state(Arc::new(api))
+}
+
+/// One act of an operator, as the log has it. It has no text of a page and no key.
+pub(super) struct LoggedAct<'a> {
+    pub(super) action: &'static str,
+    /// `None` for an act on the service.
+    pub(super) slug: Option<&'a str>,
+    pub(super) reason: Option<&'static str>,
+    pub(super) by: &'a str,
+    pub(super) outcome: &'static str,
+}
+
+impl AdminApi {
+    /// Logs one act of an operator, whatever the filter says.
+    pub(super) fn log_act(&self, act: &LoggedAct<'_>) {
+        let LoggedAct { action, slug, reason, by, outcome } = *act;
+        tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
+        self.count(action, outcome);
+    }
+
+    /// Waits until what was logged is written, so that no act is answered before its line. If nobody reads the log, the answer
+    /// comes all the same, and the line is still in the queue.
+    pub(super) async fn written(&self) {
+        let log = self.log.clone();
+        // It does not panic.
+        let _ = spawn_blocking(move || log.flush(WRITTEN_WITHIN)).await;
+    }
+
+    pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
+        self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
+    }
+}
+
+/// The body of `PUT /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatesChange {
+    /// Whether every create is refused from now on.
+    pub paused: bool,
+    /// The operator's name.
+    pub by: String,
+}
+
+/// `PUT /creates`: pauses or resumes creates.
+async fn change_creates(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<StatusCode, Refusal> {
+    let CreatesChange { paused, by } = parse(&body)?;
+    let by = operator(&by)?;
+    let changed = api.switch.set_paused(paused).await;
+    if changed.is_ok() {
+        api.policy.set_paused(paused);
+    }
+    let action = if paused { "pause" } else { "resume" };
+    let outcome = if changed.is_ok() { "done" } else { "failed" };
+    api.log_act(&LoggedAct { action, slug: None, reason: None, by: &by, outcome });
+    api.written().await;
+    changed?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Why an operator's request was not done.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    #[serde(skip, default = "internal")]
+    status: StatusCode,
+    /// The problem and what to do about it.
+    pub message: String,
+}
+
+fn internal() -> StatusCode {
+    StatusCode::INTERNAL_SERVER_ERROR
+}
+
+impl Refusal {
+    /// The request does not fit.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
+    }
+}
+
+/// Logs a failure of what an operator asked for. Returns the message for the operator, which has the reason of the store, such as
+/// a full volume. Clients are not told that.
+pub(super) fn failure(failure: &ServiceError) -> (StatusCode, String) {
+    let ApiError { code, message, .. } = ApiError::from(failure);
+    let status = StatusCode::from_u16(code.status()).unwrap_or_else(|_| internal());
+    match failure {
+        ServiceError::Store(error) => {
+            tracing::error!(error = error.causes(), "the store failed an operator");
+            match error {
+                StoreError::Unavailable(reason) => (status, format!("{message} The reason: {reason}.")),
+                _ => (status, message),
+            }
+        }
+        other => {
+            error::log(other);
+            (status, message)
+        }
+    }
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        let (status, message) = failure(&error);
+        Self { status, message }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::from(ServiceError::from(error))
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(self)).into_response()
+    }
+}
+
+/// The value of a JSON body, whatever its content type.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::invalid(format!("The body is not as expected: {error}.")))
+}
+
+/// The name of the operator who asks.
+pub(super) fn operator(by: &str) -> Result<String, Refusal> {
+    operator_name(by)
+        .map_err(|error| Refusal::invalid(format!("The name of the operator is not as expected: {error}.")))
+}

@@ -1,0 +1,107 @@
+//! `handbill takedown`, `hide` and `show`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::client::Client;
+use super::terminal::{given_or_read, print_line, progress, shown};
+use crate::admin::acts::{ActResult, Outcome, ShowRequest, TakedownRequest};
+use crate::config::SocketAccess;
+use handbill_core::domain::counted::counted;
+use handbill_core::domain::takedown::{TakedownReason, operator_name};
+
+/// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
+const CHUNK: usize = 25;
+
+/// Pages that a command works on without `--expect`: one wrong filter makes a list of thousands.
+const UNEXPECTED: usize = 100;
+
+/// The pages that a command works on, and who does it.
+#[derive(Args, Debug)]
+struct Chosen {
+    /// Slugs or addresses of pages; `-` reads them from standard input, one a line
+    #[arg(required = true, value_name = "PAGE")]
+    pages: Vec<String>,
+    /// Who is acting, such as a name or the number of a ticket; recorded permanently
+    #[arg(long, value_name = "WHO", value_parser = operator_name)]
+    by: String,
+    /// Number of pages; required for more than 100
+    #[arg(long, value_name = "PAGES")]
+    expect: Option<usize>,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+/// The options of `takedown` and `hide`.
+#[derive(Args, Debug)]
+pub struct WithReason {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms or intimate-imagery
+    #[arg(long, value_name = "CODE")]
+    reason: TakedownReason,
+}
+
+#[derive(Args, Debug)]
+pub struct Show {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+impl WithReason {
+    /// Exit code 1 if a page may still be readable.
+    pub(super) async fn take_down(&self) -> Result<ExitCode, String> {
+        self.ask("/takedown").await
+    }
+
+    /// Exit code 1 if a page may still be readable.
+    pub(super) async fn hide(&self) -> Result<ExitCode, String> {
+        self.ask("/hide").await
+    }
+
+    async fn ask(&self, path: &str) -> Result<ExitCode, String> {
+        let request = |pages| TakedownRequest { pages, reason: self.reason, by: self.chosen.by.clone() };
+        self.chosen.act(path, request, Outcome::is_gone).await
+    }
+}
+
+impl Show {
+    /// Exit code 1 if a page cannot be read again.
+    pub(super) async fn run(&self) -> Result<ExitCode, String> {
+        let request = |pages| ShowRequest { pages, by: self.chosen.by.clone() };
+        self.chosen.act("/show", request, Outcome::is_shown).await
+    }
+}
+
+impl Chosen {
+    /// Asks for all pages, some at a time, and prints the results. Exit code 1 unless all of them are `fine`.
+    async fn act<R: Serialize>(
+        &self,
+        path: &str,
+        request: impl Fn(Vec<String>) -> R,
+        fine: impl Fn(Outcome) -> bool,
+    ) -> Result<ExitCode, String> {
+        let pages = given_or_read(&self.pages)?;
+        if self.expect.map_or(pages.len() > UNEXPECTED, |expected| expected != pages.len()) {
+            let count = counted(pages.len(), "page");
+            return Err(format!("cannot act on {count}: check the list, and give its length with --expect"));
+        }
+        let (client, bar) = (Client::new(&self.access), progress(Some(pages.len() as u64)));
+        let mut exit_code = ExitCode::SUCCESS;
+        for chunk in pages.chunks(CHUNK) {
+            let results: Vec<ActResult> = client.ask(path, &request(chunk.to_vec())).await?;
+            for ActResult { page, outcome, detail } in results {
+                if !fine(outcome) {
+                    exit_code = ExitCode::FAILURE;
+                }
+                let line = format!("{}\t{}\t{}", shown(&page), outcome.as_str(), shown(&detail.unwrap_or_default()));
+                bar.suspend(|| print_line(line.trim_end()))?;
+            }
+            bar.inc(chunk.len() as u64);
+        }
+        bar.finish_and_clear();
+        Ok(exit_code)
+    }
+}

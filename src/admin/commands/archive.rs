@@ -1,0 +1,143 @@
+//! `handbill export` and `import`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use axum::body::Body;
+use bytes::Bytes;
+use clap::Args;
+use futures_util::TryStreamExt;
+use tokio::fs::File;
+use tokio::io::stdin;
+use tokio_util::io::ReaderStream;
+
+use super::CommandError;
+use super::client::Client;
+use super::terminal::{print, print_line, progress};
+use crate::admin::import::ImportReport;
+use crate::admin::records::{Field, RecordBatch, RecordsRequest};
+use crate::config::SocketAccess;
+use handbill_core::domain::archive::Encoder;
+use handbill_core::domain::counted::counted;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::{Clock, SystemClock};
+
+#[derive(Args, Debug)]
+pub struct Export {
+    /// Only pages and deletions changed since then: a time, such as 2026-11-27T00:00:00.000Z, or a duration before now, such as 6h
+    #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
+    since: Option<UnixMillis>,
+    /// Only hidden pages
+    #[arg(long)]
+    hidden: bool,
+    /// List these fields of pages, one JSON object a line, instead of records that import reads
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', value_enum)]
+    fields: Vec<Field>,
+    /// Go on where an export stopped that said so
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+#[derive(Args, Debug)]
+pub struct Import {
+    /// File that export wrote [default: standard input]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+fn since(text: &str) -> Result<UnixMillis, String> {
+    if let Some(time) = UnixMillis::parse(text) {
+        return Ok(time);
+    }
+    let before = humantime::parse_duration(text).map_err(|_| "give a time or a duration, such as 6h".to_owned())?;
+    let millis = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
+    Ok(UnixMillis::new(SystemClock::new().now().get().saturating_sub(millis)))
+}
+
+impl Export {
+    /// Writes records to standard output. Exit code 1 if some cannot be read, or if the process stopped answering: then what was
+    /// written is a whole archive of its own.
+    pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
+        let Self { since, hidden, fields, after, access } = self;
+        let (client, bar) = (Client::new(&access), progress(None));
+        let is_archive = fields.is_empty();
+        let mut wanted = RecordsRequest { after, since, hidden, fields };
+        let (mut encoder, header) = Encoder::begin(SystemClock::new().now(), generator());
+        let mut header = Some(header).filter(|_| is_archive);
+        let stopped = loop {
+            let batch: RecordBatch = match client.ask("/records", &wanted).await {
+                Ok(batch) => batch,
+                Err(reason) if header.is_some() || wanted.after.is_none() => return Err(reason.into()),
+                Err(reason) => break Some(reason),
+            };
+            print(&header.take().unwrap_or_default())?;
+            batch.lines.iter().for_each(|line| encoder.line(line));
+            encoder.unreadable(batch.unreadable);
+            print(&batch.lines.concat())?;
+            batch.expected.into_iter().for_each(|expected| bar.set_length(expected));
+            bar.inc(batch.lines.len() as u64 + batch.unreadable);
+            wanted.after = batch.next;
+            if wanted.after.is_none() {
+                break None;
+            }
+        };
+        bar.finish_and_clear();
+        let (unreadable, after) = (encoder.unreadable_count(), wanted.after.unwrap_or_default());
+        if is_archive {
+            print(&encoder.end())?;
+        }
+        if let Some(reason) = stopped {
+            let reason =
+                format!("{reason}; the records until there are written, and export --after {after} writes the rest");
+            return Err(CommandError { reason, exit_code: 1 });
+        }
+        if unreadable == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let missing = counted(unreadable, "record");
+        Err(CommandError {
+            reason: format!("{missing} cannot be read and are left out: the process's log names them"),
+            exit_code: 1,
+        })
+    }
+}
+
+fn generator() -> String {
+    format!("handbill {}", env!("CARGO_PKG_VERSION"))
+}
+
+impl Import {
+    /// Sends the records to the process. Exit code 1 if it could not store all of them.
+    pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
+        let bar = progress(None);
+        let sent = {
+            let bar = bar.clone();
+            move |bytes: &Bytes| bar.inc(bytes.len() as u64)
+        };
+        let body = match &self.file {
+            Some(path) => {
+                let unreadable = |error| format!("cannot read {}: {error}", path.display());
+                let file = File::open(path).await.map_err(unreadable)?;
+                bar.set_length(file.metadata().await.map_err(unreadable)?.len());
+                Body::from_stream(ReaderStream::new(file).inspect_ok(sent))
+            }
+            None => Body::from_stream(ReaderStream::new(stdin()).inspect_ok(sent)),
+        };
+        let report: ImportReport = Client::new(&self.access).upload("/import", body).await?;
+        bar.finish_and_clear();
+        print_line(&report.to_string())?;
+        let again = "what is counted above is stored, and the command can be run again";
+        match (report.error, report.missing) {
+            (Some(reason), _) => Err(CommandError { reason: format!("{reason}; {again}"), exit_code: 1 }),
+            (None, 0) => Ok(ExitCode::SUCCESS),
+            (None, missing) => {
+                let missing = counted(missing, "record");
+                let reason = format!("the export lacks {missing} that could not be read when it was made");
+                Err(CommandError { reason, exit_code: 1 })
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `handbill backup`: a copy of the SQLite store of the running process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write, stdout};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use axum::body::Body;
+use clap::Args;
+use http::Method;
+use http_body_util::BodyExt;
+
+use super::client::Client;
+use super::terminal::print_line;
+use crate::config::SocketAccess;
+
+/// Only the user who makes the backup may read it: a page may be a draft with an address that nobody else knows.
+const MODE: u32 = 0o600;
+
+#[derive(Args, Debug)]
+pub struct Backup {
+    /// New file; `-` is standard output
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+/// A file that gets its name when it is complete and on disk.
+struct NewFile<'a> {
+    path: &'a Path,
+    unfinished: PathBuf,
+    file: File,
+}
+
+impl Backup {
+    pub(super) async fn run(&self) -> Result<ExitCode, String> {
+        let client = Client::new(&self.access);
+        if self.file.to_str() == Some("-") {
+            if stdout().is_terminal() {
+                return Err("a backup is no text for a terminal: give a file, or redirect standard output".to_owned());
+            }
+            copy(&client, &mut stdout()).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let failed = |error| format!("cannot write {}: {error}", self.file.display());
+        let mut file = NewFile::create(&self.file).map_err(failed)?;
+        let bytes = copy(&client, &mut file.file).await?;
+        file.finish().map_err(failed)?;
+        print_line(&format!("{}: {bytes} bytes", self.file.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Copies the store to `to`. Returns the number of bytes.
+async fn copy(client: &Client, to: &mut impl Write) -> Result<usize, String> {
+    let mut body = client.open(Method::GET, "/backup", Body::empty()).await?;
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| client.cut_short(&error))?;
+        if let Some(piece) = frame.data_ref() {
+            to.write_all(piece).map_err(|error| format!("cannot write the backup: {error}"))?;
+            bytes += piece.len();
+        }
+    }
+    to.flush().map_err(|error| format!("cannot write the backup: {error}"))?;
+    Ok(bytes)
+}
+
+impl<'a> NewFile<'a> {
+    fn create(path: &'a Path) -> io::Result<Self> {
+        if path.symlink_metadata().is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "it exists; choose another name, or remove it first",
+            ));
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".part");
+        let unfinished = PathBuf::from(unfinished);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&unfinished)?;
+        Ok(Self { path, unfinished, file })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.unfinished, self.path)?;
+        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
+    }
+}
+
+impl Drop for NewFile<'_> {
+    /// On a full disk an unfinished file would take the space that is left.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.unfinished);
+    }
+}

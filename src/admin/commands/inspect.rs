@@ -1,0 +1,35 @@
+//! `handbill inspect`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::client::Client;
+use super::terminal::{given_or_read, print_json};
+use crate::admin::inspect::{InspectRequest, Inspection};
+use crate::config::SocketAccess;
+
+#[derive(Args, Debug)]
+pub struct Inspect {
+    /// Slugs or addresses of pages; `-` reads them from standard input, one a line
+    #[arg(required = true, value_name = "PAGE")]
+    pages: Vec<String>,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+impl Inspect {
+    /// Prints one JSON object for each page. Exit code 1 if no page ever had one of the slugs.
+    pub(super) async fn run(&self) -> Result<ExitCode, String> {
+        let client = Client::new(&self.access);
+        let mut exit_code = ExitCode::SUCCESS;
+        for page in given_or_read(&self.pages)? {
+            let found: Inspection = client.ask("/inspect", &InspectRequest { page }).await?;
+            if found.state == "absent" {
+                exit_code = ExitCode::FAILURE;
+            }
+            print_json(&found)?;
+        }
+        Ok(exit_code)
+    }
+}

@@ -1,0 +1,102 @@
+//! The operators' commands. They ask the running process over its socket; `migrate` works on the cluster itself, and `healthcheck` asks
+//! over HTTP.
+
+mod acts;
+mod archive;
+mod backup;
+mod client;
+mod healthcheck;
+mod inspect;
+mod pause;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use tokio::runtime::Builder;
+
+use self::terminal::print_line;
+use crate::config::MigrateSettings;
+use crate::telemetry::logs::{self, LogQueue};
+use handbill_core::ports::random::Random;
+
+/// Why a command failed: one line for the operator, and the exit code.
+#[derive(Debug)]
+pub struct CommandError {
+    pub reason: String,
+    /// 2 for a command that was refused, 1 for one that failed on its way.
+    pub exit_code: u8,
+}
+
+impl<T: Into<String>> From<T> for CommandError {
+    fn from(reason: T) -> Self {
+        Self { reason: reason.into(), exit_code: 2 }
+    }
+}
+
+/// The operators' commands, in the order of `--help`.
+#[derive(Subcommand)]
+pub enum AdminCommand {
+    /// Update the schema of the cluster
+    Migrate(Box<MigrateSettings>),
+    /// Check that the server answers, for container health checks
+    Healthcheck(healthcheck::Healthcheck),
+    /// Take pages down for good
+    Takedown(acts::WithReason),
+    /// Hide pages until they are shown again
+    Hide(acts::WithReason),
+    /// Show hidden pages again
+    Show(acts::Show),
+    /// Print what is known of pages, without their text
+    Inspect(inspect::Inspect),
+    /// Refuse every create until handbill resume
+    Pause(pause::Pause),
+    /// Allow creates again
+    Resume(pause::Pause),
+    /// Copy the SQLite store while it serves
+    Backup(backup::Backup),
+    /// Write pages and deletions to standard output
+    Export(archive::Export),
+    /// Import pages; keeps newer and deleted ones
+    Import(archive::Import),
+}
+
+/// Runs `command`. Work on a cluster is logged to `log`.
+pub fn run(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, CommandError> {
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
+    let done = runtime.block_on(run_async(command, log));
+    // Standard input may be waited for on another thread.
+    runtime.shutdown_background();
+    done
+}
+
+async fn run_async(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, CommandError> {
+    Ok(match command {
+        AdminCommand::Migrate(settings) => migrate(&settings, log).await?,
+        AdminCommand::Healthcheck(healthcheck) => healthcheck.run().await?,
+        AdminCommand::Takedown(takedown) => takedown.take_down().await?,
+        AdminCommand::Hide(hide) => hide.hide().await?,
+        AdminCommand::Show(show) => show.run().await?,
+        AdminCommand::Inspect(inspect) => inspect.run().await?,
+        AdminCommand::Pause(pause) => pause.run(true).await?,
+        AdminCommand::Resume(pause) => pause.run(false).await?,
+        AdminCommand::Backup(backup) => backup.run().await?,
+        AdminCommand::Export(export) => export.run().await?,
+        AdminCommand::Import(import) => import.run().await?,
+    })
+}
+
+async fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<ExitCode, String> {
+    logs::install(&settings.cluster.logs, log, None);
+    let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
+    let report = match cluster {
+        Some(cluster) => {
+            let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
+            report.map_err(|error| error.to_string())?.to_string()
+        }
+        None => "This store needs no migration.".to_owned(),
+    };
+    print_line(&report)?;
+    Ok(ExitCode::SUCCESS)
+}

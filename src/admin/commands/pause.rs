@@ -1,0 +1,28 @@
+//! `handbill pause` and `resume`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::client::Client;
+use super::terminal::print_line;
+use crate::admin::api::CreatesChange;
+use crate::config::SocketAccess;
+use handbill_core::domain::takedown::operator_name;
+
+#[derive(Args, Debug)]
+pub struct Pause {
+    /// Who is acting, such as a name or the number of a ticket
+    #[arg(long, value_name = "WHO", value_parser = operator_name)]
+    by: String,
+    #[command(flatten)]
+    access: SocketAccess,
+}
+
+impl Pause {
+    pub(super) async fn run(self, paused: bool) -> Result<ExitCode, String> {
+        Client::new(&self.access).put("/creates", &CreatesChange { paused, by: self.by }).await?;
+        print_line(if paused { "Creates are paused." } else { "Creates are open." })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

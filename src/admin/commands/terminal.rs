@@ -1,0 +1,55 @@
+//! Lines of input and output, and progress.
+
+use std::io::{self, BufRead, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::stdout::written;
+
+/// `given`, or the lines of standard input if `given` is `-`, each up to its first tab, so that one command reads what another
+/// printed. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
+pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
+    if given.iter().any(|page| page.trim().is_empty()) {
+        return Err("an argument is empty: give slugs or addresses of pages".to_owned());
+    }
+    if given != ["-"] {
+        return Ok(given.to_vec());
+    }
+    let lines = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>();
+    let lines = lines.map_err(|error| format!("standard input cannot be read: {error}"))?;
+    let lines = lines.into_iter().map(|line| line.split('\t').next().unwrap_or_default().trim().to_owned());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    if lines.is_empty() {
+        return Err("no pages on standard input; nothing was changed".to_owned());
+    }
+    Ok(lines)
+}
+
+/// Prints one line on standard output.
+pub(super) fn print_line(line: &str) -> Result<(), String> {
+    print(&format!("{line}\n"))
+}
+
+/// Prints `text` on standard output as it is.
+pub(super) fn print(text: &str) -> Result<(), String> {
+    written(io::stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))
+}
+
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {
+    print_line(&serde_json::to_string(value).map_err(|error| error.to_string())?)
+}
+
+/// `text` on one line that cannot move the cursor or change the colours of a terminal.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Progress over `total` things on standard error, if that is a terminal.
+pub(super) fn progress(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,16 @@
+//! What operators do: the API on a Unix socket, the commands that ask it, the blocklist, and the port for metrics and probes.
+//!
+//! The operations on pages are in [`handbill_core::service::Operators`], since they share the service's time limits and its way to
+//! repeat a lost write.
+
+pub mod acts;
+pub mod api;
+mod backup;
+pub mod commands;
+pub mod import;
+pub mod inspect;
+pub mod moderation;
+pub mod probes;
+pub mod records;
+pub mod socket;
+mod watched_file;

@@ -1,0 +1,139 @@
+//! `/metrics`, `/livez` and `/readyz`, on a thread and a runtime of their own, so that they answer while clients keep every other
+//! thread busy. Nothing here changes anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::{io, thread};
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+
+use crate::http::drain::Readiness;
+use crate::telemetry::metrics::{Metrics, OPEN_METRICS_TYPE, TEXT_TYPE, as_text};
+
+/// The state that the routes report.
+#[derive(Clone)]
+pub struct Probes {
+    pub metrics: Arc<Metrics>,
+    /// Which components are not ready.
+    pub readiness: Arc<Readiness>,
+}
+
+#[derive(Serialize)]
+struct ReadyBody {
+    ready: bool,
+    /// Why the process is not ready, by component.
+    missing: BTreeMap<&'static str, String>,
+}
+
+/// Answers on `listener` until the process ends.
+pub fn start(listener: TcpListener, probes: Probes) -> io::Result<()> {
+    let listener = listener.into_std()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let serving = move || {
+        let served = runtime.block_on(async { axum::serve(TcpListener::from_std(listener)?, router(probes)).await });
+        if let Err(error) = served {
+            tracing::error!(%error, "the port for metrics and probes cannot be used");
+        }
+    };
+    thread::Builder::new().name("handbill-admin".to_owned()).spawn(serving)?;
+    Ok(())
+}
+
+fn router(probes: Probes) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(probes)
+}
+
+/// Never asks a backend, since an outage of one must not restart every replica.
+async fn livez() -> &'static str {
+    "alive\n"
+}
+
+async fn readyz(State(probes): State<Probes>) -> Response {
+    let missing = probes.readiness.missing();
+    let ready = missing.is_empty();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(ReadyBody { ready, missing })).into_response()
+}
+
+/// In OpenMetrics for those who name it, such as Prometheus, and for those who name nothing. Other tools read the older text.
+async fn metrics(State(probes): State<Probes>, headers: HeaderMap) -> Response {
+    let exposition = probes.metrics.exposition();
+    let (open, _) = OPEN_METRICS_TYPE.split_once(';').unwrap_or((OPEN_METRICS_TYPE, ""));
+    let names_it = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains(open));
+    let mut accepted = headers.get_all(ACCEPT).iter().peekable();
+    if accepted.peek().is_none() || accepted.any(names_it) {
+        ([(CONTENT_TYPE, OPEN_METRICS_TYPE)], exposition).into_response()
+    } else {
+        ([(CONTENT_TYPE, TEXT_TYPE)], as_text(&exposition)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Longest wait for an answer that must come. Nothing depends on it being short.
+    const TEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn operators_are_answered_while_every_thread_for_the_public_is_busy() {
+        let public = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let metrics = Arc::new(Metrics::new());
+        let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
+        let address = public.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            start(listener, Probes { metrics, readiness: Arc::clone(&readiness) }).unwrap();
+            address
+        });
+
+        let (busy, all_busy) = mpsc::channel();
+        let releases: Vec<_> = (0..2)
+            .map(|_| {
+                let (release, released) = mpsc::channel::<()>();
+                let busy = busy.clone();
+                public.spawn(async move {
+                    busy.send(()).unwrap();
+                    let _ = released.recv();
+                });
+                release
+            })
+            .collect();
+        for _ in &releases {
+            all_busy.recv_timeout(TEST_TIMEOUT).unwrap();
+        }
+
+        assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "));
+        assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 "));
+        readiness.set_missing("store", "not reached yet");
+        assert!(get(address, "/readyz").starts_with("HTTP/1.1 503 "), "a change on another runtime is seen here");
+        assert!(get(address, "/metrics").starts_with("HTTP/1.1 200 "));
+        drop(releases);
+    }
+}

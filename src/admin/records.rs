@@ -1,0 +1,137 @@
+//! The records of the store, batch by batch: the source of `handbill export`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::api::{AdminApi, Refusal, parse};
+use handbill_core::domain::archive::{Entry, entry_line};
+use handbill_core::domain::page::Page;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_scan::{ScanCursor, ScanLimit};
+use handbill_core::ports::page_store::Record;
+
+/// The size of a batch, which is in memory as a whole.
+const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
+
+/// The body of `POST /records`: which records, and from where on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordsRequest {
+    /// The [`RecordBatch::next`] of the batch before; `None` for the first.
+    pub after: Option<String>,
+    /// Only what changed then or later.
+    pub since: Option<UnixMillis>,
+    /// Only hidden pages.
+    pub hidden: bool,
+    /// Only these fields of pages, and no deletions.
+    pub fields: Vec<Field>,
+}
+
+/// Some records.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RecordBatch {
+    /// One line for each record, as an archive has it, or an object of the wanted fields.
+    pub lines: Vec<String>,
+    /// Where the next batch begins; `None` after the last one.
+    pub next: Option<String>,
+    /// The number of records that cannot be read. The log names them.
+    pub unreadable: u64,
+    /// About how many records there are in all, if the store knows.
+    pub expected: Option<u64>,
+}
+
+/// A field of a page in a list of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Field {
+    Slug,
+    Title,
+    State,
+    Version,
+    CreatedAt,
+    UpdatedAt,
+    Hosts,
+    Excerpt,
+    ContentBytes,
+    Reason,
+    By,
+}
+
+/// `POST /records`.
+pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<RecordBatch>, Refusal> {
+    let wanted: RecordsRequest = parse(&body)?;
+    let cursor = |text: &String| {
+        ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("--after is no cursor of an export."))
+    };
+    let after = wanted.after.as_ref().map(cursor).transpose()?;
+    let batch = api.records.scan(after.as_ref(), BATCH).await?;
+    let expected = if after.is_none() { api.records.estimated_records().await? } else { None };
+    let (mut lines, mut unreadable) = (Vec::new(), 0);
+    for record in batch.records {
+        match record {
+            Ok(record) => lines.extend(wanted.line(&record)),
+            Err(damaged) => {
+                tracing::error!(slug = damaged.name, error = %damaged.cause, "a record cannot be read");
+                unreadable += 1;
+            }
+        }
+    }
+    Ok(Json(RecordBatch { lines, next: batch.next.map(|next| next.to_hex()), unreadable, expected }))
+}
+
+impl RecordsRequest {
+    /// The line of `record`, if it is wanted.
+    fn line(&self, record: &Record) -> Option<String> {
+        let (changed_at, is_hidden) = match record {
+            Record::Active(page) => (page.head.updated_at, page.head.hidden.is_some()),
+            Record::Deleted(tombstone) => (tombstone.deleted_at, false),
+        };
+        if self.since.is_some_and(|since| changed_at < since) || (self.hidden && !is_hidden) {
+            return None;
+        }
+        match record {
+            Record::Active(page) if self.fields.is_empty() => Some(entry_line(&Entry::of(page))),
+            Record::Active(page) => Some(format!(
+                "{}\n",
+                Value::Object(self.fields.iter().map(|field| field.of(page)).collect::<Map<_, _>>())
+            )),
+            Record::Deleted(tombstone) => {
+                self.fields.is_empty().then(|| entry_line(&Entry::Tombstone(tombstone.clone())))
+            }
+        }
+    }
+}
+
+impl Field {
+    /// The name and the value of this field.
+    fn of(self, page: &Page) -> (String, Value) {
+        let (head, hidden) = (&page.head, page.head.hidden.as_deref());
+        let value = match self {
+            Self::Slug => json!(head.slug.as_str()),
+            Self::Title => json!(head.title.as_ref().map(Title::as_str)),
+            Self::State => json!(if hidden.is_some() { "hidden" } else { "active" }),
+            Self::Version => json!(head.version.get()),
+            Self::CreatedAt => json!(head.created_at.to_string()),
+            Self::UpdatedAt => json!(head.updated_at.to_string()),
+            Self::Hosts => head
+                .link_origins
+                .iter()
+                .filter_map(|origin| Url::parse(origin).ok()?.host_str().map(Value::from))
+                .collect(),
+            Self::Excerpt => json!(page.text.excerpt),
+            Self::ContentBytes => json!(page.text.content.as_str().len()),
+            Self::Reason => json!(hidden.map(|takedown| takedown.reason)),
+            Self::By => json!(hidden.map(|takedown| &takedown.by)),
+        };
+        (self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned()), value)
+    }
+}

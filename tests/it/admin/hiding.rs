@@ -1,0 +1,164 @@
+//! Hiding pages and showing them again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill::admin::import::Importer;
+use handbill::app::Deps;
+use handbill_core::domain::archive::Entry;
+use handbill_core::domain::page::PageHead;
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
+use handbill_core::ports::page_store::{Lookup, PageStore, Record};
+use handbill_store_sqlite::SqliteStore;
+use serde_json::{Value, json};
+
+use super::Operated;
+use crate::in_process::app::Setup;
+use crate::in_process::stores::{Fault, Operation};
+use crate::support::pages::{CREATED, page, with_head};
+
+impl Operated {
+    /// Hides pages, and returns the result of each.
+    async fn hide(&self, slugs: &[&str]) -> Vec<Value> {
+        let body = json!({"pages": slugs, "reason": "phishing", "by": "desk"});
+        self.results("/hide", body).await
+    }
+
+    async fn show(&self, slugs: &[&str]) -> Vec<Value> {
+        self.results("/show", json!({"pages": slugs, "by": "chief"})).await
+    }
+}
+
+fn outcomes(results: &[Value]) -> Vec<&str> {
+    results.iter().map(|result| result["outcome"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_hidden_page_is_deleted_to_everybody_and_its_key_opens_nothing() {
+    let operated = Operated::start();
+    let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
+    assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
+    operated.assert_deleted_to_everybody(&page, &deleted).await;
+    assert!(matches!(operated.app.stored(&page.slug).await, Lookup::Hidden(_)), "the owner's delete changed nothing");
+}
+
+#[tokio::test]
+async fn a_page_that_is_shown_again_is_as_it_was_with_its_key() {
+    let operated = Operated::start();
+    let page = operated.app.publish("A title", "A text.").await;
+    operated.app.get(&format!("/{}", page.slug)).await.expect_status(200);
+    operated.hide(&[&page.slug]).await;
+    operated.app.get(&format!("/{}", page.slug)).await.expect_status(410);
+    assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["shown"]);
+    let read = operated.app.read(&page.slug).await;
+    read.expect_status(200);
+    assert_eq!((read.field("title"), read.field("content")), ("A title".to_owned(), "A text.".to_owned()));
+    operated.app.update(&page, json!({"content": "More."})).await.expect_status(200);
+    operated.app.delete(&page).await.expect_status(204);
+    let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it is deleted") };
+    assert_eq!(tombstone.takedown, None, "its owner deleted it");
+}
+
+#[tokio::test]
+async fn what_is_hidden_shown_deleted_or_was_never_there_is_left_as_it_is() {
+    let operated = Operated::start();
+    let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
+    let slugs = [page.slug.as_str(), &deleted.slug, "a-page-22222222", "no slug"];
+    assert_eq!(outcomes(&operated.show(&slugs).await), ["already_shown", "already_deleted", "not_found", "not_a_slug"]);
+    let first = operated.hide(&[&page.slug]).await[0]["detail"].clone();
+    operated.app.clock.advance(Duration::from_mins(1));
+    let again = operated.hide(&slugs).await;
+    assert_eq!(outcomes(&again), ["already_hidden", "already_deleted", "not_found", "not_a_slug"]);
+    assert_eq!(again[0]["detail"], first, "it is hidden since the first time");
+}
+
+#[tokio::test]
+async fn an_inspection_says_who_hid_a_page_when_and_why() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let at = operated.hide(&[&page.slug]).await[0]["detail"].clone();
+    let inspected = operated.inspect(&page.slug).await;
+    assert_eq!((&inspected["state"], &inspected["hidden_at"]), (&json!("hidden"), &at));
+    assert_eq!(inspected["takedown"], json!({"reason": "phishing", "by": "desk"}));
+    assert_eq!(inspected["title"], json!("Hello, world"), "there is the page");
+    operated.show(&[&page.slug]).await;
+    assert_eq!(operated.inspect(&page.slug).await["state"], "active");
+}
+
+#[tokio::test]
+async fn an_update_that_comes_between_does_not_save_the_page_from_being_hidden_and_is_not_lost() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let (app, owner) = (operated.app.clone(), page.clone());
+    let update = async move {
+        app.update(&owner, json!({"content": "quickly"})).await.expect_status(200);
+    };
+    operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
+    assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
+    operated.app.read(&page.slug).await.expect_status(410);
+    operated.show(&[&page.slug]).await;
+    assert_eq!(operated.app.read(&page.slug).await.field("content"), "quickly");
+}
+
+#[tokio::test]
+async fn a_repeat_of_the_create_of_a_hidden_page_is_key_in_use() {
+    let operated = Operated::start();
+    let key = "hbk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG";
+    let body = json!({"title": "T", "content": "first", "edit_key": key}).to_string();
+    let slug = operated.app.create(body.clone()).await.field("slug");
+    operated.hide(&[&slug]).await;
+    operated.app.create(body.clone()).await.expect_error(400, "key_in_use");
+    operated.show(&[&slug]).await;
+    assert_eq!(operated.app.create(body).await.field("slug"), slug);
+}
+
+#[tokio::test]
+async fn a_hidden_page_can_be_taken_down_at_once() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    operated.hide(&[&page.slug]).await;
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
+    assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["already_deleted"]);
+}
+
+/// The entries of all records of `store`, as an archive has them.
+async fn exported(store: &SqliteStore) -> Vec<Entry> {
+    let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
+    let entry = |record| match record {
+        Record::Active(page) => Entry::of(&page),
+        Record::Deleted(tombstone) => Entry::Tombstone(tombstone),
+    };
+    batch.records.into_iter().map(|record| entry(record.unwrap())).collect()
+}
+
+#[tokio::test]
+async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
+    let app = Setup::unlimited().start();
+    let renderer = Deps::system().renderer;
+    let [from, to] = [SqliteStore::temporary().unwrap(), SqliteStore::temporary().unwrap()].map(Arc::new);
+    let importer = Importer { store: Arc::clone(&to) as _, renderer, clock: Arc::clone(&app.clock) as SharedClock };
+    let first = page("text");
+    let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
+    let hidden = with_head(&first, |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 5)));
+    let version = hidden.head.version.next().next();
+    let later = with_head(&first, |head| PageHead { version, updated_at: UnixMillis::new(CREATED + 6), ..head });
+    from.insert_if_absent(Arc::clone(&hidden), None).await.unwrap();
+    for entry in exported(&from).await {
+        importer.import(entry).await.unwrap();
+    }
+    let is_hidden = async || match to.lookup(&first.head.slug).await.unwrap() {
+        Lookup::Hidden(head) => *head == hidden.head,
+        _ => false,
+    };
+    assert!(is_hidden().await);
+    assert_eq!(to.page(&hidden.head).await.unwrap().unwrap().text.content, hidden.text.content);
+    for shown in [&first, &*later] {
+        importer.import(Entry::of(shown)).await.unwrap();
+        assert!(is_hidden().await);
+    }
+    importer.import(Entry::Tombstone(hidden.head.tombstone(UnixMillis::new(CREATED + 7)))).await.unwrap();
+    assert!(matches!(to.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(_)));
+}

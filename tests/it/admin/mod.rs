@@ -1,0 +1,114 @@
+//! The operators' API (contract, decision 17): a service and its operators' routes over one store, in this process.
+
+mod archives;
+mod contact;
+mod creates;
+mod hiding;
+mod takedown;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use handbill::admin::api::{self, AdminApi};
+use handbill::admin::import::Importer;
+use handbill::app::Deps;
+use handbill::telemetry::logs::LogQueue;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::random::Random;
+use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_store_sqlite::{SqliteStore, StoreMemory};
+use http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::in_process::app::{Setup, TestApp};
+
+/// A service with its operators' routes.
+struct Operated {
+    app: TestApp,
+    routes: Router,
+}
+
+/// An answer of the operators' routes.
+#[derive(Debug)]
+struct OperatorsAnswer {
+    status: u16,
+    text: String,
+}
+
+impl OperatorsAnswer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+}
+
+impl Operated {
+    fn start() -> Self {
+        Self::over(SqliteStore::temporary().unwrap())
+    }
+
+    /// A service on the store in `data_dir`.
+    fn on(data_dir: &Path) -> Self {
+        Self::over(SqliteStore::open(data_dir, false, StoreMemory::default()).unwrap())
+    }
+
+    fn over(store: SqliteStore) -> Self {
+        let store = Arc::new(store);
+        let policy = PublishingPolicy::default();
+        let setup = Setup::unlimited().policy(policy.clone());
+        let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+        let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
+        let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
+        let renderer = Deps::system().renderer;
+        let routes = api::router(AdminApi {
+            operators: Operators::new(pages, Arc::clone(&clock), Random::System),
+            records: Arc::clone(&store) as _,
+            importer: Importer { store: Arc::clone(&store) as _, renderer, clock: Arc::clone(&clock) },
+            switch: Arc::clone(&store) as _,
+            sqlite: Some(store),
+            clock,
+            policy,
+            log: LogQueue::to_stderr().unwrap(),
+            metrics,
+        });
+        Self { app, routes }
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: impl ToString) -> OperatorsAnswer {
+        let request = Request::builder().method(method).uri(path).body(Body::from(body.to_string())).unwrap();
+        let Ok(response) = self.routes.clone().oneshot(request).await;
+        let (head, body) = response.into_parts();
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        OperatorsAnswer { status: head.status.as_u16(), text }
+    }
+
+    async fn inspect(&self, page: &str) -> Value {
+        self.ask("POST", "/inspect", json!({"page": page})).await.expect(200).json()
+    }
+
+    /// Pauses or resumes creates.
+    async fn pause(&self, paused: bool) {
+        self.ask("PUT", "/creates", json!({"paused": paused, "by": "desk"})).await.expect(204);
+    }
+
+    async fn results(&self, path: &str, body: Value) -> Vec<Value> {
+        self.ask("POST", path, body).await.expect(200).json().as_array().unwrap().clone()
+    }
+
+    /// Takes pages down, and returns the outcome of each.
+    async fn take_down(&self, pages: &[&str]) -> Vec<String> {
+        let results =
+            self.results("/takedown", json!({"pages": pages, "reason": "phishing", "by": "abuse desk"})).await;
+        results.iter().map(|result| result["outcome"].as_str().unwrap().to_owned()).collect()
+    }
+}
