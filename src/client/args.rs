@@ -31,20 +31,17 @@ pub enum ClientCommand {
     Mcp(ConnectionArgs),
 }
 
-/// The place in `--help` of the options that several commands share: behind those of the command itself.
-const SHARED: usize = 100;
-
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
     /// Handbill server, for example pages.example. Not needed with a full address
-    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = server, display_order = SHARED)]
+    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = server)]
     pub(super) server: Origin,
     /// Wait up to this long at the server's limits, for example 1h
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub(super) wait: Duration,
     /// Directory of the saved keys [default: handbill in your data directory]
-    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY", display_order = SHARED)]
+    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY")]
     keys_dir: Option<PathBuf>,
 }
 
@@ -93,34 +90,34 @@ pub struct PageArgs {
 
 #[derive(Args)]
 pub struct UpdateArgs {
+    /// The new title; an empty one removes the title
+    #[arg(long)]
+    pub(super) title: Option<String>,
     #[command(flatten)]
     pub(super) target: PageArgs,
     /// The Markdown file; - reads standard input [default: the file that the page was published from]
     pub(super) file: Option<PathBuf>,
-    /// The new title; an empty one removes the title
-    #[arg(long)]
-    pub(super) title: Option<String>,
 }
 
 #[derive(Args)]
 pub struct GetArgs {
-    #[command(flatten)]
-    pub(super) target: PageArgs,
     /// Print the page as the API's JSON
     #[arg(long, conflicts_with = "html")]
     pub(super) json: bool,
     /// Print only the HTML of the page's text
     #[arg(long)]
     pub(super) html: bool,
+    #[command(flatten)]
+    pub(super) target: PageArgs,
 }
 
 #[derive(Args)]
 pub struct DeleteArgs {
-    #[command(flatten)]
-    pub(super) target: PageArgs,
     /// Delete without asking
     #[arg(long)]
     pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) target: PageArgs,
 }
 
 #[derive(Args)]

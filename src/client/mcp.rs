@@ -5,7 +5,7 @@
 //! goes to the REST API with a key that is made and saved here, so that a lost answer loses no page, and the agent never sees
 //! the key; a call without `edit_key` gets the saved key; the list of tools says so; and there is one more tool, `list_pages`.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::api::{Api, not_handbill, retry_after};
 use super::args::ConnectionArgs;
 use super::error::ClientError;
 use super::key_file::{KeyFile, SavedKey};
+use super::output::print_line;
 use super::page::PageReference;
 use super::publish::{Draft, Published, publish};
 use handbill_core::domain::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
@@ -71,9 +72,7 @@ pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
             Err(_) => Some(failure(&Value::Null, PARSE_ERROR, "The line is not one JSON-RPC message.")),
         };
         let Some(answer) = answer else { continue };
-        let mut out = io::stdout();
-        let written = writeln!(out, "{answer}").and_then(|()| out.flush());
-        written.map_err(|error| ClientError::Failed(format!("can't write to standard output ({error})")))?;
+        print_line(&answer.to_string())?;
     }
     Ok(())
 }
@@ -271,7 +270,7 @@ mod tests {
         let answer = answer_to("tools/call", &[b' '; 16384], true);
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(INTERNAL_ERROR)));
         let message = answer["error"]["message"].as_str().unwrap();
-        assert!(message.contains("an answer of more than 16 MiB"), "{message}");
+        assert!(message.contains("is larger than request limit: 16777216"), "{message}");
     }
 
     #[test]

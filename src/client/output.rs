@@ -19,18 +19,15 @@ pub(super) fn print_line(line: &str) -> Result<(), ClientError> {
 
 /// Prints `text`, in which strangers may have written. A terminal would obey their escape sequences.
 pub(super) fn print_text(text: &str) -> Result<(), ClientError> {
-    if io::stdout().is_terminal() { print(harmless(text).as_bytes()) } else { print(text.as_bytes()) }
+    let mut out = io::stdout();
+    let shown = if out.is_terminal() { harmless(text) } else { text.to_owned() };
+    written(out.write_all(shown.as_bytes()).and_then(|()| out.flush()))
+        .map_err(|error| ClientError::Failed(format!("can't write to standard output ({error})")))
 }
 
 /// `text`, with each control character but line breaks and tabs as U+FFFD.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
-}
-
-pub(super) fn print(bytes: &[u8]) -> Result<(), ClientError> {
-    let mut out = io::stdout();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
-        .map_err(|error| ClientError::Failed(format!("could not write to standard output ({error})")))
 }
 
 #[cfg(test)]
