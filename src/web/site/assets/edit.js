@@ -46,6 +46,8 @@ function close(name) {
     login.hidden = editor.hidden = true;
     closePreview();
     $('opening').hidden = $('closed').hidden = false;
+    // A page that operators have hidden may come back, so its key goes only when its owner says so.
+    $('remove').hidden = !page(slug);
     $('opening-name').textContent = name;
     $('opening-name').focus();
 }
@@ -92,6 +94,11 @@ function load({ body, etag }) {
     fill(opened);
     followAtOnce();
 }
+
+$('remove').addEventListener('click', () => {
+    forget(slug);
+    location.assign('/pages');
+});
 
 // Saving
 

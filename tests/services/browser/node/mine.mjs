@@ -67,6 +67,14 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'closed');
     assert.equal(await text(tab, 'opening-name'), 'This page was deleted');
     assert.ok(await tab.$eval('#login', (form) => form.hidden));
+    assert.ok(await tab.$eval('#remove', (button) => button.hidden), 'its key is not saved here');
+    const gone = await publishByHand(tab, base, 'Gone', 'Text.');
+    await change(base, gone, 'DELETE');
+    await tab.goto(`${base}/${gone.slug}/edit`);
+    await shown(tab, 'closed');
+    await follow(tab, '#remove');
+    await shown(tab, 'keys');
+    assert.deepEqual(await titles(tab), ['Mine']);
     await tab.goto(`${base}/never-was-2222bbbb/edit#${elsewhere.key}`);
     await shown(tab, 'closed');
     assert.equal(await text(tab, 'opening-name'), 'There is no page at this link');
