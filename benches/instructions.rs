@@ -1,11 +1,7 @@
 //! Counts the instructions of whole requests and of rendering, with Valgrind's callgrind.
 //!
-//! A count is repeatable on a busy machine, where a time is not. `benches/check` runs this and compares the counts with
-//! the committed ones. Callgrind hides AVX-512 and the SHA extensions from the program, so a count is that of an older
-//! processor.
-//!
-//! A request counts with its line of the log, which goes to standard error as in the program. Memory comes from the C
-//! library here and not from the program's allocator, because callgrind counts each instruction of either.
+//! A count is repeatable on a busy machine, where a time is not. `benches/check` compares the counts with the committed ones.
+//! Callgrind hides AVX-512 and the SHA extensions. A request counts with its line of the log.
 
 use std::hint::black_box;
 

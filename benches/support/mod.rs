@@ -24,12 +24,8 @@ use tower::ServiceExt;
 /// A document with everything that a page may have, about 6 KB.
 pub(crate) const MIXED: &str = include_str!("../documents/mixed.md");
 
-/// Size of the page that is created, in bytes.
-const CREATED_BYTES: usize = 2048;
-
 const HOST: &str = "pages.example";
 
-/// The service, with one page in it.
 pub(crate) struct Service {
     /// Dropped before the runtime, which waits for the task that waits for this.
     _time_stands: mpsc::Sender<()>,
@@ -39,7 +35,6 @@ pub(crate) struct Service {
     etag: String,
 }
 
-/// An answer, read to its end.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     headers: HeaderMap,
@@ -47,16 +42,13 @@ pub(crate) struct Answer {
 }
 
 impl Service {
-    /// A service whose one page is [`MIXED`].
     pub(crate) fn new() -> Self {
-        // Tasks run on the thread that waits, so one thread does all the work of a request but the store's writes.
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        // The runtime's time stands still, so that no request reaches its deadline under Valgrind on a busy machine.
-        // Tokio would move it whenever all tasks wait, but not while blocking work goes on.
+        // The runtime's time stands still, so that no request reaches its deadline under Valgrind. Tokio would move it whenever all
+        // tasks wait, but not while blocking work goes on.
         let (time_stands, ends) = mpsc::channel::<()>();
         drop(runtime.spawn_blocking(move || ends.recv()));
         let base_url = Origin::parse(&format!("https://{HOST}")).unwrap();
-        // More than a benchmark sends, so that no request is refused and each is counted.
         let quota = Some(Quota { limit: u32::MAX, window: Duration::from_secs(1) });
         let settings = PublicSettings {
             networks: Vec::new(),
@@ -77,7 +69,7 @@ impl Service {
         service
     }
 
-    /// Asks the service as a connection does, and reads the answer to its end.
+    /// The answer, read to its end.
     pub(crate) fn answer(&self, request: &Request<Bytes>) -> Answer {
         let request = request.clone().map(Body::from);
         self.runtime.block_on(async {
@@ -103,12 +95,10 @@ impl Service {
         get(&format!("/{}.md", self.slug()), &[])
     }
 
-    /// A read of what the client already has.
     pub(crate) fn revalidate(&self) -> Request<Bytes> {
         get(&format!("/api/pages/{}", self.slug()), &[("if-none-match", &self.etag)])
     }
 
-    /// A call of the tool `get_page`, by a client of the newest revision.
     pub(crate) fn read_by_mcp(&self) -> Request<Bytes> {
         let revision = "2026-07-28";
         let message = json!({
@@ -138,7 +128,7 @@ impl Service {
 
 /// A create of a page of 2 KB, the beginning of [`MIXED`].
 pub(crate) fn create_2_kb() -> Request<Bytes> {
-    create("A page to be measured", &MIXED[..MIXED.floor_char_boundary(CREATED_BYTES)])
+    create("A page to be measured", &MIXED[..MIXED.floor_char_boundary(2048)])
 }
 
 fn create(title: &str, content: &str) -> Request<Bytes> {
