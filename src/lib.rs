@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
 //! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
-//! | `handbill-store-sqlite`, `handbill-store-cql`, `handbill-rate-limit` | a store each, and the limits on clients |
+//! | `handbill-store-sqlite`, `handbill-store-scylla`, `handbill-rate-limit` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
 //!
 //! `app` puts them together. `tests/architecture` checks the direction within this crate, that no files name each other
@@ -37,10 +37,10 @@
 //! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
 //! | the number of connections, their shares and timeouts, the end of the process | [`http`] |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
-//! | the storage of pages | `crates/store-sqlite`, `crates/store-cql`, each behind the traits of [`ports`](handbill_core::ports) |
+//! | the storage of pages | `crates/store-sqlite`, `crates/store-scylla`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/rate-limit` |
 //! | the sharing of reads, or the rendering threads | [`backends`] |
-//! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
+//! | the schema of the cluster | `crates/store-scylla/migrations` |
 //! | what operators do: their socket and commands, export, import | [`admin`]; the format of exports in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |

@@ -9,6 +9,7 @@ mod backup;
 pub mod commands;
 pub mod import;
 pub mod inspect;
+mod journal;
 pub mod moderation;
 pub mod probes;
 pub mod records;

@@ -25,7 +25,7 @@ use handbill_core::ports::renderer::Renderer;
 use handbill_core::service::PublishingPolicy;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
-use handbill_store_cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
+use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
 use handbill_store_sqlite::{SqliteStore, StoreMemory};
 
 /// Bytes of the windows that are counted in this process: some 40 000 clients.
@@ -46,7 +46,7 @@ pub(super) enum StoreHandle {
     /// A store that only this process uses, and that must be closed.
     Sqlite(Arc<SqliteStore>),
     /// A cluster, and a receiver of the error that makes connecting impossible, if there is one.
-    Cluster(Arc<PendingStore>, oneshot::Receiver<handbill_store_cql::ConnectError>),
+    Scylla(Arc<ScyllaStore>, oneshot::Receiver<ConnectError>),
 }
 
 /// The parts of a store that operators use.
@@ -63,7 +63,7 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
         StoreKind::Sqlite => Ok(()),
         StoreKind::Scylla => {
-            handbill_store_cql::builder(&settings.cql.store()).map_err(handbill_store_cql::ConnectError::from)?;
+            handbill_store_scylla::builder(&settings.scylla.store()).map_err(ConnectError::from)?;
             Ok(())
         }
     }
@@ -106,12 +106,12 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Sqlite(store)))
             }
             StoreKind::Scylla => {
-                let (pending, failed) = connect_cluster(settings, deps, readiness, policy.clone());
+                let (store, failed) = connect_cluster(settings, deps, readiness, policy.clone());
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
-                let pages: Arc<dyn PageStore> = Arc::clone(&pending) as _;
-                let store = SingleFlightStore::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
-                Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(pending, failed)))
+                let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
+                let shared = SingleFlightStore::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
+                Ok((Self::sharing(Arc::new(shared), settings, deps)?, StoreHandle::Scylla(store, failed)))
             }
         }
     }
@@ -144,8 +144,8 @@ impl StoreHandle {
                 let place = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
                 format!("{} ({})", place.display(), contents(store).await)
             }
-            Self::Cluster(..) => {
-                let CqlSettings { keyspace, nodes, .. } = settings.cql.store();
+            Self::Scylla(..) => {
+                let ScyllaSettings { keyspace, nodes, .. } = settings.scylla.store();
                 format!("keyspace {keyspace} at {}", nodes.join(", "))
             }
         }
@@ -155,7 +155,7 @@ impl StoreHandle {
     pub(super) fn operated(&self) -> OperatedStore {
         match self {
             Self::Sqlite(store) => OperatedStore { sqlite: Some(Arc::clone(store)), ..operated(store) },
-            Self::Cluster(store, _) => operated(store),
+            Self::Scylla(store, _) => operated(store),
         }
     }
 
@@ -164,8 +164,8 @@ impl StoreHandle {
         match self {
             Self::Sqlite(store) => return StartError::StoreEnded(store.fatal_error().await),
             // The cluster is connected, and the receiver must not be polled again.
-            Self::Cluster(_, failed) if failed.is_terminated() => {}
-            Self::Cluster(_, failed) => {
+            Self::Scylla(_, failed) if failed.is_terminated() => {}
+            Self::Scylla(_, failed) => {
                 if let Ok(error) = failed.await {
                     return error.into();
                 }
@@ -177,7 +177,7 @@ impl StoreHandle {
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,
-            Self::Cluster(..) => {}
+            Self::Scylla(..) => {}
         }
     }
 }
@@ -203,39 +203,35 @@ async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<Sqlit
     Ok(opened.map_err(io::Error::other)??)
 }
 
-/// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
-/// if there is one.
+/// A store that is connected once the cluster is reached, and a receiver of the error that makes connecting impossible, if there is
+/// one.
 fn connect_cluster(
     settings: &Settings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
     policy: PublishingPolicy,
-) -> (Arc<PendingStore>, oneshot::Receiver<handbill_store_cql::ConnectError>) {
+) -> (Arc<ScyllaStore>, oneshot::Receiver<ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
-    let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let limits = handbill_store_cql::CqlTimeouts::default();
-    let (settings, random) = (settings.cql.store(), deps.random.clone());
-    let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
+    let store = ScyllaStore::new(Limits::default(), deps.random.clone(), Arc::clone(&deps.clock));
+    let store = Arc::new(store);
+    let (connecting, settings, readiness) = (Arc::clone(&store), settings.scylla.store(), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
-    let (metrics, clock) = (deps.metrics.cluster.clone(), Arc::clone(&deps.clock));
     tokio::spawn(async move {
         let report = |progress: &Progress| {
             if let Some(waiting) = waits_for(progress) {
                 readiness.set_missing(STORE, waiting);
             }
         };
-        match CqlStore::connect(&settings, limits, random, report).await {
-            Ok(reached) => {
-                let reached = reached.with_clock(clock).observed_by(&metrics);
+        match connecting.connect(&settings, report).await {
+            Ok(()) => {
                 // A process that starts during a pause must not take pages until it first looks at the switch.
-                match reached.paused().await {
+                match connecting.paused().await {
                     Ok(paused) => {
                         policy.set_paused(paused);
                     }
                     Err(error) => tracing::warn!(%error, "the switch of creates cannot be read yet"),
                 }
-                store.set(reached);
                 available.set(1);
                 readiness.set_present(STORE);
             }
@@ -243,5 +239,5 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    (pending, failed)
+    (store, failed)
 }

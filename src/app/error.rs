@@ -28,7 +28,7 @@ pub enum StartError {
     Redis(#[from] handbill_rate_limit::OpenError),
     /// The cluster cannot be used.
     #[error(transparent)]
-    Cluster(#[from] handbill_store_cql::ConnectError),
+    Cluster(#[from] handbill_store_scylla::ConnectError),
     /// The blocklist or the switch of creates cannot be read.
     #[error(transparent)]
     Moderation(#[from] ModerationError),

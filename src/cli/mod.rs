@@ -221,7 +221,7 @@ mod tests {
     const LOCAL: [&str; 2] = ["render", "fingerprint"];
 
     /// The settings that only commands on the cluster have.
-    const OF_CLUSTER: [&str; 2] = ["scylla-replication-factor", "scylla-tablets"];
+    const OF_CLUSTER: [&str; 1] = ["scylla-replication-factor"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {

@@ -27,7 +27,7 @@ pub use self::operators::{
     SocketSettings,
 };
 pub use self::store::{
-    CqlSettings, KeyspaceSettings, SqliteSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
+    KeyspaceSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
 };
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
 
@@ -48,7 +48,7 @@ pub struct Settings {
     #[command(flatten, next_help_heading = StoreKind::Sqlite.help_heading())]
     pub sqlite: SqliteSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
+    pub scylla: ScyllaSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
     #[command(flatten, next_help_heading = "Moderation")]

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use handbill_store_scylla::ScyllaConsistency;
 use thiserror::Error;
 
 /// The kind of place where pages are kept.
@@ -74,19 +76,19 @@ const SCHEMA_WAIT: Duration = Duration::from_mins(5);
 
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
-pub struct CqlSettings {
+pub struct ScyllaSettings {
     /// Nodes to reach the cluster through, comma-separated; they name the others. Required with --store scylla
     #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
     /// Keyspace of the pages
     #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
     pub scylla_keyspace: String,
-    /// Datacentre that all requests go to; must be named if there are several [default: the only one]
+    /// Datacentre whose nodes are asked; with local consistency it must be named if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
-    /// Rack of the nodes that are asked first when pages are read [default: none]
-    #[arg(long, env = "HANDBILL_SCYLLA_RACK", value_name = "NAME")]
-    pub scylla_rack: Option<String>,
+    /// Copies that agree on each write: those of one datacentre, or of all; migrate writes the choice into the keyspace
+    #[arg(long, env = "HANDBILL_SCYLLA_CONSISTENCY", value_name = "LEVEL", default_value = "local", value_parser = PossibleValuesParser::new(["local", "global"]).try_map(|text| text.parse::<ScyllaConsistency>()))]
+    pub scylla_consistency: ScyllaConsistency,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
@@ -107,9 +109,6 @@ pub struct KeyspaceSettings {
     /// Copies of each page in the datacentre; applies only when the keyspace is created
     #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub scylla_replication_factor: u8,
-    /// Whether the keyspace uses tablets: true or false; applies only when it is created [default: the server's choice]
-    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
-    pub scylla_tablets: Option<bool>,
 }
 
 /// How long a command waits.
@@ -120,21 +119,20 @@ pub struct WaitSettings {
     pub schema_wait: Duration,
 }
 
-impl CqlSettings {
+impl ScyllaSettings {
     /// The settings as the store of a command takes them.
-    pub(super) fn waiting(&self, WaitSettings { schema_wait }: WaitSettings) -> handbill_store_cql::CqlSettings {
-        handbill_store_cql::CqlSettings { schema_wait, ..self.store() }
+    pub(super) fn waiting(&self, WaitSettings { schema_wait }: WaitSettings) -> handbill_store_scylla::ScyllaSettings {
+        handbill_store_scylla::ScyllaSettings { schema_wait, ..self.store() }
     }
 
     /// The settings as the store of `serve` takes them.
-    pub fn store(&self) -> handbill_store_cql::CqlSettings {
-        handbill_store_cql::CqlSettings {
+    pub fn store(&self) -> handbill_store_scylla::ScyllaSettings {
+        handbill_store_scylla::ScyllaSettings {
             nodes: self.scylla_nodes.clone(),
             keyspace: self.scylla_keyspace.clone(),
             datacenter: self.scylla_datacenter.clone(),
-            rack: self.scylla_rack.clone(),
+            consistency: self.scylla_consistency,
             replication_factor: COPIES,
-            tablets: None,
             username: self.scylla_username.clone(),
             password_file: self.scylla_password_file.clone(),
             ca_file: self.scylla_ca_file.clone(),
@@ -170,7 +168,7 @@ mod tests {
     use super::*;
     use crate::config::parse_args;
 
-    fn parse(args: &[&str]) -> clap::error::Result<CqlSettings> {
+    fn parse(args: &[&str]) -> clap::error::Result<ScyllaSettings> {
         parse_args(args)
     }
 
@@ -190,13 +188,5 @@ mod tests {
         for wrong in ["", "2a", "A", "a-b", "a.b", "a b", "a\"; drop", &"a".repeat(49)] {
             assert!(parse(&["--scylla-keyspace", wrong]).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn tablets_are_the_servers_choice_unless_said() {
-        let tablets = |args: &[&str]| parse_args(args).map(|settings: KeyspaceSettings| settings.scylla_tablets).ok();
-        assert_eq!(tablets(&[]), Some(None));
-        assert_eq!(tablets(&["--scylla-tablets", "false"]), Some(Some(false)));
-        assert_eq!(tablets(&["--scylla-tablets", "maybe"]), None);
     }
 }

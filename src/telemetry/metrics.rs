@@ -1,5 +1,4 @@
-//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts. Those
-//! of the cluster are declared in `cluster::registered`.
+//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
 //!
 //! Names are OpenTelemetry's in Prometheus form, and units are seconds and bytes. A test compares the declarations with
 //! `docs/observability.md`.
@@ -8,7 +7,6 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use handbill_core::service::PageCacheMetrics;
-use handbill_store_cql::metrics::ClusterMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
@@ -18,7 +16,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::cluster;
 use super::labels::{
     CallLabels, DecisionLabels, FileLabels, OperatorLabels, RefusalLabels, ReloadLabels, RequestLabels, SourceLabels,
     SpanLabels, StateLabels, ToolLabels, TraceLabel,
@@ -65,7 +62,6 @@ pub struct Metrics {
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
-    pub cluster: ClusterMetrics,
     pub page_cache: PageCacheMetrics,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
@@ -179,7 +175,6 @@ impl Metrics {
                 "Calls of the page store that found a record which cannot be read: damaged, or of a later version",
             ),
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
-            cluster: cluster::registered(&mut declare.0),
             page_cache: PageCacheMetrics {
                 hits: declare.plain("handbill_page_cache_hits", "Reads whose answer was ready to be sent"),
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),

@@ -159,7 +159,8 @@ fn domain_has_no_io_no_clock_no_randomness_and_no_async() {
 }
 
 /// Folders with documents; of the root only the files in it.
-const DOCUMENTS: [&str; 7] = ["", "docs", "helm/handbill", "loadtest", "migrations", "skill", "tests/k8s"];
+const DOCUMENTS: [&str; 7] =
+    ["", "docs", "helm/handbill", "loadtest", "crates/store-scylla/migrations", "skill", "tests/k8s"];
 
 /// The targets of the links and images in `document` that lead to files of this repository.
 fn links(document: &str) -> impl Iterator<Item = &str> {
@@ -240,13 +241,13 @@ fn setting(path: &str, name: &str) -> Duration {
 
 const LISTENER: &str = "src/http/listener/mod.rs";
 const BODY: &str = "src/api/request/body.rs";
-const CQL: &str = "crates/store-cql/src/session.rs";
+const SCYLLA: &str = "crates/store-scylla/src/session.rs";
 const SERVICE: &str = "crates/core/src/service/mod.rs";
 
 #[test]
 fn every_time_limit_fits_into_the_next() {
     let (head, body) = (limit(LISTENER, "HEAD_TIMEOUT"), limit(BODY, "BODY_TIME"));
-    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
+    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(SCYLLA, name));
     let deadline = limit(SERVICE, "DEADLINE");
     let store = limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET");
     let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
@@ -267,7 +268,7 @@ fn every_time_limit_fits_into_the_next() {
         ),
         ("the store answers first: only it knows whether anything was changed", operation, store),
         ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
-        ("a hung node is given up within the operation that met it", 2 * limit(CQL, "KEEPALIVE"), operation),
+        ("a hung node is given up within the operation that met it", 2 * limit(SCYLLA, "KEEPALIVE"), operation),
     ]);
 }
 

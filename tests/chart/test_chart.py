@@ -15,8 +15,6 @@ OWN = set(
     "scylla-nodes scylla-keyspace scylla-datacenter scylla-consistency scylla-username scylla-password-file scylla-ca-file "
     "scylla-client-cert-file redis-url redis-username redis-password-file redis-ca-file".split()
 )
-# The program has this setting once it reads and writes by the database's own consistency.
-TO_COME = {"HANDBILL_SCYLLA_CONSISTENCY"}
 
 
 def validate(manifests):
@@ -81,7 +79,7 @@ class Chart(unittest.TestCase):
         self.assertEqual(listed, wanted, f"put into values.schema.json:\n{json.dumps(wanted)}")
 
     def test_variables_are_those_of_the_program(self):
-        known = settings("serve") | settings("migrate") | TO_COME
+        known = settings("serve") | settings("migrate")
         given = {each["name"] for example in EXAMPLES for item in objects(example) if pod(item) for each in pod(item)["containers"][0].get("env", [])}
         self.assertEqual(given - known, set())
 

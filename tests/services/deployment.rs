@@ -11,6 +11,7 @@ use std::time::Duration;
 use std::{fs, process};
 
 use rustix::process::{Pid, Signal, kill_process};
+use scylla::client::session_builder::SessionBuilder;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
@@ -90,9 +91,28 @@ pub(crate) async fn keyspace(nodes: &Nodes) -> String {
     MIGRATED.get_or_init(|| migrated(nodes, "shared")).await.clone()
 }
 
+/// The datacentres of the three nodes, if each has its own (`DATACENTERS`, as `tests/servers/cassandra` takes it).
+pub(crate) fn datacenters() -> Vec<String> {
+    let names = environment::variable("DATACENTERS").unwrap_or_default();
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The consistency of this run: with several datacentres all of them agree on each write.
+pub(crate) fn consistency() -> [String; 2] {
+    let level = if datacenters().is_empty() { "local" } else { "global" };
+    ["--scylla-consistency".to_owned(), level.to_owned()]
+}
+
 /// A keyspace with `name` in its own, made by `handbill migrate`.
 pub(crate) async fn migrated(nodes: &Nodes, name: &str) -> String {
     let name = format!("handbill_{name}_{}", process::id());
+    if !datacenters().is_empty() {
+        let copies: Vec<_> = datacenters().iter().map(|center| format!(", '{center}': 1")).collect();
+        let replication = format!("{{'class': 'NetworkTopologyStrategy'{}}}", copies.concat());
+        let session = SessionBuilder::new().known_node(nodes.address(1)).build().await.expect("the node is there");
+        let made = format!("CREATE KEYSPACE {name} WITH replication = {replication}");
+        session.query_unpaged(made, ()).await.expect("it can be made");
+    }
     let mut migrate = Command::new(env!("CARGO_BIN_EXE_handbill"));
     migrate.env_clear().args([
         "migrate",
@@ -103,6 +123,7 @@ pub(crate) async fn migrated(nodes: &Nodes, name: &str) -> String {
         "--scylla-keyspace",
         &name,
     ]);
+    migrate.args(consistency());
     let output = migrate.output().await.expect("it can be run");
     assert!(output.status.success(), "migrate: {output:?}");
     name

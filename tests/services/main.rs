@@ -7,12 +7,12 @@ mod browser;
 mod clients;
 mod cluster;
 mod contract;
-mod cql;
 mod linearizability;
 mod operating;
 mod process;
 mod redis;
 mod replicas;
+mod scylla;
 
 mod collector;
 mod connection;

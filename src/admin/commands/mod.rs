@@ -11,14 +11,21 @@ mod pause;
 mod terminal;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Subcommand;
 use tokio::runtime::Builder;
 
 use self::terminal::print_line;
+use crate::admin::import::Importer;
+use crate::admin::journal;
+use crate::backends::rendering::RenderThreads;
 use crate::config::MigrateSettings;
 use crate::telemetry::logs::{self, LogQueue};
+use handbill_core::domain::counted::counted;
+use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::random::Random;
+use handbill_store_scylla::ScyllaStore;
 
 /// Why a command failed: one line for the operator, and the exit code.
 #[derive(Debug)]
@@ -90,13 +97,24 @@ async fn run_async(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, Co
 async fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<ExitCode, String> {
     logs::install(&settings.cluster.logs, log, None);
     let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
-    let report = match cluster {
-        Some(cluster) => {
-            let report = handbill_store_cql::migrate(&cluster, &Random::System).await;
-            report.map_err(|error| error.to_string())?.to_string()
-        }
-        None => "This store needs no migration.".to_owned(),
+    let Some(cluster) = cluster else {
+        print_line("This store needs no migration.")?;
+        return Ok(ExitCode::SUCCESS);
     };
-    print_line(&report)?;
+    let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
+    print_line(&report.map_err(|error| error.to_string())?.to_string())?;
+    let reach = async || Box::pin(ScyllaStore::reach(&cluster)).await.map_err(|error| error.to_string());
+    if let Some(path) = &settings.export_journal {
+        let lines = journal::export(&reach().await?, path).await?;
+        print_line(&format!("{}: {}", path.display(), counted(lines, "line")))?;
+    }
+    if let Some(path) = &settings.replay_journal {
+        let lines = journal::read(path)?;
+        let count = lines.len() as u64;
+        let (store, clock) = (Arc::new(reach().await?), Arc::new(SystemClock::new()));
+        let importer = Importer { store, renderer: Arc::new(RenderThreads::default()), clock };
+        journal::replay(&importer, lines).await?;
+        print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

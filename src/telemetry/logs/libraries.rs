@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_events_of_our_crates_are_ours() {
-        assert!(["handbill", "handbill_core", "handbill_store_cql"].into_iter().all(is_ours));
+        assert!(["handbill", "handbill_core", "handbill_store_scylla"].into_iter().all(is_ours));
         assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 
@@ -77,7 +77,7 @@ mod tests {
         tracing::subscriber::with_default(Registry::default().with(layer), || {
             let first = || tracing::warn!(target: "scylla::cluster", "no node answers");
             let second = || tracing::error!(target: "scylla::cluster", "a connection broke");
-            let ours = || tracing::warn!(target: "handbill_store_cql", "the database is away");
+            let ours = || tracing::warn!(target: "handbill_store_scylla", "the database is away");
             let logged = |emit: &dyn Fn()| {
                 let before = log.lines().len();
                 (0..5).for_each(|_| emit());

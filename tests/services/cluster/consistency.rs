@@ -15,7 +15,7 @@ use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::service::{PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts};
 use handbill_rate_limit::memory::MemoryRateLimiter;
-use handbill_store_cql::{CqlStore, CqlTimeouts};
+use handbill_store_scylla::{Limits, ScyllaStore};
 use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};
@@ -87,7 +87,8 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let settings = service.store_settings();
     let mut stores: Vec<Arc<dyn PageStore>> = Vec::new();
     for _ in 0..3 {
-        let store = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap();
+        let store = ScyllaStore::new(Limits::default(), Random::System, clock.clone());
+        store.connect(&settings, |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
     let unlimited = Quotas { create: None, edit: None, token: None };

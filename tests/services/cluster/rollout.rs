@@ -1,8 +1,8 @@
 //! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
 
 use handbill_core::ports::random::Random;
-use handbill_store_cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
-use handbill_store_cql::{LeaseTimes, builder, migrate_with};
+use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
+use handbill_store_scylla::{LockTimes, builder, migrate_with};
 use scylla::value::Row;
 
 use super::calls::{delete, publish, read, rewrite};
@@ -32,13 +32,8 @@ async fn replicas_are_replaced_one_after_the_other_and_no_request_fails() {
 }
 
 /// An expansion that a later version might add.
-const ADDS_A_COLUMN: Migration = Migration {
-    number: 9999,
-    phase: Phase::Expand,
-    name: "motto",
-    only_on: None,
-    cql: "ALTER TABLE pages ADD motto text",
-};
+const ADDS_A_COLUMN: Migration =
+    Migration { number: 9999, phase: Phase::Expand, name: "motto", cql: "ALTER TABLE pages ADD motto text" };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_side() {
@@ -51,7 +46,7 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
     let datacenter = session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap();
     let migrations = [MIGRATIONS, &[ADDS_A_COLUMN]].concat();
     let random = Random::System;
-    migrate_with(&session, &settings, &datacenter, &migrations, LeaseTimes::default(), &random).await.unwrap();
+    migrate_with(&session, &settings, Some(&datacenter), &migrations, LockTimes::default(), &random).await.unwrap();
     let keyspace = &settings.keyspace;
     assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handbill::config;
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_store_cql::{CqlSettings, builder};
+use handbill_store_scylla::{ScyllaSettings, builder};
 use scylla::client::session::Session;
 use tempfile::TempDir;
 use tokio::process::Child;
@@ -14,7 +14,7 @@ use tokio::process::Child;
 use super::calls::{publish, read};
 use super::clocks::Clocks;
 use super::nodes::Nodes;
-use crate::deployment::{Addresses, balance, keyspace, migrated, redis};
+use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace, migrated, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
 use crate::replica::Replica;
@@ -53,7 +53,7 @@ impl Settings {
             // In an outage, every request would log an error.
             ("--log", "off".to_owned()),
         ];
-        settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+        settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).chain(consistency()).collect()
     }
 }
 
@@ -161,16 +161,22 @@ impl Service {
     }
 
     /// Settings that let a test reach the service's own pages without a replica.
-    pub(crate) fn store_settings(&self) -> CqlSettings {
+    pub(crate) fn store_settings(&self) -> ScyllaSettings {
         let options = self.store_options();
         let options: Vec<_> = options.iter().map(String::as_str).collect();
-        environment::settings::<config::CqlSettings>(&options[2..]).store()
+        environment::settings::<config::ScyllaSettings>(&options[2..]).store()
     }
 
     /// The options by which a command finds the service's pages.
-    pub(crate) fn store_options(&self) -> Vec<String> {
+    fn store_options(&self) -> Vec<String> {
         let nodes = self.nodes.shared().addresses();
-        ["--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace].map(str::to_owned).into()
+        let options = ["--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
+        options.map(str::to_owned).into_iter().chain(consistency()).collect()
+    }
+
+    /// The operators' socket of replica `number`.
+    pub(crate) fn socket(&self, number: u8) -> PathBuf {
+        socket(&self.files, number)
     }
 
     /// The way that clients take, through the load balancer, and that of operators.
@@ -207,8 +213,13 @@ async fn start_replica(
 ) -> Replica {
     let (public, admin) = addresses.replica(number);
     let environment = clocks.map(|clocks| clocks.environment(number)).unwrap_or_default();
-    let socket = ["--admin-socket".to_owned(), socket(files, number).display().to_string()];
-    Replica::start_with(environment, public, admin, settings.iter().chain(&socket)).await
+    let mut settings = settings.to_vec();
+    settings.extend(["--admin-socket".to_owned(), socket(files, number).display().to_string()]);
+    // Each replica is beside a node of its own.
+    if let Some(center) = datacenters().get(usize::from(number) - 1) {
+        settings.extend(["--scylla-datacenter".to_owned(), center.clone()]);
+    }
+    Replica::start_with(environment, public, admin, &settings).await
 }
 
 /// A Redis of this service alone, which keeps nothing.

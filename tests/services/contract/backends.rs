@@ -9,12 +9,12 @@ use super::servers;
 
 /// Every store, each without any page that the test knows of.
 pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
-    vec![Started { name: "CQL", backend: Arc::new(servers::cql().await), _beside: Box::new(()) }]
+    vec![Started { name: "scylla", backend: Arc::new(servers::scylla().await), _beside: Box::new(()) }]
 }
 
 /// Every store, each without any page.
 pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
-    vec![Started { name: "CQL", backend: Arc::new(servers::empty_cql().await), _beside: Box::new(()) }]
+    vec![Started { name: "scylla", backend: Arc::new(servers::empty_scylla().await), _beside: Box::new(()) }]
 }
 
 /// Every limiter and its name. No test controls the clock of Redis, so `services::redis::window` moves the counted

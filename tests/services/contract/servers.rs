@@ -6,21 +6,21 @@ use handbill::config::RedisSettings;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::random::Random;
 use handbill_rate_limit::RedisLimiter;
-use handbill_store_cql::{CqlSettings, CqlStore};
+use handbill_store_scylla::{ScyllaSettings, ScyllaStore};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::OnceCell;
 
-use crate::cql::server::{connected, migrated_settings};
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
+use crate::scylla::server::{connected, migrated_settings};
 
-/// A store on the CQL server, in a keyspace that only this run uses.
-pub(crate) async fn cql() -> CqlStore {
-    static SETTINGS: OnceCell<CqlSettings> = OnceCell::const_new();
+/// A store on the server of this run, in a keyspace that only this run uses.
+pub(crate) async fn scylla() -> ScyllaStore {
+    static SETTINGS: OnceCell<ScyllaSettings> = OnceCell::const_new();
     connected(SETTINGS.get_or_init(migrated_settings).await).await
 }
 
 /// A store in a keyspace of its own, without any page.
-pub(crate) async fn empty_cql() -> CqlStore {
+pub(crate) async fn empty_scylla() -> ScyllaStore {
     connected(&migrated_settings().await).await
 }
 

@@ -14,11 +14,11 @@ use scylla::client::session::Session;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
-use crate::cql::server::{drop_keyspace, fresh_keyspace, nodes, session};
 use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::process::client::get;
 use crate::process::moving::succeeded;
 use crate::process::support::{Server, handbill, run, text};
+use crate::scylla::server::{drop_keyspace, fresh_keyspace, nodes, session};
 
 /// A keyspace of its own on the CQL server of this run, and a folder for files.
 struct Cluster {

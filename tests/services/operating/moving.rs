@@ -7,6 +7,7 @@ use super::Cluster;
 use crate::process::client::Connection;
 use crate::process::moving::{Known, import, on, succeeded, writing_while};
 use crate::process::support::Server;
+use crate::process::takedowns::status;
 
 #[test]
 fn pages_move_into_a_cluster_and_back_with_every_key_and_date_while_both_are_used() {
@@ -59,4 +60,42 @@ fn an_older_export_brings_nothing_back_into_a_cluster_and_overwrites_nothing() {
          store, 0 hidden in the store\n"
     );
     known.check(replica.address, replica.address);
+}
+
+/// A restore: an older state of the pages, and the journal of what was done since.
+#[test]
+fn no_page_that_was_deleted_or_hidden_returns_from_an_older_backup_once_the_journal_is_replayed() {
+    let cluster = Cluster::migrated();
+    let replica = cluster.replica(&[]);
+    let mut known = Known::default();
+    known.load(replica.address, 12);
+    let backup = cluster.path("backup.ndjson");
+    fs::write(&backup, cluster.done(["export"])).unwrap();
+    let active: Vec<_> = known.0.iter().filter(|(_, (_, page))| page.is_some()).map(|(slug, _)| slug.clone()).collect();
+    let [deleted, hidden, removed] = [&active[0], &active[1], &active[2]];
+    known.delete(&mut Connection::open(replica.address).unwrap(), deleted);
+    for (act, slug) in [("hide", hidden), ("takedown", removed)] {
+        cluster.done([act, slug.as_str(), "--reason", "spam", "--by", "desk"]);
+    }
+    let journal = cluster.path("journal.jsonl");
+    let export = [OsStr::new("migrate"), OsStr::new("--export-journal"), journal.as_os_str()];
+    succeeded(&cluster.command(export, ""));
+    let lines = fs::read_to_string(&journal).unwrap();
+    for (kind, slug) in [("delete", deleted), ("hide", hidden), ("takedown", removed)] {
+        assert!(lines.contains(&format!("{{\"kind\":\"{kind}\",\"slug\":\"{slug}\",\"version\":")), "{lines}");
+    }
+    assert!(known.0.values().all(|(key, _)| !lines.contains(key.as_str())), "no key travels");
+
+    let restored = Cluster::migrated();
+    let other = restored.replica(&[]);
+    restored.done([OsStr::new("import"), backup.as_os_str()]);
+    let replay = [OsStr::new("migrate"), OsStr::new("--replay-journal"), journal.as_os_str()];
+    for _ in 0..2 {
+        let said = restored.command(replay, "");
+        assert!(succeeded(&said).contains("of the journal."), "{said:?}");
+    }
+    for (slug, (_, page)) in &known.0 {
+        let is_there = page.is_some() && ![hidden, removed].contains(&slug);
+        assert_eq!(status(other.address, &format!("/{slug}")), if is_there { 200 } else { 410 }, "{slug}");
+    }
 }

@@ -127,7 +127,8 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
 #[test]
 fn a_value_of_the_new_keyspace_that_makes_no_sense_ends_migrate_with_one_line_that_names_the_option() {
     let cluster = ["migrate", "--store", "scylla", "--scylla-nodes", "127.0.0.1:1"];
-    for (option, value) in [("scylla-replication-factor", "0"), ("scylla-tablets", "maybe"), ("schema-wait", "soon")] {
+    for (option, value) in [("scylla-replication-factor", "0"), ("scylla-consistency", "some"), ("schema-wait", "soon")]
+    {
         let line = refusal(handbill([&cluster[..], &[&format!("--{option}={value}")]].concat()));
         assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
     }
@@ -151,17 +152,16 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 /// The options of the cluster.
-const OF_SCYLLA: [&str; 10] = [
+const OF_SCYLLA: [&str; 9] = [
     "scylla-nodes",
     "scylla-keyspace",
     "scylla-datacenter",
-    "scylla-rack",
+    "scylla-consistency",
     "scylla-username",
     "scylla-password-file",
     "scylla-ca-file",
     "scylla-client-cert-file",
     "scylla-replication-factor",
-    "scylla-tablets",
 ];
 
 #[test]

@@ -1,0 +1,190 @@
+//! One conditional write of a row, from its first attempt to a certain outcome.
+//!
+//! An attempt is *applied*, *refused*, *not done* or *unknown* ([`super::write_outcome`]). After an unknown outcome the same statement,
+//! with the same id, is sent again. A round of Paxos first completes a round that was interrupted, all attempts are conditional on one
+//! revision, and so at most one of them is ever applied. A refusal shows the row's revision and the ids of its last writes:
+//!
+//! * The write's own id is among them: the write was **done**, even if others followed it.
+//! * No earlier attempt has an unknown outcome, or the ids name every write since the expected revision: the write was **not done**,
+//!   and never will be, because the revision never comes back.
+//! * Else more writes have followed than the row has ids: the outcome stays **unknown**.
+
+use std::time::Duration;
+
+use handbill_core::ports::page_store::{Cause, StoreError};
+use handbill_core::ports::random::Random;
+use rand::{Rng, RngExt};
+use scylla::client::session::Session;
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::{CqlValue, Row};
+use thiserror::Error;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::session::Limits;
+use super::write_ids::{KEPT, WriteId, WriteIds};
+use super::write_outcome::{self, Outcome};
+
+/// No write is sent with less time left than this, because its answer would probably come too late.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
+
+/// How often a write that was certainly not done is sent again. Up to this many failures may come from a node that is starting.
+const REPEATS_IF_NOT_DONE: u32 = 2;
+
+/// The maximum of the first pause, and the maximum that later pauses grow to. Each pause is random, between half of its maximum and the
+/// whole, so that writers of one row do not block each other.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+
+/// A conditional write, and how to recognise its effect.
+pub(super) struct Conditional<'a, V> {
+    pub(super) statement: &'a PreparedStatement,
+    pub(super) values: V,
+    pub(super) id: WriteId,
+    /// The revision of the row that the write is conditional on; 0 if there must be no row.
+    pub(super) expected: i64,
+}
+
+/// The answer to a conditional write.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Applied,
+    Refused(Seen),
+}
+
+/// The row that a refusal shows.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    revision: i64,
+    ids: WriteIds,
+}
+
+/// What a refusal says about a write.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+impl Seen {
+    fn verdict(&self, id: &WriteId, expected: i64, is_first: bool) -> Verdict {
+        if self.ids.has(id) {
+            Verdict::Done
+        } else if is_first || self.revision.saturating_sub(expected) <= i64::from(KEPT) {
+            Verdict::NotDone
+        } else {
+            Verdict::Unknown
+        }
+    }
+}
+
+/// The database did not answer in time.
+#[derive(Debug, Error)]
+#[error("the database did not answer in time")]
+pub(super) struct NoAnswerError;
+
+/// Because of many later writes, the row no longer shows whether this write was done.
+#[derive(Debug, Error)]
+#[error("too many other writes followed this one to know whether it was done")]
+struct OverwrittenError;
+
+/// The answer to a conditional write does not say whether it was applied.
+#[derive(Debug, Error)]
+#[error("the answer has no column [applied] of type boolean")]
+struct MissingAppliedError;
+
+/// Sends `write` until its outcome is certain, until `deadline`. `Ok(false)` means that its condition does not hold.
+pub(super) async fn run<V: SerializeRow>(
+    session: &Session,
+    write: Conditional<'_, V>,
+    limits: &Limits,
+    random: &Random,
+    deadline: Instant,
+) -> Result<bool, StoreError> {
+    // The error of the first attempt with an unknown outcome.
+    let mut unknown: Option<Cause> = None;
+    let mut not_done = 0;
+    let mut longest_pause = FIRST_PAUSE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left < SHORTEST_ATTEMPT {
+            return Err(match unknown {
+                Some(cause) => StoreError::OutcomeUnknown(cause),
+                None => StoreError::Unavailable(NoAnswerError.into()),
+            });
+        }
+        let attempt = Box::pin(session.execute_unpaged(write.statement, &write.values));
+        let (outcome, cause): (_, Cause) = match timeout(limits.attempt.min(left), attempt).await {
+            Ok(Ok(answer)) => match read(answer) {
+                Ok(Answer::Applied) => return Ok(true),
+                Ok(Answer::Refused(seen)) => match seen.verdict(&write.id, write.expected, unknown.is_none()) {
+                    Verdict::Done => return Ok(true),
+                    Verdict::NotDone => return Ok(false),
+                    Verdict::Unknown => return Err(StoreError::OutcomeUnknown(OverwrittenError.into())),
+                },
+                Err(cause) => (Outcome::Unknown, cause),
+            },
+            Ok(Err(error)) => (write_outcome::of_failed_write(&error), error.into()),
+            Err(_) => (Outcome::Unknown, NoAnswerError.into()),
+        };
+        tracing::debug!(error = %cause, ?outcome, "a write failed");
+        match (outcome, &unknown) {
+            (Outcome::NotDone, None) if not_done == REPEATS_IF_NOT_DONE => return Err(StoreError::Unavailable(cause)),
+            (Outcome::NotDone, None) => not_done += 1,
+            (Outcome::Unknown, None) => unknown = Some(cause),
+            (_, Some(_)) => {}
+        }
+        let mut rng = random;
+        sleep(longest_pause.mul_f64(rng.random_range(0.5..1.0)).min(left)).await;
+        longest_pause = (longest_pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Columns are found by their names, because the servers answer with different ones: Cassandra returns `[applied]` alone after a write
+/// that was applied, ScyllaDB always returns the columns of the condition too.
+fn read(answer: QueryResult) -> Result<Answer, Cause> {
+    let rows = answer.into_rows_result()?;
+    let row: Row = rows.first_row()?;
+    let specs = rows.column_specs();
+    let column = |name| specs.get_by_name(name).and_then(|(index, _)| row.columns.get(index)?.as_ref());
+    if column("[applied]").and_then(CqlValue::as_boolean).ok_or(MissingAppliedError)? {
+        return Ok(Answer::Applied);
+    }
+    Ok(Answer::Refused(Seen {
+        revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(0),
+        ids: column("write_ids")
+            .and_then(CqlValue::as_blob)
+            .map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
+    }))
+}
+
+/// A new id for a write.
+pub(super) fn new_id(mut random: &Random) -> WriteId {
+    let mut id = WriteId::default();
+    random.fill_bytes(&mut id);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_believed_if_it_names_every_write_since() {
+        let mine = [0; 16];
+        let seen = |revision: i64, last_is_mine: bool| {
+            let others = (1..=7).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
+            Seen { revision, ids: others.with(if last_is_mine { mine } else { [8; 16] }) }
+        };
+        for is_first in [true, false] {
+            assert_eq!(seen(4, true).verdict(&mine, 3, is_first), Verdict::Done);
+            assert_eq!(seen(4, false).verdict(&mine, 3, is_first), Verdict::NotDone);
+            assert_eq!(seen(11, false).verdict(&mine, 3, is_first), Verdict::NotDone, "eight writes, all named");
+        }
+        assert_eq!(seen(12, false).verdict(&mine, 3, true), Verdict::NotDone, "nothing was sent before");
+        assert_eq!(seen(12, false).verdict(&mine, 3, false), Verdict::Unknown, "the ninth may be mine");
+        assert_eq!(Seen::default().verdict(&mine, 3, false), Verdict::NotDone, "there is no row");
+    }
+}

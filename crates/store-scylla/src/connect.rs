@@ -1,0 +1,167 @@
+//! Connecting to the cluster: tries until the cluster answers and its schema is up to date.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::page_store::Cause;
+use handbill_core::ports::random::Random;
+use scylla::client::session::Session;
+use thiserror::Error;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::checks::findings;
+use super::copies;
+use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
+use super::session::{self, Limits, RETRY_INTERVAL};
+use super::settings::{ScyllaSettings, SettingsError};
+use super::store::{CONSISTENCY, SECRET, ScyllaStore};
+
+/// Why the store cannot be used. The operator must fix each of these. A cluster that does not answer is not one of them, because
+/// connecting waits for it.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The schema was not brought up to date in time.
+    #[error("{state} after --schema-wait: run `handbill migrate` with this version")]
+    SchemaWait {
+        /// How the schema in the database compares with this program's schema.
+        state: SchemaState,
+    },
+    /// A later program removed something from the schema.
+    #[error("the schema was contracted by a later version of Handbill: run that version")]
+    SchemaTooNew,
+    /// The schema cannot be compared with this program's schema.
+    #[error(transparent)]
+    Schema(SchemaError),
+}
+
+/// Why a command cannot use the cluster.
+#[derive(Debug, Error)]
+pub enum ReachError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the cluster was not reached within --schema-wait: {0}")]
+    OutOfReach(String),
+}
+
+/// What connecting waits for, as `/readyz` reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// No node answers. Contains the last error.
+    OutOfReach(String),
+    Schema(SchemaState),
+    /// Nothing: the store can be used.
+    Connected,
+}
+
+/// Why the store is not connected yet.
+enum Obstacle {
+    /// It may go away.
+    Waiting(Progress),
+    Fatal(ConnectError),
+}
+
+impl From<Cause> for Obstacle {
+    fn from(cause: Cause) -> Self {
+        Self::Waiting(Progress::OutOfReach(cause.to_string()))
+    }
+}
+
+impl<E: Into<ConnectError>> From<E> for Obstacle {
+    fn from(error: E) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl ScyllaStore {
+    /// Connects to the cluster of `settings`. Waits without limit for the cluster, and up to `--schema-wait` for its schema. Calls
+    /// `progress` at each change of [`Progress`].
+    pub async fn connect(
+        &self,
+        settings: &ScyllaSettings,
+        progress: impl Fn(&Progress) + Send,
+    ) -> Result<(), ConnectError> {
+        let mut last = None;
+        let mut report = |now: Progress| {
+            if last.as_ref() != Some(&now) {
+                progress(&now);
+                last = Some(now);
+            }
+        };
+        let (session, datacenter) = session::connect(settings, |error| {
+            report(Progress::OutOfReach(error.to_string()));
+            Ok::<_, ConnectError>(())
+        })
+        .await?;
+        let session = Arc::new(session);
+        let started = Instant::now();
+        loop {
+            match self.try_on(&session, settings, datacenter.as_deref()).await {
+                Ok(()) => break,
+                Err(Obstacle::Fatal(error)) => return Err(error),
+                Err(Obstacle::Waiting(Progress::Schema(state))) if started.elapsed() >= settings.schema_wait => {
+                    return Err(ConnectError::SchemaWait { state });
+                }
+                Err(Obstacle::Waiting(waiting)) => report(waiting),
+            }
+            sleep(RETRY_INTERVAL).await;
+        }
+        for finding in findings(&session).await {
+            tracing::warn!("{finding}");
+        }
+        report(Progress::Connected);
+        Ok(())
+    }
+
+    async fn try_on(
+        &self,
+        session: &Arc<Session>,
+        settings: &ScyllaSettings,
+        datacenter: Option<&str>,
+    ) -> Result<(), Obstacle> {
+        let keyspace = settings.keyspace.as_str();
+        let found = copies::datacenters(session, keyspace).await?;
+        copies::check(settings, datacenter, found.as_ref())?;
+        match schema::check(session, keyspace, MIGRATIONS).await {
+            Ok(SchemaState::Current | SchemaState::NewerExpanded) => {}
+            Ok(SchemaState::NewerContracted) => return Err(Obstacle::Fatal(ConnectError::SchemaTooNew)),
+            Ok(state) => return Err(Obstacle::Waiting(Progress::Schema(state))),
+            Err(error @ SchemaError::Changed { .. }) => return Err(Obstacle::Fatal(ConnectError::Schema(error))),
+            Err(SchemaError::Unreadable(cause)) => return Err(cause.into()),
+        }
+        // The keyspace may have been created after the session began. The session must know it to send requests to the right nodes.
+        let metadata = session.refresh_metadata().await;
+        metadata.map_err(|error| Obstacle::from(Cause::from(error)))?;
+        let setting = async |name| {
+            let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = '{name}'");
+            let rows = schema::select::<(Option<String>,)>(session, cql.into(), ()).await?;
+            Ok::<_, Cause>(rows.into_iter().find_map(|(value,)| value))
+        };
+        // `migrate` writes the secret last.
+        let (Some(consistency), Some(_)) = (setting(CONSISTENCY).await?, setting(SECRET).await?) else {
+            return Err(Obstacle::Waiting(Progress::Schema(SchemaState::Older)));
+        };
+        copies::check_consistency(settings, &consistency)?;
+        let prepared = self.prepare(Arc::clone(session), keyspace, settings.consistency).await;
+        prepared.map_err(|error| Obstacle::from(Cause::from(error)))
+    }
+
+    /// The store of a command, which waits up to `--schema-wait` for the cluster and its schema.
+    pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ReachError> {
+        let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
+        let waiting = Mutex::new("it did not answer".to_owned());
+        let report = |progress: &Progress| {
+            if let Progress::OutOfReach(reason) = progress {
+                reason.clone_into(&mut waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        };
+        match timeout(settings.schema_wait, store.connect(settings, report)).await {
+            Ok(reached) => reached?,
+            Err(_) => {
+                return Err(ReachError::OutOfReach(waiting.into_inner().unwrap_or_else(PoisonError::into_inner)));
+            }
+        }
+        Ok(store)
+    }
+}

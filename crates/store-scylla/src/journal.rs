@@ -1,0 +1,139 @@
+//! The journal: a row for each deletion, takedown, hiding and showing, in partitions by day and shard (contract, decision 18).
+//!
+//! A row is written once the condition of the act was found true, and before the act. If the act is then refused, the row is made void. A
+//! row has the id of its write, so no row takes back the act of another writer.
+
+use futures_util::StreamExt;
+use handbill_core::domain::hex;
+use handbill_core::domain::journal::{Kind, Line};
+use handbill_core::domain::page::Tombstone;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::Visibility;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{Cause, Record, StoreError};
+use scylla::DeserializeRow;
+use scylla::value::{CqlDate, CqlTimestamp};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::store::ScyllaStore;
+use super::write_ids::WriteId;
+
+/// Partitions of one day.
+const SHARDS: u64 = 16;
+
+const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// The key of a row.
+type Key = (CqlDate, i8, CqlTimestamp, String, Vec<u8>);
+
+/// An act that is to be in the journal.
+pub(super) struct Act {
+    key: Key,
+    line: Line,
+    /// Set if the page was hidden or shown.
+    pub(super) turned: Option<Visibility>,
+}
+
+/// A row of the table.
+#[derive(DeserializeRow)]
+struct JournalRow {
+    #[expect(dead_code, reason = "read with the others, so that a repair misses none")]
+    day: CqlDate,
+    #[expect(dead_code, reason = "read with the others, so that a repair misses none")]
+    shard: i8,
+    at: CqlTimestamp,
+    slug: String,
+    id: Vec<u8>,
+    kind: Option<String>,
+    version: Option<i64>,
+    reason: Option<String>,
+    done_by: Option<String>,
+    is_void: Option<bool>,
+}
+
+impl Act {
+    /// The act that puts `next` in the place of a page that was hidden or not; `None` if the journal has no such acts.
+    pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
+        let (slug, at, line, turned) = match next {
+            Record::Deleted(tombstone) => {
+                let Tombstone { slug, deleted_at, .. } = tombstone;
+                (slug, *deleted_at, Line::of_tombstone(tombstone), None)
+            }
+            Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
+                let head = &page.head;
+                (&head.slug, head.updated_at, Line::of_head(head), Some(head.visibility()))
+            }
+            Record::Active(_) => return None,
+        };
+        let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
+        Some(Self { key, line, turned })
+    }
+}
+
+impl ScyllaStore {
+    pub(super) async fn write_journal(&self, act: &Act) -> Result<(), StoreError> {
+        let Act { key: (day, shard, at, slug, id), line: Line { kind, version, reason, by, .. }, .. } = act;
+        let reason = reason.map_or("", |reason| reason.code());
+        let by = by.as_deref().unwrap_or_default();
+        let values = (day, shard, at, slug, id, kind.name(), version.cast_signed(), reason, by);
+        self.execute(&self.connected()?.statements.write_journal, values).await
+    }
+
+    /// Takes back `act`, which was refused. If this fails, the act may be done again after a restore: the log says so.
+    pub(super) async fn void_journal(&self, act: &Act) {
+        let voided = async { self.execute(&self.connected()?.statements.void_journal, &act.key).await };
+        if let Err(error) = voided.await {
+            let (slug, error) = (&act.line.slug, error.causes());
+            tracing::warn!(slug, error, "the journal has an act that was not done, and it could not be made void");
+        }
+    }
+
+    /// Gives each act in the journal to `each`, in no order.
+    pub async fn read_journal<E: From<StoreError>>(
+        &self,
+        mut each: impl FnMut(Line) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let unavailable = |error: Cause| StoreError::Unavailable(error);
+        let connected = self.connected()?;
+        let rows = Box::pin(connected.session.execute_iter(connected.statements.read_journal.clone(), ())).await;
+        let rows = rows.map_err(|error| unavailable(error.into()))?;
+        let mut rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
+        while let Some(row) = rows.next().await {
+            let row = row.map_err(|error| unavailable(error.into()))?;
+            if row.is_void == Some(true) {
+                continue;
+            }
+            let (slug, id) = (row.slug.clone(), hex::encode(&row.id));
+            if let Some(line) = row.line() {
+                each(line)?;
+            } else {
+                tracing::error!(slug, id, "a row of the journal makes no sense, and is left out");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JournalRow {
+    fn line(self) -> Option<Line> {
+        let reason = self.reason.filter(|code| !code.is_empty());
+        Some(Line {
+            kind: Kind::of_act(self.kind.as_deref()?)?,
+            slug: self.slug,
+            version: self.version?.cast_unsigned(),
+            at: UnixMillis::new(self.at.0).to_string(),
+            reason: reason.map(|code| code.parse()).transpose().ok()?,
+            by: self.done_by.filter(|by| !by.is_empty()),
+        })
+    }
+}
+
+/// The day (UTC) of `now`. The database counts days from 2³¹ before 1970-01-01.
+fn day(now: UnixMillis) -> CqlDate {
+    let days = u32::try_from(now.get().div_euclid(MILLIS_OF_A_DAY)).unwrap_or(0);
+    CqlDate((1 << 31) + days)
+}
+
+fn shard(slug: &Slug) -> i8 {
+    i8::try_from(xxh3_64(slug.as_str().as_bytes()) % SHARDS).unwrap_or(0)
+}

@@ -1,0 +1,130 @@
+//! The login and TLS. A password and a client certificate are read from their files for each new connection, so that a changed one
+//! needs no restart. The authorities are read once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator};
+
+use super::settings::{ScyllaSettings, SettingsError};
+
+type Reason = Box<dyn std::error::Error + Send + Sync>;
+
+/// Logs in with the password that the file holds at that moment.
+pub(super) struct FileLogin {
+    user: String,
+    file: PathBuf,
+}
+
+impl FileLogin {
+    /// The login of `user`. Fails if the file cannot be read now.
+    pub(super) fn new(user: &str, file: &Path) -> Result<Self, SettingsError> {
+        password(file)?;
+        Ok(Self { user: user.to_owned(), file: file.to_owned() })
+    }
+}
+
+#[async_trait]
+impl AuthenticatorProvider for FileLogin {
+    async fn start_authentication_session(
+        &self,
+        authenticator: &str,
+    ) -> Result<(Option<Vec<u8>>, Box<dyn AuthenticatorSession>), AuthError> {
+        let password = password(&self.file).map_err(|error| error.to_string())?;
+        PlainTextAuthenticator::new(self.user.clone(), password).start_authentication_session(authenticator).await
+    }
+}
+
+fn password(path: &Path) -> Result<String, SettingsError> {
+    let text = fs::read_to_string(path).map_err(|reason| unusable(path, "--scylla-password-file", reason))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn unusable(path: &Path, option: &'static str, reason: impl Into<Reason>) -> SettingsError {
+    SettingsError::File { path: path.to_owned(), option, reason: reason.into() }
+}
+
+/// The TLS of `settings`: `None` without an authority. It trusts the certificates in that file and no others. Fails if a file cannot be
+/// used now.
+pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, SettingsError> {
+    let files = &settings.client_cert_files;
+    let Some(file) = &settings.ca_file else {
+        return if files.is_empty() { Ok(None) } else { Err(SettingsError::IdentityWithoutTls) };
+    };
+    let unusable = |reason: Reason| unusable(file, "--scylla-ca-file", reason);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.into()))? {
+        roots.add(certificate.map_err(|error| unusable(error.into()))?).map_err(|error| unusable(error.into()))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable("it holds no certificate".into()));
+    }
+    // An explicit provider, so that the providers of other libraries do not matter.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.into()))?
+        .with_root_certificates(roots);
+    let mut config = if files.is_empty() {
+        config.with_no_client_auth()
+    } else {
+        let identity = FileIdentity { files: files.clone(), provider };
+        identity.read()?;
+        config.with_client_cert_resolver(Arc::new(identity))
+    };
+    // A resumed session would keep the certificate of the connection that it began with.
+    config.resumption = Resumption::disabled();
+    Ok(Some(config))
+}
+
+/// Shows the certificate that the files hold at that moment.
+#[derive(Debug)]
+struct FileIdentity {
+    files: Vec<PathBuf>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl FileIdentity {
+    const OPTION: &str = "--scylla-client-cert-file";
+
+    fn read(&self) -> Result<CertifiedKey, SettingsError> {
+        let mut pem = Vec::new();
+        for file in &self.files {
+            pem.extend(fs::read(file).map_err(|reason| unusable(file, Self::OPTION, reason))?);
+            pem.push(b'\n');
+        }
+        self.of_pem(&pem).map_err(|reason| {
+            let files: Vec<_> = self.files.iter().map(|file| file.to_string_lossy()).collect();
+            unusable(Path::new(&files.join(",")), Self::OPTION, reason)
+        })
+    }
+
+    fn of_pem(&self, pem: &[u8]) -> Result<CertifiedKey, Reason> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
+        if chain.is_empty() {
+            return Err("there is no certificate".into());
+        }
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "there is no private key")?;
+        Ok(CertifiedKey::from_der(chain, key, &self.provider)?)
+    }
+}
+
+impl ResolvesClientCert for FileIdentity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        // The server refuses a connection without a certificate, and its answer does not say why.
+        let warn = |error: &_| tracing::warn!(%error, "connecting to the database without a certificate");
+        self.read().inspect_err(warn).ok().map(Arc::new)
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,258 @@
+//! `handbill migrate`: brings a keyspace up to date, one process at a time.
+//!
+//! The server gets the statements of a numbered file in `migrations/` one after the other. It ignores the comments.
+
+use std::fmt;
+use std::time::Duration;
+
+use handbill_core::domain::hex;
+use handbill_core::ports::page_store::Cause;
+use handbill_core::ports::random::{Random, new_slug_secret};
+use scylla::client::session::Session;
+use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::Statement;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+use super::lock::{self, LockError, LockTimes};
+use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState};
+use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
+use super::store::{CONSISTENCY, PAUSED, SECRET};
+use super::{copies, session};
+
+/// Longest time for one change of the schema; a busy server takes seconds.
+const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How often [`repeated`] sends a statement again, and the pause before each.
+const STATEMENT_REPEATS: usize = 3;
+const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Parts of the messages by which a server refuses a change that an earlier run has made: `ADD` on Cassandra 5 and on ScyllaDB, and `DROP`
+/// on both. The text for ScyllaDB is from its source; it was not run.
+const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
+
+/// `ScyllaDB` makes a table's Paxos state with the table's first conditional write, which changes the schema and takes longer than a client
+/// waits. So each run makes one, since a restore may have brought back tables without that state. None finds a row.
+const FIRST_CONDITIONAL_WRITES: [&str; 2] =
+    ["DELETE FROM pages WHERE slug = '-' IF EXISTS", "DELETE FROM acts WHERE slug = '-' IF EXISTS"];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub keyspace: String,
+    pub made_keyspace: bool,
+    /// The migrations that were applied, as `number name`, in order.
+    pub applied: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.made_keyspace {
+            writeln!(f, "Made the keyspace {}.", self.keyspace)?;
+        }
+        for migration in &self.applied {
+            writeln!(f, "Applied migration {migration}.")?;
+        }
+        write!(f, "The schema of {} is up to date.", self.keyspace)
+    }
+}
+
+/// Why the schema is not up to date. Migrations that were applied before the error remain; it is safe to run again.
+#[derive(Debug, Error)]
+pub enum MigrateError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error("the cluster cannot be reached: {0}")]
+    Session(#[from] NewSessionError),
+    #[error("the database refused or did not answer: {0}")]
+    Execution(#[from] ExecutionError),
+    #[error("the keyspace cannot be used: {0}")]
+    Keyspace(#[from] UseKeyspaceError),
+    /// The schema cannot be read, or is not ours.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Another process is migrating, or has taken over.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A later program removed something from the schema.
+    #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
+    TooNew,
+    /// The schema is not this program's although all migrations ran.
+    #[error("after migrating the schema is {0:?}, not up to date")]
+    NotCurrent(SchemaState),
+}
+
+/// Brings the keyspace of `settings` up to date with this program, and creates it if there is none. Waits up to `--schema-wait` for a
+/// cluster that does not answer.
+pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Report, MigrateError> {
+    let started = Instant::now();
+    let mut is_logged = false;
+    #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
+    let (session, datacenter) = session::connect(settings, |error| {
+        if started.elapsed() >= settings.schema_wait {
+            return Err(MigrateError::Session(error));
+        }
+        if !is_logged {
+            tracing::warn!(%error, "waiting for the database");
+            is_logged = true;
+        }
+        Ok(())
+    })
+    .await?;
+    migrate_with(&session, settings, datacenter.as_deref(), MIGRATIONS, LockTimes::default(), random).await
+}
+
+/// Brings the keyspace of `settings` up to date with `migrations`.
+pub async fn migrate_with(
+    session: &Session,
+    settings: &ScyllaSettings,
+    datacenter: Option<&str>,
+    migrations: &[Migration],
+    times: LockTimes,
+    random: &Random,
+) -> Result<Report, MigrateError> {
+    let keyspace = settings.keyspace.as_str();
+    // The lock is in the keyspace, so this cannot happen under it.
+    let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
+    if made_keyspace {
+        let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
+            return Err(SettingsError::NoKeyspace(keyspace.to_owned()).into());
+        };
+        change_schema(session, &keyspace_statement(settings, datacenter)).await?;
+    }
+    // The files name no keyspace.
+    enter_keyspace(session, keyspace).await?;
+    let found = copies::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
+    copies::check(settings, datacenter, found.as_ref())?;
+    for statement in OWN_TABLES {
+        change_schema(session, statement).await?;
+    }
+    let work = async {
+        // First: two processes with different consistencies must not both write.
+        make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
+        copies::check_consistency(settings, &setting(session, keyspace, CONSISTENCY).await?)?;
+        let applied = apply(session, keyspace, migrations).await?;
+        for first in FIRST_CONDITIONAL_WRITES {
+            repeated(session, first, ()).await?;
+        }
+        make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
+        // Last, since it says that there is nothing left to do.
+        make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
+        Ok::<_, MigrateError>(applied)
+    };
+    let applied = lock::while_held(session, keyspace, times, random, work).await??;
+    Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+}
+
+/// Writes the setting `name`, unless it is there.
+async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<(), MigrateError> {
+    let cql = format!("INSERT INTO {keyspace}.settings (name, value) VALUES (?, ?) IF NOT EXISTS");
+    repeated(session, &cql, (name, value)).await?;
+    Ok(())
+}
+
+async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<String, MigrateError> {
+    let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = ?");
+    let rows = repeated(session, &cql, (name,)).await?.into_rows_result();
+    let rows = rows.map_err(|error| SchemaError::Unreadable(error.into()))?;
+    let row = rows.maybe_first_row::<(Option<String>,)>().map_err(|error| SchemaError::Unreadable(error.into()))?;
+    Ok(row.and_then(|(value,)| value).unwrap_or_default())
+}
+
+/// The answer to a statement that may be sent several times. An attempt that fails is repeated a few times.
+async fn repeated(session: &Session, cql: &str, values: impl SerializeRow) -> Result<QueryResult, ExecutionError> {
+    for _ in 0..STATEMENT_REPEATS {
+        if let Ok(answer) = session.query_unpaged(cql, &values).await {
+            return Ok(answer);
+        }
+        sleep(STATEMENT_PAUSE).await;
+    }
+    session.query_unpaged(cql, &values).await
+}
+
+/// Makes `keyspace` the default for statements that name none: those of the files. While another process creates the keyspace,
+/// `system_schema` may show it before a node can use it.
+async fn enter_keyspace(session: &Session, keyspace: &str) -> Result<(), UseKeyspaceError> {
+    let started = Instant::now();
+    loop {
+        match session.use_keyspace(keyspace, false).await {
+            Err(_) if started.elapsed() < SCHEMA_CHANGE_TIMEOUT => sleep(STATEMENT_PAUSE).await,
+            done => return done,
+        }
+    }
+}
+
+/// The statement that creates the keyspace.
+fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
+    format!(
+        "CREATE KEYSPACE IF NOT EXISTS {keyspace}\nWITH replication = {{'class': 'NetworkTopologyStrategy', \
+         '{datacenter}': {copies}}}",
+        keyspace = settings.keyspace,
+        datacenter = datacenter.replace('\'', "''"),
+        copies = settings.replication_factor,
+    )
+}
+
+/// Applies the migrations that are missing, and returns their names.
+async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
+    let applied = schema::applied(session, keyspace).await?;
+    if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
+        return Err(MigrateError::TooNew);
+    }
+    let mut names = Vec::new();
+    for migration in migrations {
+        if applied.iter().any(|applied| applied.number == migration.number) {
+            continue;
+        }
+        for statement in migration.statements() {
+            change_schema(session, statement).await?;
+        }
+        let cql = format!(
+            "INSERT INTO {keyspace}.schema_migrations (component, number, name, phase, checksum) \
+             VALUES ('{COMPONENT}', ?, ?, ?, ?)"
+        );
+        let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
+        repeated(session, &cql, values).await?;
+        names.push(format!("{:04} {}", migration.number, migration.name));
+    }
+    match schema::check(session, keyspace, migrations).await? {
+        SchemaState::Current | SchemaState::NewerExpanded => Ok(names),
+        state => Err(MigrateError::NotCurrent(state)),
+    }
+}
+
+/// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that was made before is
+/// no error.
+///
+/// Cassandra 5 does not order changes that go through different nodes: if two processes create one table at the same time on two nodes,
+/// the table can get two identities. A single node makes the changes one after the other.
+async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError> {
+    let mut statement = Statement::new(cql);
+    let state = session.get_cluster_state();
+    let reachable = state.get_nodes_info().iter().filter(|node| node.is_connected());
+    if let Some(node) = reachable.min_by_key(|node| node.host_id) {
+        session::send_only_to(&mut statement, node);
+    }
+    // The driver then waits for agreement.
+    statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));
+    match session.query_unpaged(statement, ()).await {
+        Err(error) if !is_already_done(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn is_already_done(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, message)) => {
+            ALREADY_DONE.iter().any(|part| message.contains(part))
+        }
+        _ => false,
+    }
+}
+
+impl From<Cause> for MigrateError {
+    fn from(cause: Cause) -> Self {
+        Self::Schema(SchemaError::Unreadable(cause))
+    }
+}

@@ -1,0 +1,267 @@
+//! A page or tombstone as a row of the table `pages`, and back.
+
+use std::sync::Arc;
+
+use handbill_core::domain::edit_key::EditKeyHash;
+use handbill_core::domain::packed_text::{self, PackedTextError};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::takedown::{Takedown, TakedownReason};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::title::Title;
+use handbill_core::ports::page_store::{Lookup, Record, StoreError};
+use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
+use scylla::deserialize::value::DeserializeValue;
+use scylla::deserialize::{DeserializationError, TypeCheckError};
+use scylla::frame::response::result::ColumnSpec;
+use scylla::value::CqlTimestamp;
+use scylla::{DeserializeRow, SerializeRow};
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::write_ids::WriteIds;
+
+/// All columns but the slug and the text. With [`ALL`] the only list of columns that is ever read at a quorum: Cassandra repairs only
+/// the columns that were selected, and another list would leave copies with rows that no write has made.
+pub(super) const HEAD: &str = "revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
+     renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
+
+/// All columns but the slug. The text comes first.
+pub(super) const ALL: &str = "text, revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
+     renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
+
+const ACTIVE: &str = "active";
+const HIDDEN: &str = "hidden";
+const DELETED: &str = "deleted";
+
+/// A row that is neither a page nor a tombstone for this version of Handbill.
+#[derive(Debug, Error)]
+pub(super) enum RowError {
+    #[error("the column {0} is missing or out of range")]
+    Column(&'static str),
+    #[error("the state is {0:?}, which this version does not know")]
+    State(String),
+    #[error("the text belongs to another revision of the page, also after a serial read")]
+    OtherText,
+    #[error(transparent)]
+    Text(#[from] PackedTextError),
+}
+
+impl From<RowError> for StoreError {
+    fn from(error: RowError) -> Self {
+        Self::Unreadable(Box::new(error))
+    }
+}
+
+/// The columns [`HEAD`].
+#[derive(Debug, DeserializeRow)]
+pub(super) struct HeadRow {
+    pub(super) revision: Option<i64>,
+    pub(super) write_ids: Option<Vec<u8>>,
+    state: Option<String>,
+    version: Option<i64>,
+    created_at: Option<CqlTimestamp>,
+    updated_at: Option<CqlTimestamp>,
+    title: Option<String>,
+    key_hash: Option<Vec<u8>>,
+    link_origins: Option<Vec<String>>,
+    renderer_version: Option<i32>,
+    takedown_reason: Option<String>,
+    takedown_by: Option<String>,
+    text_revision: Option<i64>,
+    text_digest: Option<Vec<u8>>,
+}
+
+/// A row whose first column is a `C`, and whose others are an `R`.
+#[derive(Debug)]
+pub(super) struct After<C, R>(pub(super) C, pub(super) R);
+
+/// The columns [`ALL`].
+pub(super) type WholeRow = After<Option<Vec<u8>>, HeadRow>;
+
+impl<'frame, 'metadata, C, R> DeserializeRow<'frame, 'metadata> for After<C, R>
+where
+    C: DeserializeValue<'frame, 'metadata>,
+    R: DeserializeRow<'frame, 'metadata>,
+{
+    fn type_check(specs: &[ColumnSpec<'_>]) -> Result<(), TypeCheckError> {
+        let (first, others) = specs.split_at(specs.len().min(1));
+        <(C,) as DeserializeRow>::type_check(first)?;
+        R::type_check(others)
+    }
+
+    fn deserialize(mut columns: ColumnIterator<'frame, 'metadata>) -> Result<Self, DeserializationError> {
+        let missing = || DeserializationError::new(RowError::Column("first"));
+        let first = columns.next().ok_or_else(missing)??;
+        Ok(Self(C::deserialize(first.spec.typ(), first.slice)?, R::deserialize(columns)?))
+    }
+}
+
+impl HeadRow {
+    /// The page's head or tombstone. A hidden page is [`Lookup::Hidden`].
+    pub(super) fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, RowError> {
+        let Some(state) = self.state.as_deref() else { return Ok(Lookup::Absent) };
+        let version = PageVersion::new(self.version.ok_or(RowError::Column("version"))?.cast_unsigned());
+        let (created_at, updated_at) = (time(self.created_at, "created_at")?, time(self.updated_at, "updated_at")?);
+        let takedown = self.takedown()?;
+        if state == DELETED {
+            let tombstone = Tombstone { slug: slug.clone(), version, created_at, deleted_at: updated_at, takedown };
+            return Ok(Lookup::Deleted(tombstone));
+        }
+        if ![ACTIVE, HIDDEN].contains(&state) {
+            return Err(RowError::State(state.to_owned()));
+        }
+        let hidden = if state == HIDDEN { Some(takedown.ok_or(RowError::Column("takedown_reason"))?) } else { None };
+        let key_hash = self.key_hash.as_deref().and_then(|hash| hash.try_into().ok());
+        let renderer_version = self.renderer_version.and_then(|version| u16::try_from(version).ok());
+        let title = self.title.as_deref().filter(|title| !title.is_empty());
+        Ok(PageHead {
+            slug: slug.clone(),
+            title: title.map(|title| Title::from_stored(title.to_owned())),
+            key_hash: EditKeyHash::from_bytes(key_hash.ok_or(RowError::Column("key_hash"))?),
+            version,
+            created_at,
+            updated_at,
+            link_origins: self.link_origins.clone().unwrap_or_default(),
+            renderer_version: renderer_version.ok_or(RowError::Column("renderer_version"))?,
+            hidden: hidden.map(Box::new),
+        }
+        .into())
+    }
+
+    pub(super) fn is_hidden(&self) -> bool {
+        self.state.as_deref() == Some(HIDDEN)
+    }
+
+    fn takedown(&self) -> Result<Option<Takedown>, RowError> {
+        let Some(code) = self.takedown_reason.as_deref().filter(|code| !code.is_empty()) else { return Ok(None) };
+        let reason: TakedownReason = code.parse().map_err(|_| RowError::Column("takedown_reason"))?;
+        Ok(Some(Takedown { reason, by: self.takedown_by.clone().unwrap_or_default() }))
+    }
+}
+
+impl WholeRow {
+    /// Whether the text is that of the head. If not, a copy has got the head by a repair, and not the text.
+    pub(super) fn is_whole(&self) -> bool {
+        let Self(text, head) = self;
+        let made_by = text.as_deref().and_then(|text| text.first_chunk()).map(|made| i64::from_be_bytes(*made));
+        made_by == head.text_revision
+    }
+
+    /// The page with `head`, which is this row's.
+    pub(super) fn page(&self, head: PageHead) -> Result<Arc<Page>, RowError> {
+        let Some((_, packed)) =
+            self.0.as_deref().filter(|_| self.is_whole()).and_then(|text| text.split_first_chunk::<8>())
+        else {
+            return Err(RowError::OtherText);
+        };
+        Ok(Arc::new(Page { head, text: packed_text::unpack(packed)? }))
+    }
+
+    /// The record, of a hidden page with its text; `None` if there is none.
+    pub(super) fn record(&self, slug: &Slug) -> Result<Option<Record>, RowError> {
+        Ok(match self.1.head(slug)? {
+            Lookup::Active(head) => Some(Record::Active(self.page(head)?)),
+            Lookup::Hidden(head) => Some(Record::Active(self.page(*head)?)),
+            Lookup::Deleted(tombstone) => Some(Record::Deleted(tombstone)),
+            Lookup::Absent => None,
+        })
+    }
+}
+
+/// The values of every column but the text, by the names of [`HEAD`].
+#[derive(SerializeRow)]
+pub(super) struct HeadValues<'a> {
+    slug: &'a str,
+    pub(super) revision: i64,
+    write_ids: Vec<u8>,
+    state: &'static str,
+    version: i64,
+    created_at: CqlTimestamp,
+    updated_at: CqlTimestamp,
+    title: &'a str,
+    key_hash: &'a [u8],
+    link_origins: &'a [String],
+    renderer_version: i32,
+    takedown_reason: &'static str,
+    takedown_by: &'a str,
+    text_revision: i64,
+    text_digest: Vec<u8>,
+}
+
+/// The text of a record before it is packed, and its digest; empty for a tombstone. Two texts of one page that have one digest are
+/// equal, or their author has made them so with much work, to lose his own change.
+pub(super) struct Text {
+    encoded: Vec<u8>,
+    digest: Vec<u8>,
+}
+
+impl Text {
+    pub(super) fn of(record: &Record) -> Result<Self, RowError> {
+        let Record::Active(page) = record else { return Ok(Self { encoded: Vec::new(), digest: Vec::new() }) };
+        let encoded = packed_text::encode(&page.text)?;
+        let digest = xxh3_128(&encoded).to_be_bytes().to_vec();
+        Ok(Self { encoded, digest })
+    }
+
+    /// Whether `row` has this text.
+    pub(super) fn is_in(&self, row: &HeadRow) -> bool {
+        row.text_digest.as_deref() == Some(&self.digest)
+    }
+
+    /// The cell of the text when the write of `revision` makes it.
+    pub(super) fn cell(&self, revision: i64) -> Result<Vec<u8>, RowError> {
+        let prefix = revision.to_be_bytes();
+        Ok(if self.encoded.is_empty() { prefix.to_vec() } else { packed_text::pack(&prefix, &self.encoded)? })
+    }
+}
+
+impl<'a> HeadValues<'a> {
+    /// The values of `record` in place of `base`, and whether the text must be written too.
+    pub(super) fn new(record: &'a Record, text: &Text, base: Option<&HeadRow>, ids: &WriteIds) -> (Self, bool) {
+        let revision = base.and_then(|base| base.revision).unwrap_or(0) + 1;
+        let kept = base.filter(|base| text.is_in(base)).and_then(|base| base.text_revision);
+        let common = |slug: &'a Slug, version: PageVersion, times: [UnixMillis; 2], takedown: Option<&'a Takedown>| {
+            let [created_at, updated_at] = times.map(|time| CqlTimestamp(time.get()));
+            Self {
+                slug: slug.as_str(),
+                revision,
+                write_ids: ids.to_bytes(),
+                state: DELETED,
+                version: version.get().cast_signed(),
+                created_at,
+                updated_at,
+                title: "",
+                key_hash: &[],
+                link_origins: &[],
+                renderer_version: 0,
+                takedown_reason: takedown.map_or("", |takedown| takedown.reason.code()),
+                takedown_by: takedown.map_or("", |takedown| takedown.by.as_str()),
+                text_revision: kept.unwrap_or(revision),
+                text_digest: text.digest.clone(),
+            }
+        };
+        let values = match record {
+            Record::Deleted(Tombstone { slug, version, created_at, deleted_at, takedown }) => {
+                common(slug, *version, [*created_at, *deleted_at], takedown.as_ref())
+            }
+            Record::Active(page) => {
+                let head = &page.head;
+                let times = [head.created_at, head.updated_at];
+                Self {
+                    state: if head.hidden.is_some() { HIDDEN } else { ACTIVE },
+                    title: head.title.as_ref().map_or("", Title::as_str),
+                    key_hash: head.key_hash.as_bytes(),
+                    link_origins: &head.link_origins,
+                    renderer_version: head.renderer_version.into(),
+                    ..common(&head.slug, head.version, times, head.hidden.as_deref())
+                }
+            }
+        };
+        (values, kept.is_none())
+    }
+}
+
+fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, RowError> {
+    column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(RowError::Column(name))
+}

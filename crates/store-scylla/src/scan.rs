@@ -1,0 +1,191 @@
+//! Every record, in ranges of tokens.
+//!
+//! The next batch begins only when the caller asks for it, so the load is bounded, however large the keyspace is.
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_core::ports::page_store::{Cause, Record, StoreError};
+use thiserror::Error;
+
+use super::row::{After, WholeRow};
+use super::store::ScyllaStore;
+
+/// The tokens above the first and up to the second.
+type Tokens = (i64, i64);
+
+/// No slug has the first token: the servers keep it for the beginning of the ring.
+const RING: Tokens = (i64::MIN, i64::MAX);
+
+/// Number of slugs from whose density on the ring the total is estimated. With so many, the estimate is off by a few per cent.
+const SAMPLE: usize = 1000;
+
+/// Bytes of a record beside its text.
+const RECORD_BYTES: usize = 200;
+
+/// A cursor that this store did not make.
+#[derive(Debug, Error)]
+#[error("the cursor belongs to another store")]
+struct ForeignCursorError;
+
+/// A token, a slug, and the row of the slug.
+type ScanRow = After<i64, After<String, WholeRow>>;
+
+/// What was read of one range, and what is left of it.
+type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
+
+impl ScyllaStore {
+    async fn part(&self, (after, until): Tokens, limit: ScanLimit) -> Result<Part, StoreError> {
+        let unavailable = |cause: Cause| StoreError::Unavailable(cause);
+        let _permit = self.read_permit().await?;
+        let connected = self.connected()?;
+        // One more, so that the last batch says that it is the last.
+        let most = i32::try_from(limit.records.saturating_add(1)).unwrap_or(i32::MAX);
+        let rows =
+            Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
+        let rows = rows.map_err(|error| unavailable(error.into()))?;
+        let mut rows = rows.rows_stream::<ScanRow>().map_err(|error| unavailable(error.into()))?;
+        let (mut records, mut bytes, mut last, mut count) = (Vec::new(), 0, None, 0);
+        while let Some(row) = rows.next().await {
+            count += 1;
+            let After(token, After(name, row)) = row.map_err(|error| unavailable(error.into()))?;
+            // Rows with one token are never in two batches.
+            let is_full = records.len() >= limit.records.max(1) || bytes >= limit.bytes;
+            if let Some(last) = last.filter(|&last| is_full && last != token) {
+                return Ok((records, Some((last, until))));
+            }
+            last = Some(token);
+            if let Some(record) = self.scanned(name, row).await? {
+                bytes += size_of(&record);
+                records.push(record);
+            }
+        }
+        Ok((records, last.filter(|_| count == most).map(|last| (last, until))))
+    }
+
+    /// The record in `row`; `None` if it is none.
+    async fn scanned(
+        &self,
+        name: String,
+        row: WholeRow,
+    ) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
+        let record = match Slug::parse(&name) {
+            Err(error) => Err(StoreError::Unreadable(error.into())),
+            Ok(slug) if row.is_whole() => row.record(&slug).map_err(StoreError::from),
+            Ok(slug) => match self.settled_row(&slug).await {
+                Ok(row) => row.map_or(Ok(None), |row| row.record(&slug)).map_err(StoreError::from),
+                Err(error) => Err(error),
+            },
+        };
+        match record {
+            Ok(record) => Ok(record.map(Ok)),
+            Err(StoreError::Unreadable(cause)) => Ok(Some(Err(UnreadableRecord { name, cause }))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl PageScan for ScyllaStore {
+    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let ranges = after.map_or_else(|| Ok(ranges(self.limits.ranges)), ranges_of)?;
+        let parts = try_join_all(ranges.into_iter().map(|range| self.part(range, limit))).await?;
+        let (records, left): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let left: Vec<_> = left.into_iter().flatten().collect();
+        let next = (!left.is_empty()).then(|| cursor_at(&left));
+        Ok(ScanBatch { records: records.into_iter().flatten().collect(), visibilities: Vec::new(), next })
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        let unavailable = |cause: Cause| StoreError::Unavailable(cause);
+        let _permit = self.read_permit().await?;
+        let connected = self.connected()?;
+        let sample = i32::try_from(SAMPLE).unwrap_or(i32::MAX);
+        let answer = Box::pin(connected.session.execute_unpaged(&connected.statements.sample, (sample,))).await;
+        let rows = answer.map_err(|error| unavailable(error.into()))?.into_rows_result();
+        let rows = rows.map_err(|error| unavailable(error.into()))?;
+        let tokens = rows.rows::<(i64,)>().map_err(|error| unavailable(error.into()))?;
+        let tokens = tokens.collect::<Result<Vec<_>, _>>().map_err(|error| unavailable(error.into()))?;
+        Ok(Some(match tokens.last() {
+            Some(&(last,)) if tokens.len() == SAMPLE => estimate(SAMPLE, last),
+            _ => tokens.len() as u64,
+        }))
+    }
+}
+
+/// The ring in this many ranges.
+fn ranges(count: u8) -> Vec<Tokens> {
+    let width = u64::MAX / u64::from(count.max(1));
+    let bound = |number: u8| RING.0.saturating_add_unsigned(width * u64::from(number));
+    let end = |number: u8| if number + 1 >= count { RING.1 } else { bound(number + 1) };
+    (0..count.max(1)).map(|number| (bound(number), end(number))).collect()
+}
+
+fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
+    match record {
+        Ok(Record::Active(page)) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
+        Ok(Record::Deleted(_)) | Err(_) => RECORD_BYTES,
+    }
+}
+
+/// About how many slugs there are if the first `count` end at the token `last`.
+#[expect(clippy::cast_precision_loss, reason = "an estimate has no such precision")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the number is positive and far below 2^64"
+)]
+fn estimate(count: usize, last: i64) -> u64 {
+    let share = (last.abs_diff(RING.0) as f64 / u64::MAX as f64).max(f64::EPSILON);
+    (count as f64 / share) as u64
+}
+
+/// A cursor that has what is left of each range.
+fn cursor_at(ranges: &[Tokens]) -> ScanCursor {
+    let bytes = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
+    ScanCursor::new(bytes.collect::<Vec<_>>().concat())
+}
+
+/// The ranges of [`cursor_at`], of which there is at least one.
+fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
+    let (tokens, rest) = cursor.as_bytes().as_chunks();
+    let tokens: Vec<_> = tokens.iter().copied().map(i64::from_be_bytes).collect();
+    let (ranges, odd) = tokens.as_chunks();
+    let is_ours = rest.is_empty() && odd.is_empty() && (1..=usize::from(u8::MAX)).contains(&ranges.len());
+    let ranges = is_ours.then(|| ranges.iter().map(|&[after, until]| (after, until)).collect());
+    ranges.ok_or_else(|| StoreError::Unavailable(ForeignCursorError.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranges_are_the_whole_ring() {
+        for count in [1, 8, u8::MAX] {
+            let ranges = ranges(count);
+            assert_eq!((ranges.len(), ranges[0].0, ranges[ranges.len() - 1].1), (count.into(), RING.0, RING.1));
+            assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].0 < pair[0].1));
+        }
+    }
+
+    #[test]
+    fn the_number_of_slugs_is_told_by_the_share_of_the_ring_that_the_first_fill() {
+        assert_eq!(estimate(1000, i64::MAX), 1000);
+        assert_eq!(estimate(1000, 0), 2000);
+        let hundredth = i64::MIN + i64::MAX / 50;
+        assert!((99_000..101_000).contains(&estimate(1000, hundredth)), "{}", estimate(1000, hundredth));
+    }
+
+    #[test]
+    fn a_cursor_is_read_by_the_store_that_made_it() {
+        for ranges in [&[(-5, 7)][..], &[(i64::MIN, -5), (0, i64::MAX)]] {
+            assert_eq!(ranges_of(&cursor_at(ranges)).unwrap(), ranges);
+        }
+        for foreign in [&b"a-page-22222222"[..], &[], &[0; 8], &[0; 24]] {
+            assert!(ranges_of(&ScanCursor::new(foreign)).is_err(), "{foreign:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The migrations that this program knows, and how a keyspace's schema compares with them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use handbill_core::domain::hex;
+use handbill_core::ports::page_store::Cause;
+use scylla::DeserializeRow;
+use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::Statement;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+/// The only value of the partition key of the table of migrations.
+pub(super) const COMPONENT: &str = "handbill";
+
+/// The statements that create the tables that `migrate` itself writes.
+pub(super) const OWN_TABLES: [&str; 2] =
+    [include_str!("../migrations/settings.cql"), include_str!("../migrations/schema_migrations.cql")];
+
+/// Every migration of this program, in order.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    phase: Phase::Expand,
+    name: "baseline",
+    cql: include_str!("../migrations/0001_expand_baseline.cql"),
+}];
+
+/// One numbered file of `migrations/`. The file's name contains the first three fields: `0002_expand_note.cql`.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// The migration's place in the order, from 1.
+    pub number: i32,
+    /// The migration's effect on programs that do not know it.
+    pub phase: Phase,
+    /// The migration's subject, in a few words.
+    pub name: &'static str,
+    /// The whole file: comments and statements that can be repeated.
+    pub cql: &'static str,
+}
+
+/// The effect of a migration on programs that do not know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Such programs still work.
+    Expand,
+    /// Such programs no longer work.
+    Contract,
+}
+
+impl Migration {
+    /// The SHA-256 of the file in hexadecimal.
+    pub fn checksum(&self) -> String {
+        hex::encode(&Sha256::digest(self.cql))
+    }
+
+    /// The statements of the file, each with the comments before it. A statement ends with a semicolon at the end of a line, and no
+    /// line of a comment ends so.
+    pub(super) fn statements(&self) -> impl Iterator<Item = &'static str> {
+        self.cql.split_inclusive(";\n")
+    }
+}
+
+impl Phase {
+    /// The phase's name in file names and in the table of migrations.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Expand => "expand",
+            Self::Contract => "contract",
+        }
+    }
+}
+
+/// How a keyspace's schema compares with this program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaState {
+    /// No migration was ever applied.
+    Missing,
+    /// Some of this program's migrations were not applied.
+    Older,
+    Current,
+    /// A later program only added to the schema.
+    NewerExpanded,
+    /// A later program removed what this one needs.
+    NewerContracted,
+}
+
+impl fmt::Display for SchemaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "there is no schema",
+            Self::Older => "the schema belongs to an older version",
+            Self::Current => "the schema belongs to this version",
+            Self::NewerExpanded => "the schema belongs to a later version",
+            Self::NewerContracted => "a later version removed what this one needs from the schema",
+        })
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum SchemaError {
+    /// The keyspace has another migration under a number of this program.
+    #[error("migration {number} in the database differs from this program's: they do not belong together")]
+    Changed { number: i32 },
+    /// The database did not answer, or its answer cannot be read.
+    #[error("the schema cannot be read: {0}")]
+    Unreadable(#[from] Cause),
+}
+
+#[derive(Clone, Debug, DeserializeRow)]
+pub(super) struct AppliedMigration {
+    pub(super) number: i32,
+    pub(super) phase: String,
+    pub(super) checksum: String,
+}
+
+pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Result<SchemaState, SchemaError> {
+    compare(known, &applied(session, keyspace).await?)
+}
+
+/// The migrations that were applied completely; empty if there is no table of migrations.
+pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<AppliedMigration>, SchemaError> {
+    if !exists(session, "tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'", keyspace).await? {
+        return Ok(Vec::new());
+    }
+    let cql =
+        format!("SELECT number, phase, checksum FROM {keyspace}.schema_migrations WHERE component = '{COMPONENT}'");
+    Ok(select(session, Statement::new(cql), ()).await?)
+}
+
+/// Whether a row of `system_schema` matches; `which` is a table and a condition on `keyspace`.
+pub(super) async fn exists(session: &Session, which: &str, keyspace: &str) -> Result<bool, SchemaError> {
+    let statement = Statement::new(format!("SELECT keyspace_name FROM system_schema.{which}"));
+    Ok(!select::<(String,)>(session, statement, (keyspace,)).await?.is_empty())
+}
+
+pub(super) async fn select<R>(session: &Session, cql: Statement, values: impl SerializeRow) -> Result<Vec<R>, Cause>
+where
+    R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
+{
+    let rows = session.query_unpaged(cql, values).await?.into_rows_result()?;
+    Ok(rows.rows::<R>()?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Result<SchemaState, SchemaError> {
+    let mut unknown: BTreeMap<i32, _> = applied.iter().map(|applied| (applied.number, applied)).collect();
+    let mut lacks_some = false;
+    for migration in known {
+        match unknown.remove(&migration.number) {
+            None => lacks_some = true,
+            Some(applied) if applied.checksum != migration.checksum() => {
+                return Err(SchemaError::Changed { number: migration.number });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(if applied.is_empty() {
+        SchemaState::Missing
+    } else if lacks_some {
+        SchemaState::Older
+    } else if unknown.is_empty() {
+        SchemaState::Current
+    } else if unknown.values().all(|applied| applied.phase == Phase::Expand.name()) {
+        SchemaState::NewerExpanded
+    } else {
+        SchemaState::NewerContracted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Migration = Migration { number: 1, phase: Phase::Expand, name: "first", cql: "one" };
+    const SECOND: Migration = Migration { number: 2, phase: Phase::Expand, name: "second", cql: "two" };
+
+    fn row(migration: &Migration, phase: Phase) -> AppliedMigration {
+        AppliedMigration { number: migration.number, phase: phase.name().to_owned(), checksum: migration.checksum() }
+    }
+
+    #[test]
+    fn a_keyspace_is_missing_older_current_or_newer() {
+        let (one, two) = (row(&FIRST, Phase::Expand), row(&SECOND, Phase::Expand));
+        let both = [one.clone(), two];
+        assert_eq!(compare(&[FIRST, SECOND], &[]).unwrap(), SchemaState::Missing);
+        assert_eq!(compare(&[FIRST, SECOND], &both[..1]).unwrap(), SchemaState::Older);
+        assert_eq!(compare(&[FIRST, SECOND], &both).unwrap(), SchemaState::Current);
+        assert_eq!(compare(&[FIRST], &both).unwrap(), SchemaState::NewerExpanded);
+        let contracted = [one, row(&SECOND, Phase::Contract)];
+        assert_eq!(compare(&[FIRST], &contracted).unwrap(), SchemaState::NewerContracted);
+    }
+
+    #[test]
+    fn an_applied_migration_that_was_changed_is_refused() {
+        let changed = AppliedMigration { checksum: SECOND.checksum(), ..row(&FIRST, Phase::Expand) };
+        let error = compare(&[FIRST, SECOND], &[changed]).unwrap_err();
+        assert!(matches!(error, SchemaError::Changed { number: 1 }), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_sent_statement_by_statement() {
+        let file = "-- A table; it is new.\nCREATE one;\n\n-- Another.\nCREATE two (\n    x int\n);\n";
+        let statements: Vec<_> = Migration { cql: file, ..FIRST }.statements().collect();
+        assert_eq!(
+            statements,
+            ["-- A table; it is new.\nCREATE one;\n", "\n-- Another.\nCREATE two (\n    x int\n);\n"]
+        );
+        for migration in MIGRATIONS {
+            let heads = migration.cql.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase())).count();
+            assert_eq!(migration.statements().count(), heads, "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_migration_is_part_of_the_program() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut numbered: Vec<String> = files.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).collect();
+        numbered.sort();
+        let known = MIGRATIONS.iter().zip(1..).map(|(migration, number)| {
+            assert_eq!(migration.number, number);
+            format!("{number:04}_{}_{}.cql", migration.phase.name(), migration.name)
+        });
+        assert_eq!(numbered, known.collect::<Vec<_>>());
+    }
+}

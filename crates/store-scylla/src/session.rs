@@ -1,0 +1,230 @@
+//! The driver's session: login, TLS, time limits, and which nodes are asked.
+//!
+//! The driver chooses nodes by token and shard, sends conditional writes of one page to one node, retries failed reads once, and sends
+//! a slow read to a second node. A conditional write is sent once: only `conditional` knows how to repeat it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::Node;
+use scylla::errors::NewSessionError;
+use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
+use scylla::statement::Statement;
+use tokio::time::{Instant, sleep};
+
+use super::login::{self, FileLogin};
+use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
+
+/// The driver's default is 30 s for a keep-alive and 30 s for its answer. So a hung node delays requests for at most 2 s.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+
+/// A node that does not answer must not hold up the next try.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// Pause before the next look at a cluster that does not answer, or at a schema that is not ready.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest time for a request that is not about a page.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A read without an answer after this time is also sent to another node. A healthy read takes far less.
+const SECOND_READ: SimpleSpeculativeExecutionPolicy =
+    SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: Duration::from_millis(500) };
+
+/// Longest time for a change of the schema to reach all nodes.
+const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
+
+/// An operation ends this long before its answer is needed, so that its caller learns what has happened.
+const IN_TIME: Duration = Duration::from_millis(250);
+
+/// The store's limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest time for one operation, including the wait for its permit.
+    pub operation: Duration,
+    /// Longest wait for the answer to one conditional write; after it the write is sent again.
+    pub attempt: Duration,
+    /// Longest wait for a permit: it bounds how many requests pile up while the cluster does not answer.
+    pub permit: Duration,
+    /// How many reads run at once. While one of 64 token ranges is hung, its readers hold about 80 of them at 2000 reads a second.
+    pub reads: usize,
+    /// How many writes run at once. With more from one client, three small nodes do no more writes a second.
+    pub writes: usize,
+    /// Ranges of tokens that a scan reads at the same time, so that it waits for several nodes at once.
+    pub ranges: u8,
+}
+
+impl Default for Limits {
+    /// An operation ends before the 2.75 s that the service waits, so that the service learns whether anything was changed.
+    fn default() -> Self {
+        Self {
+            operation: Duration::from_millis(2500),
+            attempt: Duration::from_millis(1500),
+            permit: Duration::from_millis(250),
+            reads: 512,
+            writes: 64,
+            ranges: 1,
+        }
+    }
+}
+
+impl Limits {
+    /// The limits of commands. No client waits for them, and a cluster that is slow for seconds must not end an import of hours.
+    pub const OF_COMMANDS: Self = Self {
+        operation: Duration::from_secs(30),
+        attempt: Duration::from_secs(5),
+        permit: Duration::from_secs(30),
+        reads: 64,
+        writes: 64,
+        ranges: 8,
+    };
+
+    /// The end of an operation that begins now, whose answer is needed at `needed_by`.
+    pub(super) fn deadline(&self, needed_by: Option<Instant>) -> Instant {
+        let now = Instant::now();
+        let own = now + self.operation;
+        needed_by.map_or(own, |needed_by| own.min(needed_by.checked_sub(IN_TIME).unwrap_or(now)))
+    }
+}
+
+/// A builder of sessions with `settings`. It connects to nothing yet.
+pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsError> {
+    if settings.nodes.is_empty() {
+        return Err(SettingsError::NoNodes);
+    }
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&settings.nodes)
+        .keyspaces_to_fetch([&settings.keyspace])
+        .default_execution_profile_handle(profile(settings.consistency, None).into_handle())
+        .connection_timeout(CONNECT_TIMEOUT)
+        .schema_agreement_timeout(SCHEMA_AGREEMENT);
+    // The field is set directly, because the builder's own methods would log at each start that this interval is short.
+    builder.config.keepalive_interval = Some(KEEPALIVE);
+    builder.config.keepalive_timeout = Some(KEEPALIVE);
+    match (&settings.username, &settings.password_file) {
+        (Some(user), Some(file)) => {
+            builder = builder.authenticator_provider(Arc::new(FileLogin::new(user, file)?));
+        }
+        (None, None) => {}
+        _ => return Err(SettingsError::HalfALogin),
+    }
+    if let Some(tls) = login::tls(settings)? {
+        builder = builder.tls_context(Some(Arc::new(tls)));
+    }
+    Ok(builder)
+}
+
+/// A session on the cluster of `settings`, and the datacentre of the nodes that it asks first, if it prefers one. Tries until an
+/// attempt succeeds or `failed` returns an error. `failed` gets the error of each attempt.
+pub(super) async fn connect<E: From<SettingsError>>(
+    settings: &ScyllaSettings,
+    mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
+) -> Result<(Session, Option<String>), E> {
+    loop {
+        // Each attempt reads the files again, because a password or certificate may have been corrected.
+        match builder(settings)?.build().await {
+            Ok(session) => {
+                let datacenter = choose_datacenter(&session, settings)?;
+                return Ok((session, datacenter));
+            }
+            Err(error) => failed(error)?,
+        }
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// How the driver sends requests: to nodes of `datacenter` first.
+///
+/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. So with [`ScyllaConsistency::Local`] no
+/// node of another datacentre is ever asked.
+fn profile(consistency: ScyllaConsistency, datacenter: Option<&str>) -> ExecutionProfile {
+    let nodes = DefaultPolicy::builder().token_aware(true).permit_dc_failover(consistency == ScyllaConsistency::Global);
+    let nodes = match datacenter {
+        Some(name) => nodes.prefer_datacenter(name.to_owned()),
+        None => nodes,
+    };
+    ExecutionProfile::builder()
+        .load_balancing_policy(nodes.build())
+        .consistency(consistency.quorum())
+        .serial_consistency(Some(consistency.serial()))
+        .speculative_execution_policy(Some(Arc::new(SECOND_READ)))
+        .request_timeout(Some(REQUEST_TIMEOUT))
+        .build()
+}
+
+fn choose_datacenter(session: &Session, settings: &ScyllaSettings) -> Result<Option<String>, SettingsError> {
+    let state = session.get_cluster_state();
+    let names = state.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
+    let chosen = chosen(&names, settings.datacenter.as_deref(), settings.consistency)?;
+    let profile = profile(settings.consistency, chosen.as_deref());
+    session.get_default_execution_profile_handle().clone().map_to_another_profile(profile);
+    Ok(chosen)
+}
+
+/// The datacentre called `wanted`, or the only one. The order of nodes never decides: replicas that name their nodes in different orders
+/// would write in different datacentres, whose quorums share no copy.
+fn chosen(
+    names: &BTreeSet<&str>,
+    wanted: Option<&str>,
+    consistency: ScyllaConsistency,
+) -> Result<Option<String>, SettingsError> {
+    let found = || names.iter().copied().collect::<Vec<_>>().join(", ");
+    match (wanted, names.first()) {
+        (Some(name), _) if names.contains(name) => Ok(Some(name.to_owned())),
+        (Some(name), _) => Err(SettingsError::NoSuchDatacenter { name: name.to_owned(), found: found() }),
+        (None, Some(only)) if names.len() == 1 => Ok(Some((*only).to_owned())),
+        (None, _) if consistency == ScyllaConsistency::Global => Ok(None),
+        (None, _) => Err(SettingsError::ChooseDatacenter { found: found() }),
+    }
+}
+
+/// Has `statement` sent to `node` and no other.
+pub(super) fn send_only_to(statement: &mut Statement, node: &Arc<Node>) {
+    let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
+    statement.set_load_balancing_policy(Some(policy));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ScyllaConsistency::{Global, Local};
+    use super::*;
+
+    #[test]
+    fn with_several_datacentres_one_must_be_named_unless_all_of_them_agree_on_each_write() {
+        let two = BTreeSet::from(["west", "east"]);
+        assert_eq!(chosen(&two, Some("west"), Local).unwrap().as_deref(), Some("west"));
+        let refused = chosen(&two, None, Local).unwrap_err().to_string();
+        assert!(refused.contains("--scylla-datacenter") && refused.contains("east, west"), "{refused}");
+        assert_eq!(chosen(&two, None, Global).unwrap(), None);
+        for consistency in [Local, Global] {
+            let elsewhere = chosen(&two, Some("north"), consistency).unwrap_err().to_string();
+            assert!(elsewhere.contains("\"north\"") && elsewhere.contains("east, west"), "{elsewhere}");
+            assert_eq!(chosen(&BTreeSet::from(["west"]), None, consistency).unwrap().as_deref(), Some("west"));
+        }
+    }
+
+    #[test]
+    fn requests_leave_their_datacentre_only_if_all_datacentres_agree_on_each_write() {
+        let debug = |consistency| format!("{:?}", profile(consistency, Some("west")));
+        for (consistency, leaves) in [(Local, "permit_dc_failover: false"), (Global, "permit_dc_failover: true")] {
+            let profile = debug(consistency);
+            assert!(profile.contains(r#"Datacenter("west")"#) && profile.contains(leaves), "{profile}");
+            assert!(profile.contains("is_token_aware: true"), "{profile}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_ends_in_time_for_its_caller_and_never_later_than_by_itself() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let ends_after = |millis| limits.deadline(Some(now + Duration::from_millis(millis))).duration_since(now);
+        assert_eq!(limits.deadline(None).duration_since(now), limits.operation);
+        for (needed_after, expected) in [(5000, 2500), (2750, 2500), (1000, 750), (250, 0), (0, 0)] {
+            assert_eq!(ends_after(needed_after), Duration::from_millis(expected));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The settings of the store. Errors name the options of the program that set them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use scylla::statement::{Consistency, SerialConsistency};
+use thiserror::Error;
+
+/// The copies that agree on each write, and of which a majority answers each read. The two are never mixed on one keyspace, because
+/// their majorities need not share a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScyllaConsistency {
+    /// The copies of one datacentre, which has all of them: `LOCAL_SERIAL` and `LOCAL_QUORUM`.
+    Local,
+    /// The copies of all datacentres: `SERIAL` and `QUORUM`.
+    Global,
+}
+
+impl ScyllaConsistency {
+    pub(super) fn quorum(self) -> Consistency {
+        match self {
+            Self::Local => Consistency::LocalQuorum,
+            Self::Global => Consistency::Quorum,
+        }
+    }
+
+    pub(super) fn serial(self) -> SerialConsistency {
+        match self {
+            Self::Local => SerialConsistency::LocalSerial,
+            Self::Global => SerialConsistency::Serial,
+        }
+    }
+
+    /// For a read that completes interrupted writes.
+    pub(super) fn serial_read(self) -> Consistency {
+        match self {
+            Self::Local => Consistency::LocalSerial,
+            Self::Global => Consistency::Serial,
+        }
+    }
+}
+
+impl fmt::Display for ScyllaConsistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Global => "global",
+        })
+    }
+}
+
+impl FromStr for ScyllaConsistency {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "local" => Ok(Self::Local),
+            "global" => Ok(Self::Global),
+            _ => Err("give local or global"),
+        }
+    }
+}
+
+/// The cluster, and the way to it.
+#[derive(Clone, Debug)]
+pub struct ScyllaSettings {
+    /// `host:port` of nodes to reach the cluster through; they name the others.
+    pub nodes: Vec<String>,
+    /// Keyspace of the pages: a name that needs no quotes in CQL.
+    pub keyspace: String,
+    /// Datacentre whose nodes are asked; must be named if there are several, unless the consistency is global.
+    pub datacenter: Option<String>,
+    pub consistency: ScyllaConsistency,
+    /// Copies of each page in the datacentre, in a keyspace that `migrate` creates.
+    pub replication_factor: u8,
+    pub username: Option<String>,
+    /// File with the user's password, read again for each new connection.
+    pub password_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign the nodes' certificates; with it every connection uses TLS.
+    pub ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key. Read again for
+    /// each new connection.
+    pub client_cert_files: Vec<PathBuf>,
+    /// How long a replica waits for the schema, and `migrate` for the cluster.
+    pub schema_wait: Duration,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    #[error("no node of the cluster is known: name some with --scylla-nodes")]
+    NoNodes,
+    /// A user without a password, or a password without a user.
+    #[error("--scylla-username and --scylla-password-file must be used together")]
+    HalfALogin,
+    /// A certificate of this process without TLS, so it would not be shown.
+    #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
+    IdentityWithoutTls,
+    #[error("cannot read {path}, named by {option} ({reason})")]
+    File { path: PathBuf, option: &'static str, reason: Box<dyn std::error::Error + Send + Sync> },
+    #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
+    NoSuchDatacenter { name: String, found: String },
+    #[error(
+        "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"
+    )]
+    ChooseDatacenter { found: String },
+    #[error(
+        "the keyspace {keyspace} has copies in several datacentres ({found}), and --scylla-consistency is local: give global, or leave \
+         the copies of one datacentre with ALTER KEYSPACE {keyspace}"
+    )]
+    SeveralDatacenters { keyspace: String, found: String },
+    #[error(
+        "the keyspace {keyspace} has no copies in the datacentre {datacenter} of this process, only in {found}: name that one \
+         with --scylla-datacenter"
+    )]
+    NoCopies { keyspace: String, datacenter: String, found: String },
+    #[error("there is no keyspace {0}: with --scylla-consistency global, create it with its copies in each datacentre")]
+    NoKeyspace(String),
+    #[error(
+        "the pages of the keyspace {keyspace} are written with --scylla-consistency {found}: give that, or see \"Change the consistency\" \
+         in the manual"
+    )]
+    OtherConsistency { keyspace: String, found: String },
+}
+
+/// Settings that reach no cluster.
+#[cfg(test)]
+pub(crate) fn of_a_test() -> ScyllaSettings {
+    ScyllaSettings {
+        nodes: Vec::new(),
+        keyspace: "handbill".to_owned(),
+        datacenter: None,
+        consistency: ScyllaConsistency::Local,
+        replication_factor: 3,
+        username: None,
+        password_file: None,
+        ca_file: None,
+        client_cert_files: Vec::new(),
+        schema_wait: Duration::ZERO,
+    }
+}

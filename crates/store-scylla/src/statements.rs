@@ -1,0 +1,146 @@
+//! Every statement on pages and the journal, with its consistency and whether the driver may send it twice.
+//!
+//! Each statement names its keyspace and its columns, so that no connection has to be switched, and a column that a later migration adds
+//! changes nothing here. The driver must not keep the columns of a conditional write's answer: Cassandra answers with more columns if
+//! it refuses the write.
+
+use std::sync::Arc;
+
+use scylla::client::session::Session;
+use scylla::errors::PrepareError;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, Statement};
+
+use super::row::{ALL, HEAD};
+use super::session::Limits;
+use super::settings::ScyllaConsistency;
+
+/// Rows of a scan that one answer holds: with the largest texts, a few megabytes.
+const SCAN_ROWS: i32 = 16;
+
+/// Entries of the journal that one answer holds.
+const JOURNAL_ROWS: i32 = 1000;
+
+pub(super) struct Statements {
+    /// Binds the slug, yields a `HeadRow`.
+    pub(super) read_head: PreparedStatement,
+    /// Binds the slug, yields a `WholeRow`.
+    pub(super) read_all: PreparedStatement,
+    /// The same, and completes writes that were interrupted.
+    pub(super) read_all_serially: PreparedStatement,
+    /// Binds two tokens and a number, yields tokens, slugs and `WholeRow`s.
+    pub(super) scan: PreparedStatement,
+    /// Binds a number, yields tokens.
+    pub(super) sample: PreparedStatement,
+    /// Binds a `Create`, and writes a row that must not be there.
+    pub(super) create: PreparedStatement,
+    /// Binds a `Replace`, and writes all of a row but the text.
+    pub(super) replace_head: PreparedStatement,
+    /// Binds a `ReplaceAll`.
+    pub(super) replace_all: PreparedStatement,
+    /// Binds a `journal::Entry`.
+    pub(super) write_journal: PreparedStatement,
+    /// Binds the key of an entry.
+    pub(super) void_journal: PreparedStatement,
+    pub(super) read_journal: PreparedStatement,
+    /// Binds the slug, yields the time, reason and operator of the last hiding or showing.
+    pub(super) read_act: PreparedStatement,
+    /// Binds the slug, time, reason and operator of a first act.
+    pub(super) create_act: PreparedStatement,
+    /// Binds the time, reason, operator, slug and again the time of an act that is later than the one that is there.
+    pub(super) replace_act: PreparedStatement,
+    /// Binds the name of a setting, yields its value.
+    pub(super) read_setting: PreparedStatement,
+    /// Binds a value and the name of a setting that is there.
+    pub(super) change_setting: PreparedStatement,
+}
+
+impl Statements {
+    /// Prepares all statements for `keyspace`, which must have the current schema.
+    pub(super) async fn prepare(
+        session: &Session,
+        keyspace: &str,
+        consistency: ScyllaConsistency,
+        limits: &Limits,
+    ) -> Result<Self, PrepareError> {
+        let plain = async |cql: String, at: Consistency| {
+            let mut statement = session.prepare(Statement::new(cql)).await?;
+            statement.set_consistency(at);
+            statement.set_request_timeout(Some(limits.operation));
+            statement.set_is_idempotent(true);
+            statement.set_use_cached_result_metadata(true);
+            Ok::<_, PrepareError>(statement)
+        };
+        let conditional = async |cql: String| {
+            let mut statement = session.prepare(Statement::new(cql)).await?;
+            statement.set_consistency(consistency.quorum());
+            statement.set_serial_consistency(Some(consistency.serial()));
+            statement.set_request_timeout(Some(limits.operation));
+            statement.set_is_idempotent(false);
+            // A policy that repeats a write returns only the last error, which does not say what the first attempt did.
+            statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+            Ok::<_, PrepareError>(statement)
+        };
+        let quorum = consistency.quorum();
+        let [pages, journal, acts, settings] =
+            ["pages", "journal", "acts", "settings"].map(|table| format!("{keyspace}.{table}"));
+        let set = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
+        let expected = "IF revision = :expected_revision AND write_ids = :expected_write_ids";
+        let mut scan = plain(
+            format!("SELECT token(slug), slug, {ALL} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?"),
+            quorum,
+        )
+        .await?;
+        scan.set_page_size(SCAN_ROWS);
+        let mut read_journal = plain(
+            format!("SELECT day, shard, at, slug, id, kind, version, reason, done_by, is_void FROM {journal}"),
+            quorum,
+        )
+        .await?;
+        read_journal.set_page_size(JOURNAL_ROWS);
+        Ok(Self {
+            read_head: plain(format!("SELECT {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
+            read_all: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), quorum).await?,
+            read_all_serially: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), consistency.serial_read())
+                .await?,
+            scan,
+            // One copy is asked, so none is repaired: these are not all columns.
+            sample: plain(format!("SELECT token(slug) FROM {pages} LIMIT ?"), Consistency::One).await?,
+            create: conditional(format!(
+                "UPDATE {pages} SET {set}, text = :text WHERE slug = :slug IF revision = null AND write_ids = null"
+            ))
+            .await?,
+            replace_head: conditional(format!("UPDATE {pages} SET {set} WHERE slug = :slug {expected}")).await?,
+            replace_all: conditional(format!("UPDATE {pages} SET {set}, text = :text WHERE slug = :slug {expected}"))
+                .await?,
+            write_journal: plain(
+                format!(
+                    "INSERT INTO {journal} (day, shard, at, slug, id, kind, version, reason, done_by) \
+                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                ),
+                quorum,
+            )
+            .await?,
+            void_journal: plain(
+                format!(
+                    "UPDATE {journal} SET is_void = true WHERE day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?"
+                ),
+                quorum,
+            )
+            .await?,
+            read_journal,
+            read_act: plain(format!("SELECT at, reason, done_by FROM {acts} WHERE slug = ?"), quorum).await?,
+            create_act: conditional(format!(
+                "INSERT INTO {acts} (slug, at, reason, done_by) VALUES (?, ?, ?, ?) IF NOT EXISTS"
+            ))
+            .await?,
+            replace_act: conditional(format!(
+                "UPDATE {acts} SET at = ?, reason = ?, done_by = ? WHERE slug = ? IF at < ?"
+            ))
+            .await?,
+            read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
+            change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! The journal of a cluster as a file of JSON lines, and its lines applied to a restored store (contract, decision 18).
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::import::Importer;
+use handbill_core::domain::journal::{Kind, Line};
+use handbill_core::ports::page_store::StoreError;
+use handbill_store_scylla::ScyllaStore;
+
+/// Lines that are applied at the same time.
+const LINES_AT_ONCE: usize = 32;
+
+/// Writes the journal of `store` to the new file `to`. Returns how many lines it has.
+pub(super) async fn export(store: &ScyllaStore, to: &Path) -> Result<u64, String> {
+    let refused = |error: io::Error| format!("cannot write {}: {error}", to.display());
+    let mut file = BufWriter::new(File::create_new(to).map_err(refused)?);
+    let mut count = 0;
+    let each = |line: Line| {
+        count += 1;
+        let text = serde_json::to_string(&line).map_err(|error| StoreError::Unreadable(error.into()))?;
+        writeln!(file, "{text}").map_err(|error| StoreError::Unavailable(error.into()))
+    };
+    store.read_journal(each).await.map_err(|error| error.causes())?;
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(refused)?;
+    Ok(count)
+}
+
+/// The lines of the journal in the file `path` that no later line takes back. A last line that was cut does not count.
+pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
+    let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let mut input = BufReader::new(File::open(path).map_err(refused)?);
+    let (mut text, mut lines) = (String::new(), Vec::new());
+    loop {
+        text.clear();
+        input.read_line(&mut text).map_err(refused)?;
+        if !text.ends_with('\n') {
+            break;
+        }
+        lines.push(serde_json::from_str::<Line>(&text).map_err(|error| refused(error.into()))?);
+    }
+    let (mut voids, mut kept) = (HashSet::new(), Vec::new());
+    for line in lines.into_iter().rev() {
+        let key = (line.slug.clone(), line.version, line.at.clone());
+        if line.kind == Kind::Void {
+            voids.insert(key);
+        } else if !voids.remove(&key) {
+            kept.push(line);
+        }
+    }
+    Ok(kept)
+}
+
+/// Applies `lines` to the store of `importer`, over no page of a later version or time.
+pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
+    let applied = stream::iter(lines).map(|line| async move {
+        let entry = line.entry().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;
+        importer.import(entry).await.map(drop).map_err(|error| error.to_string())
+    });
+    applied.buffer_unordered(LINES_AT_ONCE).try_collect().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_void_line_takes_back_the_line_before_it_and_a_cut_line_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let line = |kind: &str, version: u64| {
+            let at = "2026-11-21T04:30:00.123Z";
+            format!("{{\"kind\":\"{kind}\",\"slug\":\"a-22222222\",\"version\":{version},\"at\":\"{at}\"}}\n")
+        };
+        let text =
+            [line("delete", 2), line("void", 2), line("show", 3), line("delete", 2), "{\"kind\":\"de".to_owned()];
+        std::fs::write(&path, text.concat()).unwrap();
+        let kept: Vec<_> = read(&path).unwrap().into_iter().map(|line| (line.kind, line.version)).collect();
+        assert_eq!(kept, [(Kind::Delete, 2), (Kind::Show, 3)]);
+        std::fs::write(&path, "no line\n").unwrap();
+        assert!(read(&path).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! Writes with an unknown outcome, and how the store finds the outcome, on a real server behind a proxy that lies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use handbill_core::domain::page::{Page, PageVersion};
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_store_scylla::{Limits, ScyllaStore};
+use scylla::statement::Consistency;
+use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
+use tokio::task::JoinHandle;
+
+use super::faults::{DbError, next_write_of, paxos_timeout, requests_with, writes_of};
+use super::server::{PATIENT, Proxied, proxied, store};
+use crate::support::pages::{CREATED, edited, page, page_at};
+
+/// The store stops waiting for a lost answer after this time. Nothing else in these tests may take this long.
+const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..PATIENT };
+
+async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
+    let page = Arc::new(page(content));
+    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    page
+}
+
+fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<CasResult, StoreError>> {
+    let store = proxied.store.clone();
+    tokio::spawn(async move { store.compare_and_set(expected, next, None).await })
+}
+
+/// Inserts, replaces and deletes a page, each after `lie`, and expects that each is done once.
+async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
+    let first = Arc::new(page("first text"));
+    lie(&mut proxied, &first);
+    assert_eq!(proxied.store.insert_if_absent(first.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
+
+    let next = edited(&first, "next text");
+    lie(&mut proxied, &next);
+    let swapped = proxied.store.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
+    assert_eq!(swapped, CasResult::Swapped);
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
+
+    let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
+    lie(&mut proxied, &next);
+    let swapped =
+        proxied.store.compare_and_set(next.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    assert_eq!(swapped, CasResult::Swapped);
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_done() {
+    every_write_is_done_once(proxied(GIVING_UP_SOON).await, |proxied, _| proxied.lose_the_next_verdict()).await;
+}
+
+#[tokio::test]
+async fn a_write_that_was_applied_and_answered_by_a_timeout_is_done() {
+    every_write_is_done_once(proxied(PATIENT).await, |proxied, _| proxied.deny_the_next_verdict()).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_connection_breaks_before_the_answer_is_done() {
+    every_write_is_done_once(proxied(PATIENT).await, |proxied, _| proxied.break_the_connection_at_the_next_verdict())
+        .await;
+}
+
+#[tokio::test]
+async fn a_write_that_never_arrived_is_sent_again() {
+    let swallow = |proxied: &mut Proxied, page: &Page| {
+        let rule = RequestRule(next_write_of(&page.head.slug), RequestReaction::drop_frame());
+        proxied.rules(vec![rule], Vec::new());
+    };
+    every_write_is_done_once(proxied(GIVING_UP_SOON).await, swallow).await;
+}
+
+#[tokio::test]
+async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
+    // The first attempt arrives after the store has given it up and not found its effect. The second arrives after the first,
+    // and is refused because of it.
+    let delay = |proxied: &mut Proxied, page: &Page| {
+        let late = |after| {
+            let delayed = RequestReaction::delay(GIVING_UP_SOON.attempt * after / 4);
+            RequestRule(next_write_of(&page.head.slug), delayed)
+        };
+        proxied.rules(vec![late(6), late(3)], Vec::new());
+    };
+    every_write_is_done_once(proxied(GIVING_UP_SOON).await, delay).await;
+}
+
+#[tokio::test]
+async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() {
+    let refuse = |proxied: &mut Proxied, page: &Page| {
+        let timeout = RequestReaction::forge_with_error(paxos_timeout());
+        proxied.rules(vec![RequestRule(next_write_of(&page.head.slug), timeout)], Vec::new());
+    };
+    every_write_is_done_once(proxied(PATIENT).await, refuse).await;
+}
+
+#[tokio::test]
+async fn a_write_that_a_node_refused_for_now_is_sent_again() {
+    let refuse = |proxied: &mut Proxied, page: &Page| {
+        let starting = RequestReaction::forge_with_error(DbError::IsBootstrapping);
+        proxied.rules(vec![RequestRule(next_write_of(&page.head.slug), starting)], Vec::new());
+    };
+    every_write_is_done_once(proxied(PATIENT).await, refuse).await;
+}
+
+/// After a write that was applied without an answer, `others` more writes come before the store reads the outcome back.
+async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let first = inserted(&other, "first text").await;
+    let ours = edited(&first, "our text");
+    let mut looked = proxied.apply_the_next_write_in_secret(&first.head.slug);
+    let setting = setting(&proxied, first.head.version, Record::Active(ours.clone()));
+    looked.recv().await.unwrap();
+
+    let mut page = ours;
+    for round in 0..others {
+        let next = edited(&page, &format!("another text {round}"));
+        let swapped = other.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
+        assert_eq!(swapped, CasResult::Swapped, "ours was applied");
+        page = next;
+    }
+    proxied.be_honest();
+    let outcome = setting.await.unwrap();
+    assert_eq!(
+        other.lookup(&page.head.slug).await.unwrap(),
+        Lookup::Active(page.clone()),
+        "nothing was written after them"
+    );
+    (outcome, page.head.version)
+}
+
+#[tokio::test]
+async fn a_write_that_others_came_after_before_it_was_acknowledged_is_done() {
+    let (outcome, version) = overtaken(1).await;
+    assert_eq!(outcome.unwrap(), CasResult::Swapped);
+    assert_eq!(version, PageVersion::new(3));
+    assert_eq!(overtaken(7).await.0.unwrap(), CasResult::Swapped);
+}
+
+#[tokio::test]
+async fn after_eight_later_writes_the_outcome_stays_unknown() {
+    let (outcome, _) = overtaken(8).await;
+    assert!(matches!(outcome, Err(StoreError::OutcomeUnknown(_))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let first = inserted(&other, "first text").await;
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug);
+    let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
+    looked.recv().await.unwrap();
+    let theirs = edited(&first, "their text");
+    other.compare_and_set(first.head.version, Record::Active(theirs.clone()), None).await.unwrap();
+    proxied.be_honest();
+    assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
+    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
+}
+
+#[tokio::test]
+async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let first = inserted(&other, "first text").await;
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug);
+    let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
+    looked.recv().await.unwrap();
+    let tombstone = first.head.tombstone(UnixMillis::new(CREATED + 9));
+    other.compare_and_set(first.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    proxied.be_honest();
+    assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
+    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+}
+
+#[tokio::test]
+async fn an_insert_of_unknown_outcome_is_done_if_the_page_was_changed_since() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let ours = Arc::new(page("our text"));
+    let mut looked = proxied.apply_the_next_write_in_secret(&ours.head.slug);
+    let (store, inserting) = (proxied.store.clone(), ours.clone());
+    let inserting = tokio::spawn(async move { store.insert_if_absent(inserting, None).await });
+    looked.recv().await.unwrap();
+    let next = edited(&ours, "another text");
+    other.compare_and_set(ours.head.version, Record::Active(next.clone()), None).await.unwrap();
+    proxied.be_honest();
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
+    assert_eq!(other.lookup(&next.head.slug).await.unwrap(), Lookup::Active(next));
+}
+
+#[tokio::test]
+async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let ours = Arc::new(page("our text"));
+    let theirs = Arc::new(page_at(ours.head.slug.clone(), "their text"));
+    let mut looked = proxied.swallow_the_next_write(&ours.head.slug);
+    let store = proxied.store.clone();
+    let inserting = tokio::spawn(async move { store.insert_if_absent(ours, None).await });
+    looked.recv().await.unwrap();
+    assert_eq!(other.insert_if_absent(theirs.clone(), None).await.unwrap(), InsertResult::Inserted);
+    proxied.be_honest();
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken(Record::Active(theirs.clone())));
+    assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
+}
+
+/// Every error that a server can answer to a write, and whether the write is then certainly not done.
+fn answers() -> Vec<(DbError, bool)> {
+    let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
+    let failure = |error| (error, false);
+    let refusal = |error| (error, true);
+    vec![
+        refusal(example_db_errors::syntax_error()),
+        refusal(example_db_errors::invalid()),
+        refusal(example_db_errors::already_exists()),
+        refusal(example_db_errors::authentication_error()),
+        refusal(example_db_errors::unauthorized()),
+        refusal(example_db_errors::config_error()),
+        refusal(example_db_errors::protocol_error()),
+        refusal(example_db_errors::is_bootstrapping()),
+        refusal(unavailable(Consistency::LocalSerial)),
+        failure(unavailable(Consistency::LocalQuorum)),
+        failure(paxos_timeout()),
+        failure(example_db_errors::write_timeout()),
+        failure(example_db_errors::write_failure()),
+        failure(example_db_errors::read_timeout()),
+        failure(example_db_errors::read_failure()),
+        failure(example_db_errors::overloaded()),
+        failure(example_db_errors::server_error()),
+        failure(example_db_errors::truncate_error()),
+        failure(example_db_errors::function_failure()),
+        failure(DbError::Other(0x1700)),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_is_not_certain() {
+    let mut proxied = proxied(Limits { operation: Duration::from_secs(5), ..PATIENT }).await;
+    let answers = answers();
+    let pages: Vec<_> = answers.iter().map(|_| Arc::new(page("text"))).collect();
+    let rules = pages.iter().zip(&answers).map(|(page, (error, _))| {
+        RequestRule(writes_of(&page.head.slug), RequestReaction::forge_with_error(error.clone()))
+    });
+    proxied.rules(rules.collect(), Vec::new());
+    let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
+        let store = proxied.store.clone();
+        async move {
+            match store.insert_if_absent(page.clone(), None).await {
+                Err(StoreError::Unavailable(_)) if *is_certain => {}
+                Err(StoreError::OutcomeUnknown(_)) if !is_certain => {}
+                outcome => panic!("{error}: {outcome:?}"),
+            }
+        }
+    });
+    join_all(inserting).await;
+}
+
+#[tokio::test]
+async fn a_lookup_that_no_node_answers_is_unavailable() {
+    let mut proxied = proxied(PATIENT).await;
+    let slug = page("text").head.slug;
+    let refuse = RequestReaction::forge_with_error(example_db_errors::unavailable());
+    proxied.rules(vec![RequestRule(requests_with(slug.as_str()), refuse)], Vec::new());
+    let found = proxied.store.lookup(&slug).await;
+    assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_operation_ends_within_its_time_when_nothing_answers() {
+    let limits = Limits { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
+    let mut proxied = proxied(limits).await;
+    let page = Arc::new(page("text"));
+    let silence = RequestRule(requests_with(page.head.slug.as_str()), RequestReaction::drop_frame());
+    proxied.rules(vec![silence], Vec::new());
+    let found = proxied.store.lookup(&page.head.slug).await;
+    assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
+    let inserted = proxied.store.insert_if_absent(page, None).await;
+    assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
+}
+
+#[tokio::test]
+async fn too_many_calls_at_once_are_refused_and_never_sent() {
+    let limits = Limits { writes: 1, permit: Duration::from_millis(50), ..PATIENT };
+    let mut proxied = proxied(limits).await;
+    let (first, second) = (page("first text"), Arc::new(page("second text")));
+    let mut looked = proxied.swallow_the_next_write(&first.head.slug);
+    let store = proxied.store.clone();
+    let inserting = tokio::spawn(async move { store.insert_if_absent(Arc::new(first), None).await });
+    looked.recv().await.unwrap();
+    let refused = proxied.store.insert_if_absent(second.clone(), None).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    proxied.be_honest();
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
+    assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), Lookup::Absent);
+}

@@ -1,0 +1,70 @@
+//! Scans of a keyspace with damaged rows, and of several ranges. The rules of all scans are in `tests/it/contract/rules/scan.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use handbill_core::domain::slug::Slug;
+use handbill_core::ports::page_scan::{PageScan, ScanLimit};
+use handbill_core::ports::page_store::{PageStore, Record, StoreError};
+use handbill_store_scylla::{Limits, ScyllaStore};
+
+use super::server::{PATIENT, drop_keyspace, fresh_store, store_in};
+use crate::support::pages::page;
+use crate::support::scans::of;
+
+async fn filled(store: &ScyllaStore, count: usize) -> BTreeMap<String, Record> {
+    let mut records = BTreeMap::new();
+    for number in 0..count {
+        let page = Arc::new(page(&format!("page {number}")));
+        store.insert_if_absent(page.clone(), None).await.unwrap();
+        records.insert(page.head.slug.to_string(), Record::Active(page));
+    }
+    records
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_named_and_the_scan_goes_on() {
+    let (store, session, keyspace) = fresh_store().await;
+    let mut expected = filled(&store, 4).await;
+    let names: Vec<_> = expected.keys().cloned().collect();
+    // A head that lacks a column, and a text that cannot be unpacked.
+    let damaged = &names[1..3];
+    for (name, damage) in damaged.iter().zip(["key_hash = 0x00", "text = 0x000000000000000101"]) {
+        let cql = format!("UPDATE {keyspace}.pages SET {damage} WHERE slug = ? IF state = 'active'");
+        session.query_unpaged(cql, (name,)).await.unwrap();
+        let found = store.lookup(&Slug::parse(name).unwrap()).await;
+        assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");
+        expected.remove(name);
+    }
+    let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
+    let (good, bad): (Vec<_>, Vec<_>) = batch.records.into_iter().partition(Result::is_ok);
+    let good: BTreeMap<_, _> =
+        good.into_iter().map(Result::unwrap).map(|record| (record.slug().to_string(), record)).collect();
+    assert_eq!(good, expected);
+    let mut found_damaged: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
+    found_damaged.sort();
+    assert_eq!(found_damaged, damaged);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn several_ranges_at_once_have_each_record_once() {
+    let (store, session, keyspace) = fresh_store().await;
+    let expected = filled(&store, 40).await;
+    let command = store_in(Arc::clone(&session), &keyspace, Limits { ranges: 8, ..PATIENT }).await;
+    for records in [1, 3, 100] {
+        let (mut found, mut after) = (BTreeMap::new(), None);
+        loop {
+            let batch = command.scan(after.as_ref(), of(records)).await.unwrap();
+            for record in batch.records.into_iter().map(Result::unwrap) {
+                assert!(found.insert(record.slug().to_string(), record).is_none());
+            }
+            after = batch.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{records}");
+    }
+    drop_keyspace(&session, &keyspace).await;
+}

@@ -1,0 +1,171 @@
+//! The server under test: its address, a keyspace on it, and stores on that, directly or through a proxy that can lie.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use handbill::config;
+use handbill_core::domain::hex;
+use handbill_core::ports::clock::SystemClock;
+use handbill_core::ports::random::{Random, index_below};
+use handbill_store_scylla::schema::{MIGRATIONS, Migration};
+use handbill_store_scylla::{
+    Limits, LockTimes, ScyllaConsistency, ScyllaSettings, ScyllaStore, builder, migrate, migrate_with,
+};
+use scylla::client::session::Session;
+use scylla::statement::Statement;
+use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness};
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+
+use crate::deployment::Addresses;
+use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
+
+/// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because
+/// an earlier version of these tests may have used the server.
+static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
+    // A keyspace has a name of at most 48 characters, however many migrations there are.
+    let checksums: String = MIGRATIONS.iter().map(Migration::checksum).collect();
+    format!("handbill_tests_{}", &hex::encode(&Sha256::digest(checksums))[..16])
+});
+
+/// Enough time on any machine, so that a test fails only by its own subject.
+pub(crate) const PATIENT: Limits = Limits {
+    operation: TEST_TIMEOUT,
+    attempt: Duration::from_mins(1),
+    permit: Duration::from_mins(1),
+    reads: 256,
+    writes: 256,
+    ranges: 1,
+};
+
+/// The nodes of the server, as `host:port,…`; one node is enough.
+pub(crate) fn nodes() -> String {
+    from_the_runner("HANDBILL_TEST_CQL")
+}
+
+/// The settings with `args` and the server's nodes.
+pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
+    let nodes = nodes();
+    let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
+    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
+    let settings = environment::settings::<config::ScyllaSettings>(&[&server[..], args].concat()).store();
+    ScyllaSettings { replication_factor: copies, ..settings }
+}
+
+/// A session directly with the server.
+pub(crate) async fn session() -> Arc<Session> {
+    // The driver waits longer for a busy server than a service would.
+    let builder = builder(&settings(&KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
+    Arc::new(builder.keepalive_timeout(Duration::from_secs(30)).build().await.expect("the server is there"))
+}
+
+/// The datacentre of the server.
+pub(crate) fn datacenter(session: &Session) -> String {
+    session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap()
+}
+
+/// A keyspace that no other test and no earlier run of this one uses.
+pub(crate) fn fresh_keyspace() -> String {
+    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
+    format!("handbill_test_{}", letters.collect::<String>())
+}
+
+/// Changes the schema, with enough time on any machine.
+pub(crate) async fn change_schema(session: &Session, cql: impl Into<String>) {
+    let mut statement = Statement::new(cql);
+    statement.set_request_timeout(Some(Duration::from_mins(2)));
+    session.query_unpaged(statement, ()).await.unwrap();
+}
+
+/// The settings of a keyspace of its own, which is up to date and empty.
+pub(crate) async fn migrated_settings() -> ScyllaSettings {
+    let settings = settings(&fresh_keyspace(), &[]);
+    migrate(&settings, &Random::System).await.unwrap();
+    settings
+}
+
+/// A store that is not connected.
+pub(crate) fn unconnected(limits: Limits) -> ScyllaStore {
+    ScyllaStore::new(limits, Random::System, Arc::new(SystemClock::new()))
+}
+
+/// The store that `settings` name.
+pub(crate) async fn connected(settings: &ScyllaSettings) -> ScyllaStore {
+    let store = unconnected(PATIENT);
+    store.connect(settings, |_| {}).await.unwrap();
+    store
+}
+
+/// A store in a keyspace of its own, a session, and the keyspace.
+pub(crate) async fn fresh_store() -> (Arc<ScyllaStore>, Arc<Session>, String) {
+    let settings = migrated_settings().await;
+    (Arc::new(connected(&settings).await), session().await, settings.keyspace)
+}
+
+/// Removes a keyspace of [`fresh_keyspace`].
+pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
+    change_schema(session, format!("DROP KEYSPACE IF EXISTS {keyspace}")).await;
+}
+
+/// The shared keyspace, migrated once in each run.
+pub(crate) async fn migrated_keyspace() -> &'static str {
+    static MIGRATED: OnceCell<()> = OnceCell::const_new();
+    let migrated = MIGRATED.get_or_init(async || {
+        let (session, settings) = (session().await, settings(&KEYSPACE, &[]));
+        let datacenter = datacenter(&session);
+        let times = LockTimes::default();
+        migrate_with(&session, &settings, Some(&datacenter), MIGRATIONS, times, &Random::System).await.unwrap();
+    });
+    migrated.await;
+    &KEYSPACE
+}
+
+/// A store directly on the server.
+pub(crate) async fn store() -> Arc<ScyllaStore> {
+    store_on(session().await, PATIENT).await
+}
+
+/// A store on `session` in the shared keyspace.
+pub(crate) async fn store_on(session: Arc<Session>, limits: Limits) -> Arc<ScyllaStore> {
+    let keyspace = migrated_keyspace().await;
+    Arc::new(ScyllaStore::on(session, keyspace, ScyllaConsistency::Local, limits, Random::System).await.unwrap())
+}
+
+/// A store on `session` in `keyspace`, which was migrated.
+pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, limits: Limits) -> Arc<ScyllaStore> {
+    Arc::new(ScyllaStore::on(session, keyspace, ScyllaConsistency::Local, limits, Random::System).await.unwrap())
+}
+
+/// A store that sends every request through a proxy.
+pub(crate) struct Proxied {
+    pub(crate) store: Arc<ScyllaStore>,
+    pub(crate) proxy: RunningProxy,
+}
+
+/// A store with `limits` behind a proxy without rules.
+pub(crate) async fn proxied(limits: Limits) -> Proxied {
+    let settings = settings(migrated_keyspace().await, &[]);
+    let (session, proxy) = proxied_session(&settings, 1).await;
+    Proxied { store: store_on(session, limits).await, proxy }
+}
+
+/// A session with the first `count` nodes of `settings`, each behind a proxy without rules.
+pub(crate) async fn proxied_session(settings: &ScyllaSettings, count: usize) -> (Arc<Session>, RunningProxy) {
+    let mut nodes = Vec::new();
+    let mut settings = settings.clone();
+    for address in settings.nodes.iter_mut().take(count) {
+        let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
+        let proxied = Addresses::draw().proxy(real.port());
+        let node = Node::builder().real_address(real).proxy_address(proxied);
+        nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
+        *address = proxied.to_string();
+    }
+    settings.nodes.truncate(count);
+    let proxy = Proxy::new(nodes);
+    let translator = Arc::new(proxy.translation_map());
+    let proxy = proxy.run().await.unwrap();
+    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
+    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
+    (Arc::new(builder.build().await.expect("the server is there")), proxy)
+}

@@ -1,0 +1,203 @@
+//! Connecting to the cluster: what the store waits for, and what ends the wait immediately.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill_core::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill_core::ports::random::Random;
+use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
+use handbill_store_scylla::{
+    ConnectError, Limits, LockTimes, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,
+    migrate, migrate_with,
+};
+use scylla_proxy::{Condition, RequestRule};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::server::{
+    PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_session, session,
+    settings, unconnected,
+};
+use super::shapes::{TEXTS, answering, one_row, texts};
+use crate::deployment::Addresses;
+use crate::support::pages::page;
+
+async fn connecting(settings: &ScyllaSettings) -> Result<ScyllaStore, ConnectError> {
+    let store = unconnected(PATIENT);
+    store.connect(settings, |_| {}).await.map(|()| store)
+}
+
+/// The settings of a program that waits so long for the cluster and its schema.
+fn waiting(schema_wait: Duration, keyspace: &str) -> ScyllaSettings {
+    ScyllaSettings { schema_wait, ..settings(keyspace, &[]) }
+}
+
+#[tokio::test]
+async fn a_store_waits_for_its_schema_and_then_serves() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = waiting(Duration::from_hours(1), &keyspace);
+    let (tell, mut told) = unbounded_channel();
+    let awaited = Arc::new(unconnected(PATIENT));
+    let (waiting, serving) = (settings.clone(), awaited.clone());
+    let connecting = tokio::spawn(async move {
+        let connecting = serving.connect(&waiting, move |progress| {
+            tell.send(progress.clone()).expect("the test listens");
+        });
+        connecting.await.unwrap();
+    });
+    while told.recv().await.unwrap() != Progress::Schema(SchemaState::Missing) {}
+    let early = awaited.insert_if_absent(Arc::new(page("text")), None).await;
+    assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
+
+    migrate(&settings, &Random::System).await.unwrap();
+    while told.recv().await.unwrap() != Progress::Connected {}
+    connecting.await.unwrap();
+    assert_eq!(awaited.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_schema_that_stays_missing_ends_the_wait() {
+    let refused = connecting(&waiting(Duration::ZERO, &fresh_keyspace())).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::SchemaWait { state: SchemaState::Missing }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_contracted_one() {
+    const NEXT: i32 = MIGRATIONS[MIGRATIONS.len() - 1].number + 1;
+    const EXPANDED: Migration =
+        Migration { number: NEXT, phase: Phase::Expand, name: "note", cql: "ALTER TABLE pages ADD note text" };
+    const CONTRACTED: Migration =
+        Migration { number: NEXT + 1, phase: Phase::Contract, name: "no_text", cql: "ALTER TABLE pages DROP text" };
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = waiting(Duration::ZERO, &keyspace);
+    let (center, times) = (datacenter(&session), LockTimes::default());
+    let newer = [MIGRATIONS, &[EXPANDED]].concat();
+    migrate_with(&session, &settings, Some(&center), &newer, times, &Random::System).await.unwrap();
+    let store = connecting(&settings).await.unwrap();
+    assert_eq!(store.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
+
+    let newest = [&newer[..], &[CONTRACTED]].concat();
+    migrate_with(&session, &settings, Some(&center), &newest, times, &Random::System).await.unwrap();
+    let refused = connecting(&settings).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_store_goes_on_while_its_schema_is_expanded() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrate(&settings, &Random::System).await.unwrap();
+    let store = connecting(&settings).await.unwrap();
+    let before = Arc::new(page("before"));
+    store.insert_if_absent(before.clone(), None).await.unwrap();
+    change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
+    let after = Arc::new(page("after"));
+    assert_eq!(store.insert_if_absent(after.clone(), None).await.unwrap(), InsertResult::Inserted);
+    for page in [before, after] {
+        assert_eq!(
+            store.lookup(&page.head.slug).await.unwrap(),
+            handbill_core::ports::page_store::Lookup::Active(page)
+        );
+    }
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
+    let mut settings = settings("handbill", &[]);
+    // Nothing listens on the discard port of this address.
+    settings.nodes = vec!["127.255.255.254:9".to_owned()];
+    let (tell, mut told) = unbounded_channel();
+    let store = unconnected(Limits::default());
+    let connecting = store.connect(&settings, move |progress| {
+        tell.send(progress.clone()).expect("the test listens");
+    });
+    tokio::select! {
+        _ = connecting => panic!("there is nothing to connect to"),
+        progress = told.recv() => assert!(matches!(progress, Some(Progress::OutOfReach(_))), "{progress:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
+    let mut settings = waiting(Duration::ZERO, "handbill");
+    let nodes = std::mem::replace(&mut settings.nodes, vec!["127.255.255.254:9".to_owned()]);
+    let refused = migrate(&settings, &Random::System).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
+
+    // A relay to the cluster that closes the first connection. It has the cluster's port, because the driver expects the same
+    // port on all nodes.
+    let port = nodes[0].rsplit(':').next().unwrap().parse().unwrap();
+    let listener = tokio::net::TcpListener::bind(Addresses::draw().proxy(port)).await.unwrap();
+    let keyspace = fresh_keyspace();
+    settings = waiting(Duration::from_hours(1), &keyspace);
+    settings.nodes = vec![listener.local_addr().unwrap().to_string()];
+    let relay = tokio::spawn(async move {
+        drop(listener.accept().await.unwrap());
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(&nodes[0]).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    assert!(migrate(&settings, &Random::System).await.unwrap().made_keyspace);
+    relay.abort();
+    drop_keyspace(&*session().await, &keyspace).await;
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_used_are_refused_at_once() {
+    let refused = async |change: &dyn Fn(&mut ScyllaSettings)| {
+        let mut settings = settings("handbill", &[]);
+        change(&mut settings);
+        match connecting(&settings).await.err().unwrap() {
+            ConnectError::Settings(error) => error,
+            error => panic!("{error}"),
+        }
+    };
+    let none = refused(&|settings| settings.nodes.clear()).await;
+    assert!(matches!(none, SettingsError::NoNodes), "{none}");
+    let half = refused(&|settings| settings.username = Some("me".to_owned())).await;
+    assert!(matches!(half, SettingsError::HalfALogin), "{half}");
+    let no_file = refused(&|settings| settings.ca_file = Some("/nowhere/ca.pem".into())).await;
+    assert!(matches!(no_file, SettingsError::File { option: "--scylla-ca-file", .. }), "{no_file}");
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let no_certificate = refused(&|settings| settings.ca_file = Some(empty.path().to_owned())).await;
+    assert!(matches!(no_certificate, SettingsError::File { .. }), "{no_certificate}");
+    let elsewhere = refused(&|settings| settings.datacenter = Some("nowhere".to_owned())).await;
+    assert!(matches!(elsewhere, SettingsError::NoSuchDatacenter { .. }), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn a_keyspace_with_copies_in_several_datacentres_is_refused() {
+    let settings = migrated_settings().await;
+    // A server that knows one datacentre makes no such keyspace, so its answer is forged.
+    let (session, mut proxy) = proxied_session(&settings, 1).await;
+    let (here, times) = (datacenter(&session), LockTimes::default());
+    let asks = Condition::BodyContainsCaseSensitive(Box::from(*b"SELECT replication FROM system_schema.keyspaces"));
+    let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&here, "3")];
+    let answer = answering(one_row(&[("replication", TEXTS, Some(&texts(&replication)))]));
+    proxy.running_nodes[0].change_request_rules(Some(vec![RequestRule(asks, answer)]));
+    let refused = migrate_with(&session, &settings, Some(&here), MIGRATIONS, times, &Random::System).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Settings(SettingsError::SeveralDatacenters { .. })), "{refused}");
+    drop_keyspace(&session, &settings.keyspace).await;
+    proxy.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_whose_settings_fit_the_promises_of_the_store_gets_no_warning_and_its_settings_were_read() {
+    let session = session().await;
+    assert_eq!(findings(&session).await, Vec::<String>::new());
+    let cql = "SELECT value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
+    // ScyllaDB has no such settings; `findings` then asks for its version.
+    if session.get_cluster_state().get_nodes_info().iter().all(|node| node.sharder().is_none()) {
+        let rows = session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
+        let mut values: Vec<String> = rows.rows::<(String,)>().unwrap().map(|row| row.unwrap().0).collect();
+        values.sort();
+        assert_eq!(values, ["batch", "v2"], "the server has the settings under the names that are read");
+    }
+}
