@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use handbill_core::domain::archive::{Entry, Precedence, Stored as Found, precedence};
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_core::domain::journal::{Kind, Line};
+use handbill_core::domain::page::{Page, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::takedown::Visibility;
 use handbill_core::domain::timestamp::UnixMillis;
@@ -11,7 +12,6 @@ use handbill_core::ports::page_store::{Lookup, Record};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::database::{self, ReadError};
-use super::journal::{Act, Line};
 use super::row::{COLUMNS, DELETED, HIDDEN, Row};
 
 /// A write that a caller waits for.
@@ -84,7 +84,7 @@ impl Operation {
                     return Ok(Outcome::Refused);
                 }
                 let version = state.map_or(PageVersion::FIRST, |(_, state)| state.version);
-                lines.push(Line::of_visibility(visibility, version));
+                lines.push(line_of(visibility, version));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
@@ -112,6 +112,19 @@ impl Expected {
     }
 }
 
+/// The line of an act on a page that may not be here, or has `version`.
+fn line_of(visibility: &Visibility, version: PageVersion) -> Line {
+    let Visibility { slug, at, hidden } = visibility;
+    Line {
+        kind: if hidden.is_some() { Kind::Hide } else { Kind::Show },
+        slug: slug.to_string(),
+        version: version.get(),
+        at: at.to_string(),
+        reason: hidden.as_ref().map(|takedown| takedown.reason),
+        by: hidden.as_ref().map(|takedown| takedown.by.clone()),
+    }
+}
+
 /// The state of the record under `slug`, and its version and time.
 fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
     let mut statement = database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?1")?;
@@ -136,7 +149,7 @@ fn note(database: &Connection, record: &Record, was_hidden: bool, lines: &mut Ve
         Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
             let visibility = page.head.visibility();
             if keep(database, &visibility)? {
-                lines.push(Line::of_visibility(&visibility, page.head.version));
+                lines.push(Line::of_head(&page.head));
             }
         }
         Record::Active(_) => {}
@@ -161,53 +174,43 @@ fn keep(database: &Connection, visibility: &Visibility) -> rusqlite::Result<bool
 }
 
 /// Does what a line of the journal says, unless the database has the page in a later state. Returns whether it changed anything.
-pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
+pub(super) fn replay(database: &Connection, entry: &Entry) -> Result<bool, ReadError> {
     let apply = |operation: Operation| -> Result<bool, ReadError> {
         Ok(operation.apply(database, &mut Vec::new())? == Outcome::Done)
     };
-    let packed = |record: &Record| Row::of(record).map_err(|error| ReadError::Row(record.slug().to_string(), error));
-    let slug = match &act {
-        Act::Deleted(tombstone) => &tombstone.slug,
-        Act::Turned(visibility) => &visibility.slug,
-    };
+    let slug = entry.slug();
     let found = match database::lookup(database, slug) {
         Ok(found) => Some(found),
         // The text is damaged, and it can be deleted all the same.
         Err(ReadError::Row(..)) => None,
         Err(error) => return Err(error),
     };
-    match act {
-        Act::Deleted(tombstone) => {
-            let created_at = found.as_ref().and_then(Lookup::head).map_or(tombstone.created_at, |head| head.created_at);
-            let tombstone = Tombstone { created_at, ..tombstone };
-            let record = Record::Deleted(tombstone.clone());
-            let row = packed(&record)?;
-            let operation = match &found {
-                Some(found) if precedence(state_of(found), &Entry::Tombstone(tombstone)) != Precedence::Import => {
-                    return Ok(false);
-                }
-                Some(Lookup::Absent) => Operation::Insert(record, row),
-                Some(found) => match found.head() {
-                    Some(head) => Operation::Replace(Expected::State(head.state()), record, row),
-                    None => return Ok(false),
-                },
-                None => Operation::Replace(Expected::Unreadable, record, row),
-            };
-            apply(operation)
-        }
-        Act::Turned(visibility) => {
-            let is_new = apply(Operation::KeepVisibility(visibility.clone()))?;
-            let Some(found) = found else { return Ok(is_new) };
-            if precedence(state_of(&found), &Entry::Visibility(visibility.clone())) != Precedence::Import {
-                return Ok(is_new);
-            }
-            let Some(page) = database::page(database, &visibility.slug)? else { return Ok(is_new) };
-            let head: PageHead = page.head.clone().seen_by(&visibility);
-            let record = Record::Active(Arc::new(Page { head, text: page.text.clone() }));
-            let row = packed(&record)?;
-            apply(Operation::Replace(Expected::State(page.head.state()), record, row))
-        }
+    let is_new = match entry {
+        Entry::Visibility(visibility) => apply(Operation::KeepVisibility(visibility.clone()))?,
+        Entry::Tombstone(_) | Entry::Page(..) => false,
+    };
+    if found.as_ref().is_some_and(|found| precedence(state_of(found), entry) != Precedence::Import) {
+        return Ok(is_new);
     }
+    let head = found.as_ref().and_then(Lookup::head);
+    let record = match (entry, &found) {
+        (Entry::Tombstone(tombstone), _) => {
+            let created_at = head.map_or(tombstone.created_at, |head| head.created_at);
+            Record::Deleted(Tombstone { created_at, ..tombstone.clone() })
+        }
+        (Entry::Visibility(visibility), Some(_)) => {
+            let Some(page) = database::page(database, slug)? else { return Ok(is_new) };
+            let head = page.head.clone().seen_by(visibility);
+            Record::Active(Arc::new(Page { head, text: page.text.clone() }))
+        }
+        (Entry::Visibility(_), None) | (Entry::Page(..), _) => return Ok(is_new),
+    };
+    let row = Row::of(&record).map_err(|error| ReadError::Row(slug.to_string(), error))?;
+    apply(match (&found, head) {
+        (None, _) => Operation::Replace(Expected::Unreadable, record, row),
+        (Some(_), Some(head)) => Operation::Replace(Expected::State(head.state()), record, row),
+        (Some(_), None) => Operation::Insert(record, row),
+    })
 }
 
 /// The state of `found`, as it counts against a line of the journal.

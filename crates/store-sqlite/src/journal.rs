@@ -12,10 +12,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use handbill_core::domain::page::{PageVersion, Tombstone};
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::{Takedown, TakedownReason, Visibility};
-use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::domain::journal::{Kind, Line};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -24,92 +21,18 @@ use super::directory::create_file;
 /// Longest line, in bytes: far more than slug, time, reason and an operator's name.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// An act as a line of the journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Line {
-    kind: Kind,
-    slug: String,
-    /// The version of the page after the act.
-    version: u64,
-    at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<TakedownReason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
+/// The line that takes `line` back.
+pub(super) fn void(line: &Line) -> Line {
+    Line { kind: Kind::Void, reason: None, by: None, ..line.clone() }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Delete,
-    Takedown,
-    Hide,
-    Show,
-    /// Takes back the last line with the same slug, version and time.
-    Void,
+fn parse(line: &[u8]) -> Option<Line> {
+    let line: Line = serde_json::from_slice(line).ok()?;
+    (line.kind == Kind::Void || line.entry().is_some()).then_some(line)
 }
 
-/// What a line says.
-pub(super) enum Act {
-    Deleted(Tombstone),
-    Turned(Visibility),
-}
-
-impl Line {
-    pub(super) fn of_tombstone(tombstone: &Tombstone) -> Self {
-        let kind = if tombstone.takedown.is_some() { Kind::Takedown } else { Kind::Delete };
-        Self::new(kind, &tombstone.slug, tombstone.version, tombstone.deleted_at, tombstone.takedown.as_ref())
-    }
-
-    /// The page under the slug of `visibility`, which has `version`, was hidden or shown.
-    pub(super) fn of_visibility(visibility: &Visibility, version: PageVersion) -> Self {
-        let takedown = visibility.hidden.as_ref();
-        let kind = if takedown.is_some() { Kind::Hide } else { Kind::Show };
-        Self::new(kind, &visibility.slug, version, visibility.at, takedown)
-    }
-
-    fn new(kind: Kind, slug: &Slug, version: PageVersion, at: UnixMillis, takedown: Option<&Takedown>) -> Self {
-        Self {
-            kind,
-            slug: slug.to_string(),
-            version: version.get(),
-            at: at.to_string(),
-            reason: takedown.map(|takedown| takedown.reason),
-            by: takedown.map(|takedown| takedown.by.clone()),
-        }
-    }
-
-    /// The line that takes this one back.
-    pub(super) fn void(&self) -> Self {
-        Self { kind: Kind::Void, reason: None, by: None, ..self.clone() }
-    }
-
-    fn parse(line: &[u8]) -> Option<Self> {
-        let line: Self = serde_json::from_slice(line).ok()?;
-        (line.kind == Kind::Void || line.act().is_some()).then_some(line)
-    }
-
-    /// What the line says; `None` if that makes no sense.
-    pub(super) fn act(&self) -> Option<Act> {
-        let (slug, at) = (Slug::parse(&self.slug).ok()?, UnixMillis::parse(&self.at)?);
-        let takedown = match (self.reason, &self.by) {
-            (Some(reason), Some(by)) => Some(Takedown::new(reason, by).ok()?),
-            _ => None,
-        };
-        Some(match self.kind {
-            Kind::Delete | Kind::Takedown => {
-                let version = PageVersion::new(self.version);
-                Act::Deleted(Tombstone { slug, version, created_at: at, deleted_at: at, takedown })
-            }
-            Kind::Hide => Act::Turned(Visibility { slug, at, hidden: Some(takedown?) }),
-            Kind::Show => Act::Turned(Visibility { slug, at, hidden: None }),
-            Kind::Void => return None,
-        })
-    }
-
-    fn key(&self) -> (String, u64, String) {
-        (self.slug.clone(), self.version, self.at.clone())
-    }
+fn key(line: &Line) -> (String, u64, String) {
+    (line.slug.clone(), line.version, line.at.clone())
 }
 
 /// A line that makes no sense.
@@ -209,14 +132,14 @@ impl Journal {
             if let Ok(line) = line
                 && line.kind == Kind::Void
             {
-                voids.insert(line.key(), offset);
+                voids.insert(key(&line), offset);
             }
             Ok::<_, E>(())
         })?;
         self.each_after(from, |offset, read| {
             match read {
                 Ok(Line { kind: Kind::Void, .. }) => {}
-                Ok(read) if voids.get(&read.key()).is_some_and(|&void| void > offset) => {}
+                Ok(read) if voids.get(&key(&read)).is_some_and(|&void| void > offset) => {}
                 Ok(read) => line(read)?,
                 Err(Damaged) => tracing::error!(byte = offset, "a line of the journal is damaged, and is left out"),
             }
@@ -240,7 +163,7 @@ impl Journal {
             if read == 0 {
                 return Ok(());
             }
-            each(offset, Line::parse(&line).ok_or(Damaged))?;
+            each(offset, parse(&line).ok_or(Damaged))?;
             offset += read;
         }
     }

@@ -1,14 +1,13 @@
 //! A page or tombstone as a row of the table `pages`.
 //!
-//! The text is what `postcard` makes of [`PageText`], packed by zstd: source and HTML say nearly the same, so a page of 2 KB takes
-//! a third. SQLite has no checksums of its own, so each row ends with one over all of its columns, and every read verifies it. A
+//! SQLite has no checksums of its own, so each row ends with one over all of its columns, and every read verifies it. A
 //! flipped bit is therefore an error, and never another text.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use handbill_core::domain::edit_key::EditKeyHash;
-use handbill_core::domain::page::{Page, PageHead, PageText, PageVersion, Tombstone};
+use handbill_core::domain::packed_text::{PackedTextError, encode, pack, unpack};
+use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_core::domain::slug::{NotASlug, Slug};
 use handbill_core::domain::takedown::{Takedown, TakedownError};
 use handbill_core::domain::timestamp::UnixMillis;
@@ -17,7 +16,6 @@ use handbill_core::ports::page_store::{Lookup, Record};
 use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
-use zstd::bulk::{Compressor, Decompressor};
 
 /// The columns, in the order in which [`Row::values`] and [`Stored::read`] have them.
 pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, title, key_hash, reason, operator, link_origins, \
@@ -26,21 +24,9 @@ pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, 
 /// Columns before the checksum, which covers them.
 const CHECKED: usize = 12;
 
-/// Level of compression: zstd's fastest regular one. Higher levels save another twentieth of such texts.
-const LEVEL: i32 = 1;
-
-/// Largest text that is unpacked, in bytes: more than source and HTML of the largest page.
-const MAX_TEXT_BYTES: usize = 5 * 1024 * 1024;
-
 pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
-
-thread_local! {
-    // A new context costs more than packing the text of a usual page.
-    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
 
 /// Why a row cannot be read.
 #[derive(Debug, Error)]
@@ -55,10 +41,8 @@ pub(super) enum RowError {
     Slug(#[from] NotASlug),
     #[error(transparent)]
     Takedown(#[from] TakedownError),
-    #[error("the text cannot be unpacked")]
-    Packed,
-    #[error("the text does not decode: {0}")]
-    Text(#[from] postcard::Error),
+    #[error(transparent)]
+    Text(#[from] PackedTextError),
 }
 
 /// The values of a row.
@@ -88,7 +72,7 @@ impl Row {
                     operator,
                     Value::Text(head.link_origins.join("\n")),
                     Value::Integer(head.renderer_version.into()),
-                    Value::Blob(packed(&postcard::to_allocvec(&page.text)?)?),
+                    Value::Blob(pack(&[], &encode(&page.text)?)?),
                 ]
             }
             Record::Deleted(tombstone) => {
@@ -167,10 +151,7 @@ impl<'a> Stored<'a> {
 
     pub(super) fn record(self) -> Result<Record, RowError> {
         Ok(match self {
-            Self::Page(head, packed) => {
-                let text: PageText = postcard::from_bytes(&unpacked(packed)?)?;
-                Record::Active(Arc::new(Page { head, text }))
-            }
+            Self::Page(head, packed) => Record::Active(Arc::new(Page { head, text: unpack(packed)? })),
             Self::Deleted(tombstone) => Record::Deleted(tombstone),
         })
     }
@@ -206,27 +187,4 @@ fn checksum<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> i64 {
         }
     }
     hash.digest().cast_signed()
-}
-
-/// The length of `text`, and then its bytes, packed.
-fn packed(text: &[u8]) -> Result<Vec<u8>, RowError> {
-    let packed = COMPRESSOR.with_borrow_mut(|kept| match kept {
-        Some(compressor) => compressor.compress(text).ok(),
-        None => kept.insert(Compressor::new(LEVEL).ok()?).compress(text).ok(),
-    });
-    let length = u32::try_from(text.len()).map_err(|_| RowError::Packed)?;
-    Ok([&length.to_le_bytes()[..], &packed.ok_or(RowError::Packed)?].concat())
-}
-
-fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, RowError> {
-    let (length, packed) = bytes.split_first_chunk().ok_or(RowError::Packed)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    if length > MAX_TEXT_BYTES {
-        return Err(RowError::Packed);
-    }
-    let text = DECOMPRESSOR.with_borrow_mut(|kept| match kept {
-        Some(decompressor) => decompressor.decompress(packed, length).ok(),
-        None => kept.insert(Decompressor::new().ok()?).decompress(packed, length).ok(),
-    });
-    text.filter(|text| text.len() == length).ok_or(RowError::Packed)
 }

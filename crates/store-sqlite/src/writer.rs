@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use handbill_core::domain::journal::Line;
 use handbill_core::ports::page_store::{Cause, StoreError};
 use parking_lot::{Mutex, RwLock};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
@@ -16,7 +17,7 @@ use tracing::{error, info, warn};
 use super::change::{Operation, Outcome, replay};
 use super::database::{APPLIED, BATCH, BUSY_TIMEOUT, Opening, ReadError, json_setting, set, set_json, setting};
 use super::error::Closed;
-use super::journal::{Journal, Line, Place};
+use super::journal::{Journal, Place, void};
 use super::marks::Marks;
 
 /// Maximum number of operations in one commit.
@@ -265,7 +266,7 @@ impl Writer {
                 return Ok(outcomes);
             }
         }
-        let voids: Vec<_> = lines.iter().map(Line::void).collect();
+        let voids: Vec<_> = lines.iter().map(void).collect();
         let is_void = voids.is_empty() || self.journal.append(&voids).is_ok();
         if is_void {
             self.settle_journal();
@@ -328,8 +329,8 @@ impl Writer {
         let (mut lines, mut changed) = (0_u64, 0_u64);
         let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
         self.journal.lines_after(&applied, |line| {
-            if let Some(act) = line.act() {
-                changed += u64::from(replay(&transaction, act)?);
+            if let Some(entry) = line.entry() {
+                changed += u64::from(replay(&transaction, &entry)?);
             }
             lines += 1;
             if lines.is_multiple_of(LINES_AT_ONCE) {
