@@ -5,7 +5,7 @@
 //! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! http  →  web, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
+//! http, mcp, operators  →  service  →  ports (traits)  ←  stores, limiter, backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -26,13 +26,13 @@
 //! | the rules for a title, slug, key, page, quota or address | [`domain`](handbill_core::domain) |
 //! | the HTML of Markdown | `crates/markdown` |
 //! | the order of the checks on a request, or an operation on a page | [`service`](handbill_core::service) |
-//! | an error's code, status or message | [`api::error`] |
-//! | the way that a client's address, body or key is read from a request | [`api::request`] |
-//! | the JSON of a request or response | [`api::types`] |
-//! | the name of the service and the addresses of its documents | [`api::metadata`] |
-//! | a route, a layer or a header | [`web`] |
-//! | a page for people, the editor and its scripts | [`web`], in its `site` |
-//! | a document that describes the service to machines | [`web`], in its `discovery` |
+//! | an error's code, status or message | [`http::error`] |
+//! | the way that a client's address, body or key is read from a request | [`http::request`] |
+//! | the JSON of a request or response | [`http::types`] |
+//! | the name of the service and the addresses of its documents | [`http::metadata`] |
+//! | a route, a layer or a header | [`http`] |
+//! | a page for people, the editor and its scripts | [`http`], in its `site` |
+//! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
 //! | the number of connections, their shares and timeouts, the end of the process | [`http`] |
@@ -63,7 +63,6 @@
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
 pub mod admin;
-pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
@@ -74,4 +73,3 @@ pub mod mcp;
 pub mod outbound;
 pub mod stdout;
 pub mod telemetry;
-pub mod web;

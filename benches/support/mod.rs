@@ -5,11 +5,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::backends::rendering::RenderInPlace;
+use handbill::http::Front;
+use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
-use handbill::web::Front;
 use handbill_core::domain::client::Peer;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;

@@ -15,7 +15,7 @@ use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::app::Deps;
 use handbill::backends::rendering::RenderInPlace;
-use handbill::web::Front;
+use handbill::http::Front;
 use handbill_core::domain::client::Peer;
 use handbill_core::ports::random::Random;
 use handbill_store_sqlite::SqliteStore;

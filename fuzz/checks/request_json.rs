@@ -1,8 +1,8 @@
 //! A body is accepted only if it is one JSON object with only the fields that it may have, and a refusal repeats no
 //! part of the body that could be a key.
 
-use handbill::api::request::body::{Fields, NoFields, parse, parse_object};
-use handbill::api::types::FieldsBody;
+use handbill::http::request::body::{Fields, NoFields, parse, parse_object};
+use handbill::http::types::FieldsBody;
 use handbill_core::domain::edit_key::{PREFIX, SECRET_CHARS};
 use handbill_core::service::{Body, BodyError, PageFields};
 use serde_json::{Map, Value};

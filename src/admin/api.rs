@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use super::import::Importer;
 use super::{acts, backup, import, inspect, records};
-use crate::api::error::{self, ApiError};
+use crate::http::error::{self, ApiError};
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::{AUDIT, LogQueue};
 use crate::telemetry::metrics::Metrics;

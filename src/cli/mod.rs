@@ -15,9 +15,9 @@ use crate::admin::commands::{self, AdminCommand, CommandError};
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
+use crate::http::openapi_document;
 use crate::stdout::written;
 use crate::telemetry::logs::LogQueue;
-use crate::web::openapi_document;
 
 /// Exit code of a start that was refused and of a misused command.
 const REFUSED: u8 = 2;

@@ -1,5 +1,33 @@
-//! HTTP as the process speaks it: its listeners, their start and their end.
+//! HTTP as the process speaks it: its listeners, every route, requests and answers, and what describes them.
 
+pub mod answer;
+mod coding;
+pub mod cors;
+mod discovery;
 pub mod drain;
+pub mod error;
+mod error_response;
+mod etag;
+mod extract;
+mod finish;
+mod forwarded_warning;
+mod front;
 pub mod listener;
+mod mcp_host;
+pub mod metadata;
+mod named_routes;
+mod pages;
+mod reads;
+mod representation;
+pub mod request;
+mod robots;
+mod router;
+pub mod site;
 pub mod startup;
+mod state;
+mod token;
+pub mod types;
+
+pub use self::front::Front;
+pub use self::router::{front, openapi_document};
+pub use self::state::{Http, SiteSettings};

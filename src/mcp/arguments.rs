@@ -4,7 +4,7 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 use url::Url;
 
-use crate::api::request::credential;
+use crate::http::request::credential;
 use handbill_core::domain::origin::Origin;
 use handbill_core::service::{Body, BodyError, Credential};
 

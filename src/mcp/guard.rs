@@ -14,11 +14,11 @@ use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
 use serde_json::json;
 
-use crate::api::error::{ApiError, Interface};
-use crate::api::request::accept::weight;
-use crate::api::request::body::{RequestBody, declared_as_json, why_not_json};
-use crate::api::request::credential::query_holds_key;
-use crate::api::request::json::{self, Kept};
+use crate::http::error::{ApiError, Interface};
+use crate::http::request::accept::weight;
+use crate::http::request::body::{RequestBody, declared_as_json, why_not_json};
+use crate::http::request::credential::query_holds_key;
+use crate::http::request::json::{self, Kept};
 use handbill_core::domain::edit_key::EditKey;
 use handbill_core::service::ServiceError;
 

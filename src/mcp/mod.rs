@@ -31,10 +31,10 @@ pub(crate) use self::guard::error_body;
 pub use self::hosts::AllowedHosts;
 use self::server::Server;
 pub use self::tool_calls::Mcp;
-use crate::api::answer::{Answer, later};
-use crate::api::error::ApiError;
-use crate::api::preflight;
-use crate::api::request::MAX_BODY_BYTES;
+use crate::http::answer::{Answer, later};
+use crate::http::cors;
+use crate::http::error::ApiError;
+use crate::http::request::MAX_BODY_BYTES;
 
 /// The header fields of answers that pages of the allowed origins may read.
 pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
@@ -114,6 +114,6 @@ impl Tools {
             .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
             .allow_methods([Method::POST])
             .allow_headers(headers.collect::<Vec<_>>());
-        preflight::answer(rules, request).await
+        cors::preflight(rules, request).await
     }
 }

@@ -4,8 +4,8 @@ use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::error::ApiError;
-use crate::api::types::{CreatedBody, DeletedBody, Included, PageBody, ToolErrorBody, page_url};
+use crate::http::error::ApiError;
+use crate::http::types::{CreatedBody, DeletedBody, Included, PageBody, ToolErrorBody, page_url};
 use handbill_core::domain::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;

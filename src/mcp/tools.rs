@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::metadata::{self, Operation};
-use crate::api::request::body::{Fields, names_of};
-use crate::api::types::{CreatePage, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
+use crate::http::metadata::{self, Operation};
+use crate::http::request::body::{Fields, names_of};
+use crate::http::types::{CreatePage, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::text_edits::{MAX_EDITS, TextEdit};
 use handbill_core::ports::rate_limiter::{LimitKind, Quotas};

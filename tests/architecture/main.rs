@@ -16,23 +16,21 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("domain", ""),
     ("ports", "domain"),
     ("service", "domain ports"),
-    // The service passes a store's error on, and a client must learn whether anything was changed.
-    ("api", "domain service ports"),
     // The instruments of the service are declared beside all others.
     ("telemetry", "domain ports service config log_throttle outbound"),
     // Settings are plain values, and some are types of the domain.
     ("config", "domain ports"),
-    ("web", "api domain http log_throttle service ports telemetry mcp"),
-    ("mcp", "api domain service ports telemetry"),
-    ("operators", "api backends config domain http log_throttle niceness outbound ports service stdout telemetry"),
-    ("http", "api config domain telemetry"),
+    ("mcp", "http domain service ports telemetry"),
+    ("operators", "backends config domain http log_throttle niceness outbound ports service stdout telemetry"),
+    // The service passes a store's error on, and a client must learn whether anything was changed.
+    ("http", "config domain log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
     ("niceness", ""),
     ("backends", "domain log_throttle niceness ports telemetry config outbound"),
-    ("app", "api domain ports service telemetry config http web mcp operators backends"),
+    ("app", "domain ports service telemetry config http mcp operators backends"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
     ("client", "domain ports stdout"),
-    ("cli", "app client config domain operators stdout telemetry web"),
+    ("cli", "app client config domain operators stdout telemetry http"),
     ("outbound", ""),
     ("stdout", ""),
 ];
@@ -240,7 +238,7 @@ fn setting(path: &str, name: &str) -> Duration {
 }
 
 const LISTENER: &str = "src/http/listener/mod.rs";
-const BODY: &str = "src/api/request/body.rs";
+const BODY: &str = "src/http/request/body.rs";
 const SCYLLA: &str = "crates/store-scylla/src/session.rs";
 const SERVICE: &str = "crates/core/src/service/mod.rs";
 

@@ -36,7 +36,7 @@ const DOCUMENTED_FIELDS: [&str; 9] = [
 
 /// The document. At another origin, only the origin in it differs.
 pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
-    let text = handbill::web::openapi_document(&Origin::parse("https://pages.example").unwrap(), None);
+    let text = handbill::http::openapi_document(&Origin::parse("https://pages.example").unwrap(), None);
     Document(serde_json::from_str(&text).unwrap())
 });
 

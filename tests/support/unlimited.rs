@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
+use handbill::http::Front;
+use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
-use handbill::web::Front;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::Quotas;

@@ -35,8 +35,8 @@ use self::bodies::RequestBody;
 pub use self::large_answers::{Full, LargeAnswers};
 use self::places::{Place, Places};
 use super::drain::Phase;
-use crate::api::request::MAX_HEAD_BYTES;
-use crate::api::request::client_addr::TrustedProxies;
+use crate::http::request::MAX_HEAD_BYTES;
+use crate::http::request::client_addr::TrustedProxies;
 use handbill_core::domain::client::Peer;
 
 /// Longest head that hyper reads, in bytes. Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for the

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::api::request::client_addr::TrustedProxies;
+use crate::http::request::client_addr::TrustedProxies;
 
 /// Length of the IPv6 prefix that counts as one client here, in bits. Anybody can get a /48, in which rate limits see
 /// 65 536 clients.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill::web::SiteSettings;
+use handbill::http::SiteSettings;
 use handbill_core::domain::contact::Contact;
 use handbill_core::domain::site_link::SiteLink;
 use serde_json::json;

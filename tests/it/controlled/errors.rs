@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use handbill::api::error::Code;
+use handbill::http::error::Code;
 use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::service::PublishingPolicy;
 use serde_json::json;

@@ -12,7 +12,7 @@ async fn the_document_names_the_base_url_and_no_version_in_its_paths() {
     for (_, path, _) in Document(document.clone()).operations() {
         assert!((path.starts_with("/api/pages") || path == "/oauth/token") && !path.contains("/v"), "{path}");
     }
-    assert_eq!(handbill::web::openapi_document(&Origin::parse("https://other.example").unwrap(), None), {
+    assert_eq!(handbill::http::openapi_document(&Origin::parse("https://other.example").unwrap(), None), {
         Setup::new().base_url("https://other.example").start().get("/openapi.json").await.text().to_owned()
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill::web::SiteSettings;
+use handbill::http::SiteSettings;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{self, Deps, PublicSettings, Publishing};
 use handbill::backends::rendering::RenderInPlace;
+use handbill::http::request::client_addr::TrustedProxies;
+use handbill::http::{Front, SiteSettings};
 use handbill::mcp::AllowedHosts;
 use handbill::telemetry::metrics::Metrics;
-use handbill::web::{Front, SiteSettings};
 use handbill_core::domain::authority::Authority;
 use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::origin::Origin;

@@ -1,6 +1,6 @@
 //! Every tool reads its arguments in the same way (contract, decision 15).
 
-use handbill::api::error::{ApiError, Interface};
+use handbill::http::error::{ApiError, Interface};
 use handbill_core::service::ServiceError;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Failed calls: their codes, and that the text alone is enough to recover (contract, decisions 3 and 15).
 
-use handbill::api::error::{ApiError, Interface};
+use handbill::http::error::{ApiError, Interface};
 use handbill_core::domain::title::MAX_CHARS;
 use handbill_core::service::ServiceError;
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshak
         assert_eq!(result["protocolVersion"], revision);
         assert_eq!(result["capabilities"], json!({"tools": {}}));
         assert_eq!(result["serverInfo"]["name"], "example.pages/handbill");
-        assert_eq!(result["serverInfo"]["title"], handbill::api::metadata::TITLE);
+        assert_eq!(result["serverInfo"]["title"], handbill::http::metadata::TITLE);
         assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(result["serverInfo"]["websiteUrl"], "https://pages.example");
         assert!(result["instructions"].as_str().unwrap().contains("edit_key"));
@@ -73,7 +73,7 @@ async fn ping_is_answered_in_the_revisions_that_have_it() {
 async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
     let app = TestApp::new();
     let result = Client::new(&app, MODERN).result("server/discover", json!({})).await;
-    assert_eq!(result["supportedVersions"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
+    assert_eq!(result["supportedVersions"], json!(handbill::http::metadata::MCP_PROTOCOL_VERSIONS));
     assert_eq!(result["capabilities"], json!({"tools": {}}));
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
     let identity = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
@@ -97,7 +97,7 @@ async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
 
 #[tokio::test]
 async fn the_revisions_of_the_tests_are_those_that_are_spoken() {
-    let mut spoken = handbill::api::metadata::MCP_PROTOCOL_VERSIONS;
+    let mut spoken = handbill::http::metadata::MCP_PROTOCOL_VERSIONS;
     spoken.reverse();
     assert_eq!(spoken, REVISIONS);
 }

@@ -114,7 +114,7 @@ async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
         let request = client.carrying(&message).without("mcp-protocol-version");
         let error = app.send(request.header("mcp-protocol-version", revision)).await.refuses(400, -32022);
         assert_eq!(error["data"]["requested"], revision);
-        assert_eq!(error["data"]["supported"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
+        assert_eq!(error["data"]["supported"], json!(handbill::http::metadata::MCP_PROTOCOL_VERSIONS));
     }
 }
 

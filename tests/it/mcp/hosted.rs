@@ -2,7 +2,7 @@
 //!
 //! The stand-in follows what users of such a client report step by step. No test can show the real one.
 
-use handbill::web::SiteSettings;
+use handbill::http::SiteSettings;
 use handbill_core::domain::origin::Origin;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use handbill::api::metadata;
+use handbill::http::metadata;
 use serde_json::json;
 
 use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};

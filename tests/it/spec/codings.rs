@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use handbill::api::metadata::path;
+use handbill::http::metadata::path;
 use serde_json::json;
 
 use crate::support::app::TestApp;

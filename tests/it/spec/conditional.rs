@@ -1,6 +1,6 @@
 //! Entity tags and the requests that are conditional on them (contract, decision 8).
 
-use handbill::api::metadata::path;
+use handbill::http::metadata::path;
 use http::HeaderMap;
 use serde_json::json;
 

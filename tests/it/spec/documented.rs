@@ -1,7 +1,7 @@
 //! The limits as `docs/api.md` states them to users. The tests of each limit read it there, so the document and the code
 //! change together or fail.
 
-use handbill::api::request::MAX_BODY_BYTES;
+use handbill::http::request::MAX_BODY_BYTES;
 use handbill_core::domain::content::MAX_BYTES;
 use handbill_core::domain::title::MAX_CHARS;
 

@@ -2,7 +2,7 @@
 //!
 //! `TestApp::send` checks that every error is JSON with its code and a message, except on the pages for people.
 
-use handbill::api::error::Code;
+use handbill::http::error::Code;
 use handbill_core::domain::title::MAX_CHARS;
 use serde_json::json;
 

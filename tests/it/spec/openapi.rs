@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handbill::api::error::Code;
+use handbill::http::error::Code;
 use handbill_core::domain::content::MAX_BYTES;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::title::{MAX_CHARS, Title, TitleError};

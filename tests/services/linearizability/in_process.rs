@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use async_trait::async_trait;
 use axum::body::Body;
 use bytes::Bytes;
-use handbill::web::Front;
+use handbill::http::Front;
 use handbill_core::domain::client::Peer;
 use http::{Request, Response};
 use http_body_util::BodyExt;

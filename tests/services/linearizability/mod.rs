@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use handbill::app::Deps;
-use handbill::web::Front;
+use handbill::http::Front;
 use handbill_core::ports::page_store::PageStore;
 use handbill_store_sqlite::SqliteStore;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use handbill::backends::single_flight_store::SingleFlightStore;
+use handbill::http::Front;
 use handbill::telemetry::metrics::Metrics;
-use handbill::web::Front;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::timestamp::UnixMillis;

@@ -1,0 +1,40 @@
+//! Which scripts of other sites may call the service, and the answers to the preflights of browsers.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::Method;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_http::cors::{Any, CorsLayer};
+
+/// How long a browser may remember the answer.
+const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
+
+/// Answers a preflight of the API. Scripts of any site may call it: there are no cookies, so a browser adds no credentials
+/// of its user.
+pub(super) async fn preflights(request: Request, next: Next) -> Response {
+    if request.method() != Method::OPTIONS {
+        return next.run(request).await;
+    }
+    let rules = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH]);
+    preflight(rules, request).await
+}
+
+/// The answer to a preflight by `rules`.
+pub async fn preflight(rules: CorsLayer, request: Request) -> Response {
+    let Ok(response) = rules.max_age(PREFLIGHT_AGE).layer(service_fn(never_asked)).oneshot(request).await;
+    response
+}
+
+/// The service behind the preflight, which answers all requests itself.
+// An async closure here makes incremental builds fail (rustc 1.95, "unstable fingerprints for evaluate_obligation").
+async fn never_asked(_: Request) -> Result<Response, Infallible> {
+    Ok(Response::default())
+}

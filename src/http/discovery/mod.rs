@@ -1,0 +1,200 @@
+//! The documents that describe the service to programs (spec §4.7). All are made from [`crate::http::metadata`].
+
+mod answers;
+mod llms;
+pub(super) mod openapi;
+mod security_txt;
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS};
+use serde_json::{Value, json};
+
+use super::named_routes::NamedRoutes;
+use super::representation::Representation;
+use super::state::SiteSettings;
+use crate::http::metadata::{self, Operation, path};
+use handbill_core::domain::oauth;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::site_link::SiteLink;
+use handbill_core::ports::clock::SharedClock;
+use handbill_core::ports::rate_limiter::Quotas;
+
+const JSON: &str = "application/json";
+const SERVER_CARD: &str = "application/mcp-server-card+json";
+
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(
+    base_url: &Origin,
+    quotas: Quotas,
+    site: &SiteSettings,
+    clock: &SharedClock,
+) -> NamedRoutes<S> {
+    let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
+    let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
+    let card = server_card(base_url, &mcp, &site.links);
+    let routes = NamedRoutes::new();
+    let routes = match &site.abuse_contact {
+        Some(contact) => routes.route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
+        None => routes,
+    };
+    routes
+        .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
+        // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
+        // token, but the MCP server does not ask for one.
+        .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
+        .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
+        .route(
+            path::LLMS,
+            Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, site)).route(),
+        )
+        .route(path::SERVER_CARD, card_route(JSON, &card))
+        .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
+}
+
+/// A route to the server card. SEP-2127 requires the two header fields on every answer, not only on the preflight.
+fn card_route<S: Clone + Send + Sync + 'static>(
+    media_type: &'static str,
+    card: &Value,
+) -> axum::routing::MethodRouter<S> {
+    Representation::document(media_type, bytes(card))
+        .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
+        .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
+        .route()
+}
+
+fn bytes(document: &Value) -> Vec<u8> {
+    let mut json = serde_json::to_vec_pretty(document).expect("the document is made of strings");
+    json.push(b'\n');
+    json
+}
+
+/// Authorization server metadata (RFC 8414).
+fn authorization_server(base_url: &Origin) -> Value {
+    json!({
+        "issuer": base_url.as_str(),
+        "token_endpoint": format!("{base_url}{}", path::TOKEN),
+        "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
+        "grant_types_supported": [oauth::GRANT_TYPE],
+        // There is no authorization endpoint, and so no response type. But §2 requires this field and §3.2 forbids an
+        // empty list (erratum 7793), and validators such as Authlib's check both. `none` is a registered type that
+        // returns nothing. Without an `authorization_endpoint` no client can ask for it.
+        "response_types_supported": ["none"],
+        "scopes_supported": scopes(),
+        "protected_resources": [base_url.as_str()],
+        "service_documentation": format!("{base_url}{}", path::LLMS),
+    })
+}
+
+/// Protected resource metadata (RFC 9728).
+fn protected_resource(base_url: &Origin) -> Value {
+    json!({
+        "resource": base_url.as_str(),
+        "authorization_servers": [base_url.as_str()],
+        "scopes_supported": scopes(),
+        "bearer_methods_supported": ["header"],
+        "resource_name": metadata::TITLE,
+        "resource_documentation": format!("{base_url}{}", path::LLMS),
+    })
+}
+
+/// The MCP server card (SEP-2127).
+fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
+    let mut card = json!({
+        "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
+        "name": metadata::server_name(base_url),
+        "version": metadata::SERVER_VERSION,
+        "title": metadata::TITLE,
+        "description": metadata::SUMMARY,
+        "websiteUrl": base_url.as_str(),
+        "icons": icons(base_url),
+        "remotes": [{
+            "type": "streamable-http",
+            "url": mcp,
+            "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
+        }],
+        // The members below are those of the older convention (SEP-1649). The specification uses the path of that
+        // convention, and scanners still look for these members. The current schema allows additional members.
+        "serverInfo": {
+            "name": metadata::server_name(base_url),
+            "title": metadata::TITLE,
+            "version": metadata::SERVER_VERSION,
+        },
+        "protocolVersion": newest_mcp_version(),
+        "transport": {"type": "streamable-http", "endpoint": mcp},
+        "capabilities": {"tools": {}},
+    });
+    if !links.is_empty() {
+        let links = links.iter().map(|link| (link.name.to_owned(), link.target.to_string().into())).collect();
+        card["_meta"] = json!({"io.handbill/links": Value::Object(links)});
+    }
+    card
+}
+
+fn icons(base_url: &Origin) -> Value {
+    let icon = |(path, media_type, size): (&str, &str, &str)| json!({"src": format!("{base_url}{path}"), "mimeType": media_type, "sizes": [size]});
+    metadata::ICONS.map(icon).to_vec().into()
+}
+
+/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is
+/// the MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
+fn agent_card(base_url: &Origin, mcp: &str) -> Value {
+    let binding = format!(
+        "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",
+        newest_mcp_version()
+    );
+    json!({
+        "name": metadata::TITLE,
+        "version": metadata::INTERFACE_VERSION,
+        "description": format!(
+            "{} Not a conversational agent: it is reached over MCP (Streamable HTTP) and REST and implements no A2A message operations.",
+            metadata::SUMMARY,
+        ),
+        "supportedInterfaces": [{
+            "url": mcp,
+            "protocolBinding": binding,
+            "protocolVersion": metadata::A2A_VERSION,
+        }],
+        "provider": {"organization": metadata::TITLE, "url": base_url.as_str()},
+        "iconUrl": format!("{base_url}{}", path::ICON),
+        "documentationUrl": format!("{base_url}{}", path::LLMS),
+        "capabilities": {"streaming": false, "pushNotifications": false, "extendedAgentCard": false},
+        "securitySchemes": {
+            "editKey": {"httpAuthSecurityScheme": {
+                "scheme": "Bearer",
+                "description": "The page's edit key, shown once when the page was created. Over MCP it is the argument edit_key.",
+            }},
+            "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
+                "tokenUrl": format!("{base_url}{}", path::TOKEN),
+                "scopes": oauth::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+            }}, "oauth2MetadataUrl": format!("{base_url}{}", path::AUTHORIZATION_SERVER)}},
+        },
+        "defaultInputModes": [JSON],
+        "defaultOutputModes": [JSON],
+        "skills": metadata::OPERATIONS.map(|operation| skill(&operation)),
+    })
+}
+
+fn skill(operation: &Operation) -> Value {
+    let mut skill = json!({
+        "id": operation.tool,
+        "name": operation.title,
+        "description": operation.summary,
+        "tags": operation.tags,
+    });
+    if let Some(scope) = operation.scope {
+        // Either of the two schemes is enough.
+        skill["securityRequirements"] =
+            json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": [scope]}}}]);
+    }
+    skill
+}
+
+fn scopes() -> [&'static str; 2] {
+    oauth::SCOPES.map(|(name, _)| name)
+}
+
+fn newest_mcp_version() -> &'static str {
+    let [.., newest] = metadata::MCP_PROTOCOL_VERSIONS;
+    newest
+}

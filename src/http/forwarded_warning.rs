@@ -1,0 +1,46 @@
+//! Warns about proxies that are missing in the settings: behind such a proxy, all clients share one rate limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use tracing::field::display;
+
+use crate::http::request::client_addr::TrustedProxies;
+use crate::telemetry::http::RequestTelemetry;
+use handbill_core::domain::client::{Peer, private_network};
+use handbill_core::log_throttle::LogThrottle;
+
+/// Shortest time between two warnings. Anyone can send that header, so the warnings must not fill the log.
+const WARNING_PAUSE: Duration = Duration::from_hours(1);
+
+pub(super) struct ForwardedWarning {
+    proxies: TrustedProxies,
+    telemetry: Arc<RequestTelemetry>,
+    throttle: LogThrottle,
+}
+
+impl ForwardedWarning {
+    pub(super) fn new(proxies: TrustedProxies, telemetry: Arc<RequestTelemetry>) -> Self {
+        Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) }
+    }
+
+    /// Counts a request with an `X-Forwarded-For` header from a peer that is not trusted, and sometimes logs which option to set. The
+    /// response is not affected.
+    pub(super) fn check(&self, head: &Parts) {
+        let Some(Peer(peer)) = head.extensions.get() else { return };
+        if !self.proxies.ignores(peer.ip(), &head.headers) {
+            return;
+        }
+        self.telemetry.metrics.untrusted_forwarded.inc();
+        if self.throttle.allow(self.telemetry.clock.monotonic()) {
+            // A person's address must not be logged. The network of a proxy is what the option needs.
+            let peer_network = private_network(peer.ip()).map(display);
+            tracing::warn!(
+                peer_network,
+                "X-Forwarded-For was ignored, because its sender is not a trusted proxy: if it is a proxy of \
+                 yours, add its network to --trusted-proxies, or all its clients share one rate limit"
+            );
+        }
+    }
+}

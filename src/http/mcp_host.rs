@@ -1,0 +1,43 @@
+//! The host of its own for the tools (contract, decision 24).
+//!
+//! Hosted clients ask the origin of a server for its OAuth documents before anything else, and take those of the public
+//! host for a login that they cannot make. On this host there are none, and no pages either.
+
+use http::header::HOST;
+use http::request::Parts;
+
+use super::state::SiteSettings;
+use crate::http::error::{ApiError, Code};
+use crate::http::metadata::{ICONS, path};
+use handbill_core::domain::authority::Authority;
+use handbill_core::domain::origin::Origin;
+
+pub(super) struct McpHost {
+    host: Authority,
+    /// The paths that exist on it.
+    paths: Vec<String>,
+    /// The message about everything else.
+    advice: String,
+}
+
+impl McpHost {
+    /// The host that `site` names, if it names one.
+    pub(super) fn of(base_url: &Origin, site: &SiteSettings) -> Option<Self> {
+        let host = site.mcp_base_url.as_ref()?.host()?;
+        let ours = [path::MCP, path::SERVER_CARD, path::SERVER_CARD_BESIDE, path::LLMS, path::ICON_PHONE, path::ROBOTS];
+        let icons = ICONS.map(|(path, ..)| path.to_owned());
+        let paths = ours.map(str::to_owned).into_iter().chain(icons).collect();
+        let advice = format!("This host serves the tools alone, at {}. Everything else is at {base_url}.", path::MCP);
+        Some(Self { host, paths, advice })
+    }
+
+    /// The answer to a request for this host whose path does not exist here.
+    pub(super) fn refuse(&self, head: &Parts) -> Option<ApiError> {
+        // The authority of an absolute form comes before `Host` (RFC 9112 §3.2.2).
+        let in_header = || head.headers.get(HOST)?.to_str().ok();
+        let asked =
+            Authority::parse(head.uri.authority().map(http::uri::Authority::as_str).or_else(in_header)?).ok()?;
+        let is_absent = self.host.is_same_host(&asked) && !self.paths.iter().any(|path| path == head.uri.path());
+        is_absent.then(|| ApiError::new(Code::NotFound, self.advice.clone()))
+    }
+}

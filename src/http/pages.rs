@@ -1,0 +1,228 @@
+//! The REST operations on pages (spec §4.1 to §4.4). A handler extracts, calls the service and shapes the response.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use utoipa::IntoParams;
+
+use super::coding::Coding;
+use super::error_response::{service_error_response, shows_key};
+use super::etag::{REVALIDATE, entity_tag};
+use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
+use super::robots::mark_noindex;
+use super::state::{About, Http};
+use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
+use crate::http::request::body::NoFields;
+use crate::http::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, PageBody};
+use handbill_core::domain::page::PageHead;
+use handbill_core::domain::quota::{Decision, whole_seconds_up};
+use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_core::service::{Limited, ServiceError};
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Room for the header fields of a page, so that a map of them never grows.
+pub(super) const FIELDS: usize = 24;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The slug in the path, for the OpenAPI document.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only the derived description is used")]
+struct SlugParameter {
+    /// The slug from the page's address.
+    #[param(
+        pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
+        max_length = 69,
+        example = "hello-world-7k2m9xqz"
+    )]
+    slug: String,
+}
+
+#[utoipa::path(
+    post,
+    path = "/api/pages",
+    operation_id = CREATE_PAGE.operation_id,
+    summary = CREATE_PAGE.title,
+    description = CREATE_PAGE.rest_description(),
+    tag = "pages",
+    request_body = CreatePage,
+    responses(
+        (status = 201, description = "Published, by this request or, with the same `edit_key` and content, by an earlier one. A key that the server made is shown this once.", body = CreatedBody, headers(
+            ("Location" = String, description = "The address for reading, updating and deleting the page."),
+            ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
+            ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
+        )),
+    ),
+    security(()),
+)]
+pub(super) async fn create(
+    State(http): State<Arc<Http>>,
+    ClientAddr(client): ClientAddr,
+    uri: Uri,
+    body: JsonBody,
+) -> Response {
+    if shows_key(&uri) {
+        return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
+    }
+    let body = body.read().await.map(|(fields, options): (_, CreateOptions)| options.with(fields));
+    let attempt = http.service.create(client, body).await;
+    respond(attempt, &http, |created| {
+        let headers = [
+            (LOCATION, location(&http, &created.page.head)),
+            (ETAG, json_tag(&created.page.head, &http)),
+            // The response shows the edit key.
+            (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        ];
+        (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
+    })
+}
+
+/// `GET /api/pages/{slug}`.
+#[utoipa::path(
+    get,
+    path = "/api/pages/{slug}",
+    operation_id = GET_PAGE.operation_id,
+    summary = GET_PAGE.title,
+    description = GET_PAGE.rest_description(),
+    tag = "pages",
+    params(
+        SlugParameter,
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
+    ),
+    responses(
+        (status = 200, description = "The page.", body = PageBody, headers(
+            ("ETag" = String, description = "The page's entity tag."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
+        )),
+        (status = 304, description = "The page has not changed since the client read it.", headers(
+            ("ETag" = String, description = "The page's entity tag."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
+        )),
+    ),
+    security(()),
+)]
+pub(super) async fn read(State(http): State<Arc<Http>>) -> Response {
+    // A request with a slug is answered before the router.
+    service_error_response(&ServiceError::NotFound, &http.base_url)
+}
+
+/// `PATCH /api/pages/{slug}`.
+#[utoipa::path(
+    patch,
+    path = "/api/pages/{slug}",
+    operation_id = UPDATE_PAGE.operation_id,
+    summary = UPDATE_PAGE.title,
+    description = UPDATE_PAGE.rest_description(),
+    tag = "pages",
+    params(
+        SlugParameter,
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page that the change is for, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
+    ),
+    request_body = FieldsBody,
+    responses(
+        (status = 200, description = "The updated page.", body = PageBody, headers(
+            ("ETag" = String, description = "The page's new entity tag."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
+        )),
+    ),
+    security(("editKey" = []), ("pageToken" = ["post:edit"])),
+)]
+pub(super) async fn update(
+    State(http): State<Arc<Http>>,
+    ClientAddr(client): ClientAddr,
+    SlugParam(slug): SlugParam,
+    BearerKey(credential): BearerKey,
+    IfMatch(precondition): IfMatch,
+    body: JsonBody,
+) -> Response {
+    let body = async { body.read().await.map(|(fields, NoFields {})| fields) };
+    let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
+    respond(attempt, &http, |page| {
+        let tag = [(ETAG, json_tag(&page.head, &http))];
+        let fields = page_fields(&http.about(&page.head));
+        (fields, tag, [(CONTENT_TYPE, JSON)], PageBody::json(&page, &http.base_url)).into_response()
+    })
+}
+
+/// `DELETE /api/pages/{slug}`.
+#[utoipa::path(
+    delete,
+    path = "/api/pages/{slug}",
+    operation_id = DELETE_PAGE.operation_id,
+    summary = DELETE_PAGE.title,
+    description = DELETE_PAGE.rest_description(),
+    tag = "pages",
+    params(
+        SlugParameter,
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page to delete, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
+    ),
+    responses(
+        (status = 204, description = "Deleted."),
+    ),
+    security(("editKey" = []), ("pageToken" = ["post:delete"])),
+)]
+pub(super) async fn delete(
+    State(http): State<Arc<Http>>,
+    ClientAddr(client): ClientAddr,
+    SlugParam(slug): SlugParam,
+    BearerKey(credential): BearerKey,
+    IfMatch(precondition): IfMatch,
+) -> Response {
+    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
+    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+}
+
+/// The response of a rate-limited operation, with the `RateLimit` fields.
+pub(super) fn respond<T>(attempt: Limited<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+    let mut response = match attempt.outcome {
+        Ok(value) => success(value),
+        Err(error) => service_error_response(&error, &http.base_url),
+    };
+    if let Some((limited, decision)) = attempt.quota {
+        let [limit, policy] = rate_limit_fields(limited, &decision);
+        response.headers_mut().insert(RATE_LIMIT, limit);
+        response.headers_mut().insert(RATE_LIMIT_POLICY, policy);
+    }
+    response
+}
+
+/// `RateLimit` and `RateLimit-Policy` (IETF draft-ietf-httpapi-ratelimit-headers).
+fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
+    let (name, quota) = (limited.name(), decision.quota);
+    let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
+    let limit = format!(r#""{name}";r={remaining};t={more_after}"#);
+    let policy = format!(r#""{name}";q={};w={}"#, quota.limit, quota.window.as_secs());
+    [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
+}
+
+/// The header fields of a response that shows `page`.
+fn page_fields(page: &About<'_>) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(FIELDS);
+    fields.insert(CACHE_CONTROL, REVALIDATE);
+    mark_noindex(&mut fields, page);
+    fields
+}
+
+pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {
+    json_tag_in(Coding::Identity, &http.about(page), http)
+}
+
+pub(super) fn json_tag_in(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+    entity_tag(page, &["json.", &http.origin_tag], coding.name())
+}
+
+fn location(http: &Http, page: &PageHead) -> HeaderValue {
+    HeaderValue::try_from(format!("{}/api/pages/{}", http.base_url, page.slug)).expect("it is ASCII")
+}

@@ -1,0 +1,250 @@
+//! Reads of a page, in each of its forms: JSON, HTML, and Markdown at two addresses.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use http::header::{CACHE_CONTROL, VARY};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use percent_encoding::percent_decode_str;
+
+use super::coding::{Coding, VARY_CODING};
+use super::error_response::{service_error_response, unless_key_shown};
+use super::etag::{REVALIDATE, entity_tag};
+use super::extract::SlugParam;
+use super::pages::{self, FIELDS, JSON};
+use super::representation::{Bodies, unchanged};
+use super::robots::mark_noindex;
+use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
+use super::state::{About, Http};
+use crate::http::answer::{Answer, later, now};
+use crate::http::types::PageBody;
+use handbill_core::domain::page::PageHead;
+use handbill_core::domain::slug::Slug;
+use handbill_core::service::{Kept, PageRead, Reading, ServiceError};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Html,
+    /// The source, at an address of its own or at that of the HTML.
+    Markdown(Source),
+}
+
+/// The forms of one state of a page, as far as they were asked for. Both addresses of the Markdown share one.
+#[derive(Default)]
+struct Representations {
+    is_noindex: OnceLock<bool>,
+    json: Bodies,
+    html: Bodies,
+    markdown: Bodies,
+}
+
+/// One form of a page that is answered.
+struct Described<'a> {
+    form: Form,
+    page: About<'a>,
+    http: &'a Http,
+}
+
+pub(super) struct Read {
+    pub(super) form: Form,
+    slug: Slug,
+}
+
+impl Read {
+    /// The read that a request with this head is; `None` if it is anything else, or names no page.
+    pub(super) fn of(head: &Parts) -> Option<Self> {
+        if !matches!(head.method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        let path = head.uri.path();
+        let (name, is_api) = match path.strip_prefix("/api/pages/") {
+            Some(name) => (name, true),
+            None => (path.strip_prefix('/')?, false),
+        };
+        // A slash that is encoded is part of a name, and no slug has one.
+        let name = if name.contains('%') { percent_decode_str(name).decode_utf8().ok()? } else { Cow::Borrowed(name) };
+        let (form, slug) = if is_api { (Form::Json, &*name) } else { Form::named(&name, &head.headers) };
+        Slug::parse(slug).ok().map(|slug| Self { form, slug })
+    }
+
+    /// Answers a request with this `head`: at once if the page is in memory.
+    pub(super) fn answer(self, http: &Arc<Http>, head: Parts) -> Answer<Response> {
+        let Self { form, slug } = self;
+        let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, http, &head.headers);
+        if let Some(reading) = http.service.read_now(&slug, finished) {
+            return now(form.respond(Ok(reading), http, &head));
+        }
+        let http = Arc::clone(http);
+        later(async move {
+            let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, &http, &head.headers);
+            let unchanged = |page: &PageHead| form.unchanged(page, &http, &head.headers);
+            let reading = http.service.read_unless(&slug, finished, unchanged).await;
+            form.respond(reading, &http, &head)
+        })
+    }
+}
+
+/// `GET /{name}` for a name that is no slug. A request with a slug is answered before the router.
+pub(super) async fn absent(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, headers: HeaderMap) -> Response {
+    match before_punctuation(&name) {
+        Some(address) => redirect_to(&http, address),
+        None => Form::named(&name, &headers).0.error(&ServiceError::NotFound, &http, &headers),
+    }
+}
+
+impl Form {
+    /// The form and the slug that the address `/<name>` stands for, in a request with these headers.
+    fn named<'a>(name: &'a str, headers: &HeaderMap) -> (Self, &'a str) {
+        match name.strip_suffix(".md") {
+            Some(slug) => (Self::Markdown(Source::OwnAddress), slug),
+            None if prefers_markdown(headers) => (Self::Markdown(Source::Negotiated), name),
+            None => (Self::Html, name),
+        }
+    }
+
+    fn respond(self, reading: Result<Reading<Response>, ServiceError>, http: &Http, head: &Parts) -> Response {
+        let headers = &head.headers;
+        let response = match reading {
+            Ok(Reading::Answered(response)) => response,
+            Ok(Reading::Page(page)) => self.show(&page, http, headers),
+            Err(error) => return self.error(&error, http, headers),
+        };
+        unless_key_shown(&head.uri, http, response)
+    }
+
+    /// The response that shows `page`. Nobody has asked for it in this form and in a coding that was made.
+    fn show(self, page: &PageRead, http: &Http, headers: &HeaderMap) -> Response {
+        let about = http.about(&page.head);
+        let made = page.kept().and_then(|kept| {
+            let all = kept.made::<Representations>();
+            all.is_noindex.get_or_init(|| about.is_noindex);
+            let bytes = self.bodies(all).add(self.body(page, http));
+            kept.changed(&page.head.slug, bytes, 0);
+            self.finished(kept, &page.head.slug, http, headers)
+        });
+        made.unwrap_or_else(|| {
+            let bodies = Bodies::default();
+            bodies.add(self.body(page, http));
+            let described = Described { form: self, page: about, http };
+            bodies.respond_to(headers, &described).0.expect("the body without a coding is there")
+        })
+    }
+
+    /// The response that is made of what is kept of the page under `slug`.
+    fn finished(self, kept: &Arc<Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
+        let all = kept.made::<Representations>();
+        let Kept { state, renderer_version, .. } = **kept;
+        let page = About { slug, state, renderer_version, is_noindex: *all.is_noindex.get()? };
+        let (response, missing) = self.bodies(all).respond_to(headers, &Described { form: self, page, http });
+        // The client prefers a coding that was not made yet, so it is made for later requests.
+        if let Some(coding) = missing.filter(|_| response.is_some()) {
+            let (kept, slug) = (Arc::clone(kept), slug.clone());
+            http.compressor.begin(move || {
+                let (more, less) = self.bodies(kept.made()).compress(coding, true);
+                kept.changed(&slug, more, less);
+            });
+        }
+        response
+    }
+
+    fn error(self, error: &ServiceError, http: &Http, headers: &HeaderMap) -> Response {
+        let mut response = match self {
+            Self::Json => return service_error_response(error, &http.base_url),
+            Self::Markdown(_) if !site::prefers_html_errors(headers) => service_error_response(error, &http.base_url),
+            Self::Html | Self::Markdown(_) => site::error_page(error, http),
+        };
+        response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));
+        response
+    }
+
+    /// The 304 to a request with these headers, if its client holds the page in this form.
+    fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
+        // The bytes as they are would be sent, because no other form was made.
+        unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
+    }
+
+    fn number(self) -> usize {
+        match self {
+            Self::Json => 0,
+            Self::Html => 1,
+            Self::Markdown(Source::OwnAddress) => 2,
+            Self::Markdown(Source::Negotiated) => 3,
+        }
+    }
+
+    /// The bodies of this form among those of all.
+    fn bodies(self, all: &Representations) -> &Bodies {
+        match self {
+            Self::Json => &all.json,
+            Self::Html => &all.html,
+            Self::Markdown(_) => &all.markdown,
+        }
+    }
+
+    /// The bytes of `page` in this form.
+    fn body(self, page: &PageRead, http: &Http) -> Bytes {
+        match self {
+            Self::Json => PageBody::json(page, &http.base_url).into(),
+            // No more is held than is sent.
+            Self::Html => site::html_of(page, http).into_boxed_str().into_boxed_bytes().into(),
+            Self::Markdown(_) => Bytes::copy_from_slice(page.text.content.as_str().as_bytes()),
+        }
+    }
+}
+
+impl Described<'_> {
+    /// The header fields of the answer about any page. Those that differ from page to page come first.
+    fn template(&self) -> HeaderMap {
+        let mut fields = HeaderMap::with_capacity(FIELDS);
+        fields.extend(self.own_fields());
+        fields.extend(match self.form {
+            Form::Json => HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]),
+            Form::Html => site::html_view_fields(self.http),
+            Form::Markdown(source) => site::markdown_fields(self.http, source),
+        });
+        mark_noindex(&mut fields, &self.page);
+        fields
+    }
+
+    /// The header fields that differ from page to page, in the order of the template.
+    fn own_fields(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let slug = self.page.slug;
+        match self.form {
+            Form::Json => Vec::new(),
+            Form::Html => vec![site::link_to_markdown(self.http, slug)],
+            Form::Markdown(source) => site::names_of_markdown(slug, source),
+        }
+    }
+}
+
+impl super::representation::Described for Described<'_> {
+    fn content_type(&self) -> HeaderValue {
+        match self.form {
+            Form::Json => JSON,
+            Form::Html => HTML,
+            Form::Markdown(_) => MARKDOWN,
+        }
+    }
+
+    fn fields(&self) -> HeaderMap {
+        let template = &self.http.page_fields[2 * self.form.number() + usize::from(self.page.is_noindex)];
+        let mut fields = template.get_or_init(|| self.template()).clone();
+        for (place, (_, own)) in fields.values_mut().zip(self.own_fields()) {
+            *place = own;
+        }
+        fields
+    }
+
+    fn tag(&self, coding: Coding) -> HeaderValue {
+        match self.form {
+            Form::Json => pages::json_tag_in(coding, &self.page, self.http),
+            Form::Html => site::html_tag(coding, &self.page, self.http),
+            Form::Markdown(_) => entity_tag(&self.page, &["md"], coding.name()),
+        }
+    }
+}

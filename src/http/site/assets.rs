@@ -1,0 +1,131 @@
+//! The style sheet, the icons, the default picture, `robots.txt` and the files of the editor. They are compiled into the binary.
+
+use std::sync::LazyLock;
+
+use sha2::{Digest, Sha256};
+
+#[derive(Debug)]
+pub struct Asset {
+    pub bytes: &'static [u8],
+    pub content_type: &'static str,
+    /// The strong entity tag of the file, without quotation marks.
+    pub tag: String,
+}
+
+/// The style sheet, which is embedded in every page.
+pub static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_bytes!("assets/style.css")));
+
+/// The icon. It is visible on light and on dark backgrounds.
+pub static FAVICON: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
+
+/// The icon for phones, and for browsers that take no SVG.
+pub static ICON_PHONE: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
+
+/// The icons for directories and clients of agents: 48 and 512 pixels.
+pub static ICON_SMALL: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-48.png")));
+pub static ICON_LARGE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-512.png")));
+
+/// The picture that stands for a page without one where its address is shared: 1200 × 630 pixels.
+pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/card.png")));
+
+/// Rules for crawlers. They exclude the API, which only repeats the pages. They exclude no page: a page that must not be
+/// indexed has its own mark, and a crawler must read the page to see it.
+pub static ROBOTS_TXT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
+
+/// The files of the editor: name, media type, content.
+pub(super) static FILES: [(&str, &str, &[u8]); 8] = [
+    ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
+    ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
+    ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
+    ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
+    ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
+    ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
+    ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),
+    ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
+];
+
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The hash in the addresses of all files.
+pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
+
+/// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
+///
+/// 64 bits are enough to tell versions of a file apart. They are too few to resist a deliberate search for a collision.
+pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize()[..8]);
+    format!("{:016x}", u64::from_be_bytes(first))
+}
+
+impl Asset {
+    fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
+        Self { bytes, content_type, tag: short_hash([bytes]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn style_sheet() -> &'static str {
+        std::str::from_utf8(STYLE.bytes).unwrap()
+    }
+
+    #[test]
+    fn the_style_sheet_is_small_and_loads_nothing() {
+        assert!(STYLE.bytes.len() < 9 * 1024, "{} bytes", STYLE.bytes.len());
+        // An end tag in the style sheet would end the element that holds it.
+        for loading in ["url(", "@import", "@font-face", "</"] {
+            assert!(!style_sheet().contains(loading), "{loading}");
+        }
+    }
+
+    #[test]
+    fn the_style_sheet_names_no_physical_side() {
+        let without_comments: String =
+            style_sheet().split("/*").map(|part| part.split_once("*/").map_or(part, |(_, rest)| rest)).collect();
+        for side in ["left", "right"] {
+            assert!(!without_comments.contains(side), "{side}");
+        }
+    }
+
+    #[test]
+    fn the_icon_runs_no_script_and_has_no_style_of_its_own() {
+        let icon = std::str::from_utf8(FAVICON.bytes).unwrap();
+        for refused in ["<script", "<style", "style=", "href"] {
+            assert!(!icon.contains(refused), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_pictures_have_the_size_that_others_expect_and_are_small() {
+        for (picture, size) in
+            [(&ICON_PHONE, [180_u32, 180]), (&ICON_SMALL, [48, 48]), (&ICON_LARGE, [512, 512]), (&CARD, [1200, 630])]
+        {
+            let bytes = picture.bytes;
+            assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
+            assert_eq!(bytes[16..24], size.map(u32::to_be_bytes).concat());
+            assert!(bytes.len() < 24 * 1024, "{} bytes", bytes.len());
+        }
+    }
+
+    #[test]
+    fn crawlers_are_kept_from_no_page() {
+        // A rule is a prefix: `/mcp` would also match every slug with this beginning. No slug contains a slash.
+        let rules = std::str::from_utf8(ROBOTS_TXT.bytes).unwrap();
+        for rule in rules.lines().filter_map(|line| line.strip_prefix("Disallow: ")) {
+            assert!(rule.len() > 1 && rule.ends_with('/'), "{rule}");
+        }
+    }
+}

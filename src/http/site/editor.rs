@@ -1,0 +1,328 @@
+//! The editor: the home page, the page that edits a page, and the help. The home page works without script; editing
+//! needs it, because a form cannot send the key in a header.
+//!
+//! Scripts come from files of this service alone, and one policy of Trusted Types writes HTML: that of the preview. The
+//! style that all pages share is embedded here too. The files of the editor are loaded from an address with a hash of
+//! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version
+//! may be asked for them; it answers with its own.
+
+use std::sync::{Arc, LazyLock};
+
+use askama::Template;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
+use http::{HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+
+use super::assets::{FILES, STYLE, VERSION};
+use super::templates::{self, Layout, PageTemplate, quota_sentence};
+use crate::http::error_response::unless_key_shown;
+use crate::http::etag::REVALIDATE;
+use crate::http::extract::SlugParam;
+use crate::http::metadata;
+use crate::http::representation::Representation;
+use crate::http::state::Http;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::{content, title};
+use handbill_core::service::Created;
+
+/// For a file whose address has the hash of its content.
+const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// Cuts the pages in which keys are shown or typed off from the page that opened them, which could otherwise lead their
+/// tab elsewhere.
+pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+
+/// The warning about a text with something of a key's form in it.
+pub(super) const KEY_WARNING: &str =
+    "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
+
+pub(super) fn policy() -> HeaderValue {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+        format!(
+            "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' https:; \
+             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+             require-trusted-types-for 'script'; trusted-types preview"
+        )
+    });
+    HeaderValue::from_static(&POLICY)
+}
+
+/// The home page: the editor, empty or with a text in it.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "editor.html")]
+pub(super) struct EditorTemplate<'a> {
+    pub(super) layout: Layout<'a>,
+    /// Whether the page answers a post, and so has no address of its own.
+    pub(super) is_answer: bool,
+    pub(super) title: &'a str,
+    pub(super) content: &'a str,
+    /// The reason why the text was refused, or a warning beside the preview.
+    pub(super) message: Option<&'a str>,
+    pub(super) preview: Option<PreviewView<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PreviewView<'a> {
+    /// The title of the page, if it has one already.
+    pub(super) title: Option<&'a str>,
+    /// The article as the page will show it.
+    pub(super) article: &'a str,
+}
+
+/// The answer to the form: the address and the key of the new page.
+#[derive(Clone, Copy, Template)]
+#[template(path = "published.html")]
+pub(super) struct PublishedTemplate<'a> {
+    pub(super) layout: Layout<'a>,
+    pub(super) url: &'a str,
+    pub(super) created: &'a Created,
+}
+
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "edit.html")]
+struct EditTemplate<'a> {
+    layout: Layout<'a>,
+    slug: &'a Slug,
+}
+
+/// The list of the pages whose keys the browser keeps.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "pages.html")]
+struct PagesTemplate<'a> {
+    layout: Layout<'a>,
+}
+
+/// The help: how to format a text, and how to use the service from a shell.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "help.html")]
+struct HelpTemplate<'a> {
+    layout: Layout<'a>,
+    create_quota: Option<Quota>,
+}
+
+impl<'a> EditorTemplate<'a> {
+    pub(super) fn new(layout: Layout<'a>) -> Self {
+        Self { layout, is_answer: false, title: "", content: "", message: None, preview: None }
+    }
+}
+
+pub(in crate::http) fn home(http: &Http) -> Representation {
+    let base_url = &http.base_url;
+    let html = templates::html(&EditorTemplate::new(Layout::of(http)), 0);
+    let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
+    page.with(LINK, links(base_url, r#"</help>; rel="help""#))
+}
+
+/// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
+pub(in crate::http) fn pages(http: &Http) -> Representation {
+    let template = PagesTemplate { layout: Layout::of(http) };
+    page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
+}
+
+pub(in crate::http) fn help(http: &Http) -> Representation {
+    let base_url = &http.base_url;
+    let template = HelpTemplate { layout: Layout::of(http), create_quota: http.service.quotas().create };
+    page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
+}
+
+/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page. Its script takes a key from
+/// the fragment, which is not sent.
+pub(in crate::http) async fn edit(
+    State(http): State<Arc<Http>>,
+    SlugParam(slug): SlugParam,
+    request: Request,
+) -> Response {
+    match Slug::parse(&slug) {
+        Ok(slug) => {
+            let template = EditTemplate { layout: Layout::of(&http), slug: &slug };
+            let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
+            let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
+            // It is made for one request, and compressing it each time would take far longer than making it.
+            unless_key_shown(request.uri(), &http, page.respond_to(request.headers()))
+        }
+        Err(_) => super::not_found_response(&http, &request),
+    }
+}
+
+/// `GET /assets/<version>/<name>`.
+pub(in crate::http) async fn file(
+    State(http): State<Arc<Http>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    let asked = path.map(|Path(path)| path).unwrap_or_default();
+    match file_response(&asked.0, &asked.1) {
+        Some(file) => file.respond_compressed_to(request.headers()),
+        None => super::not_found_response(&http, &request),
+    }
+}
+
+/// The file `name`, as it is sent at the address with `version`.
+fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
+    /// Each file at the address with its own version, and at the address with any other.
+    static RESPONSES: LazyLock<Vec<[Representation; 2]>> = LazyLock::new(|| {
+        let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
+            let file = Representation::document(content_type, *bytes);
+            // A file must not be cached under the address of another version.
+            [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
+        };
+        FILES.iter().map(responses).collect()
+    });
+    let place = FILES.iter().position(|(known, ..)| *known == name)?;
+    Some(&RESPONSES[place][usize::from(version != *VERSION)])
+}
+
+fn page(html: String, policy: HeaderValue) -> Representation {
+    Representation::document("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
+}
+
+/// The `Link` to the documentation for machines, and to `other`.
+fn links(base_url: &Origin, other: &str) -> HeaderValue {
+    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain", {other}"#, metadata::path::LLMS);
+    HeaderValue::try_from(docs).expect("an origin is ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::super::assets::SCRIPT;
+    use super::*;
+    use crate::http::error::ApiError;
+    use handbill_core::service::BodyError;
+
+    /// Most bytes of the editor's scripts and style together, compressed as for a browser.
+    const MAX_COMPRESSED: usize = 40 * 1024;
+
+    fn text(name: &str) -> &'static str {
+        std::str::from_utf8(FILES.iter().find(|(known, ..)| *known == name).unwrap().2).unwrap()
+    }
+
+    fn compressed(bytes: &[u8]) -> usize {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap().len()
+    }
+
+    #[test]
+    fn the_scripts_and_styles_of_the_editor_are_at_most_40_kb_compressed() {
+        let sizes: Vec<_> = FILES.iter().map(|(name, _, bytes)| (*name, compressed(bytes))).collect();
+        let all: usize = sizes.iter().map(|(_, size)| size).sum();
+        assert!((3000..=MAX_COMPRESSED).contains(&all), "{all}: {sizes:?}");
+    }
+
+    #[test]
+    fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let slug = Slug::parse("hello-2222bbbb").unwrap();
+        let edit = EditTemplate { layout: Layout::new(&base_url, &[]), slug: &slug };
+        for html in [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[])), 0), templates::html(&edit, 0)] {
+            let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
+            assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
+        }
+        for html in [templates::html(&EditorTemplate::new(Layout::new(&base_url, &[])), 0), templates::html(&edit, 0)] {
+            assert!(html.contains(&format!(r#"id="status" class="said" data-key-warning="{KEY_WARNING}""#)));
+        }
+        let script = text("sheet.js");
+        assert!(script.contains("$('status').dataset.keyWarning"));
+        assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
+    }
+
+    #[test]
+    fn the_script_knows_the_message_that_it_puts_in_other_words() {
+        let message = ApiError::from(&BodyError::NoTitle).message;
+        let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
+        let beginning = rest.split('\'').next().unwrap();
+        assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
+    }
+
+    #[test]
+    fn a_module_imports_only_files_that_are_served_beside_it() {
+        let mut imports = 0;
+        for (name, content_type, _) in FILES.iter().filter(|(_, content_type, _)| *content_type == SCRIPT) {
+            for line in text(name).lines().filter(|line| line.starts_with("import ")) {
+                let from = line.split("'./").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+                assert!(FILES.iter().any(|(file, kind, _)| *file == from && kind == content_type), "{name}: {from}");
+                imports += 1;
+            }
+        }
+        assert!(imports > 4, "{imports}");
+    }
+
+    #[test]
+    fn one_place_alone_writes_html() {
+        let mut writers = Vec::new();
+        for (name, ..) in FILES {
+            for sink in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "createContextualFragment",
+                "document.write",
+                "eval(",
+                "srcdoc",
+            ] {
+                writers.extend(text(name).matches(sink).map(|sink| (name, sink)));
+            }
+        }
+        assert_eq!(writers, [("preview.js", "innerHTML")]);
+    }
+
+    #[test]
+    fn the_style_of_the_editor_loads_nothing_and_names_no_physical_side() {
+        let style = text("editor.css");
+        for refused in ["url(", "@import", "@font-face", "left:", "right:", "-left", "-right"] {
+            assert!(!style.contains(refused), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_help_shows_each_call_with_the_real_address_and_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let help =
+            |create_quota| templates::html(&HelpTemplate { layout: Layout::new(&base_url, &[]), create_quota }, 0);
+        let ten = Quota { limit: 10, window: std::time::Duration::from_hours(1) };
+        for expected in [
+            "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
+            "curl https://pages.example/api/pages \\",
+            "curl https://pages.example/hello-7k2m9qxz.md",
+            "curl -X PATCH https://pages.example/api/pages/",
+            "curl -X DELETE https://pages.example/api/pages/",
+            "href=\"https://pages.example/openapi.json\"",
+            "up to 100 KB of text",
+            "10 new pages per hour",
+        ] {
+            assert!(help(Some(ten)).contains(expected), "{expected}");
+        }
+        assert!(!help(None).contains("new page"));
+        let other = Quota { limit: 1, window: std::time::Duration::from_secs(90) };
+        assert!(help(Some(other)).contains("1 new page within 1m 30s."));
+    }
+
+    #[test]
+    fn a_text_stays_text_in_the_form_and_keeps_its_first_line_break() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let hostile = "\n</textarea><script>alert(1)</script>\"";
+        let editor = EditorTemplate {
+            title: hostile,
+            content: hostile,
+            message: Some(hostile),
+            ..EditorTemplate::new(Layout::new(&base_url, &[]))
+        };
+        let html = templates::html(&editor, 0);
+        assert!(!html.contains("<script>") && html.contains("\n\n&#60;/textarea&#62;"), "{html}");
+    }
+}

@@ -1,0 +1,236 @@
+//! `POST /`: the form on the home page, and Markdown from a shell (contract, decision 19).
+//!
+//! It does the same as `POST /api/pages`, with the same checks in the same order. Browsers get a page, clients that ask
+//! for JSON get the API's answer, and all others get two lines of text. The OpenAPI document leaves it out, because it
+//! describes the JSON interface, and programs need no second way to publish.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST, LOCATION, ORIGIN, RETRY_AFTER, VARY,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::article::article;
+use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
+use super::templates::{self, Layout};
+use crate::http::error::{self, ApiError, Code};
+use crate::http::error_response::error_response;
+use crate::http::extract::ClientAddr;
+use crate::http::pages::{json_tag, respond};
+use crate::http::request::accept::weight;
+use crate::http::request::raw_post;
+use crate::http::state::Http;
+use crate::http::types::{CreatedBody, page_url};
+use crate::telemetry::http::RoutePart;
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::domain::title::Title;
+use handbill_core::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// Says whose page made a browser send a request.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// The advice to somebody who filled in the form without a title.
+const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
+
+/// Previews and creates have one address, and only creates count for the objective of writes.
+const PREVIEWS: RoutePart = RoutePart("preview");
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// `POST /`.
+pub(in crate::http) async fn post(
+    State(http): State<Arc<Http>>,
+    ClientAddr(client): ClientAddr,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let form = Form { http: &http, form: preferred_form(&parts.headers) };
+    let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
+        error_response(ApiError::cross_origin())
+    } else {
+        let is_script = form.form == AnswerForm::Json;
+        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
+        let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
+        let fields = read.map(|post| post.fields);
+        // The text goes back to a browser with an error, so that nothing is lost.
+        let sent = fields.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
+        if is_preview {
+            let attempt = http.service.preview(client, fields).await;
+            let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
+            response.extensions_mut().insert(PREVIEWS);
+            response
+        } else {
+            let attempt = http.service.create(client, fields).await;
+            form.answer(attempt, &sent, |created| form.published(&created))
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerForm {
+    Html,
+    Json,
+    Text,
+}
+
+impl AnswerForm {
+    fn is_html(self) -> bool {
+        self == Self::Html
+    }
+}
+
+/// The form that the client's `Accept` names with the highest weight. A wildcard names none, so plain `curl` gets text.
+fn preferred_form(headers: &HeaderMap) -> AnswerForm {
+    if super::prefers_html_errors(headers) {
+        AnswerForm::Html
+    } else if weight(headers, "application/json").is_some_and(|weight| weight > 0.0) {
+        AnswerForm::Json
+    } else {
+        AnswerForm::Text
+    }
+}
+
+/// Whether a browser declares the request as one of another site. `Origin` is compared only if there is no
+/// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. A client that sends neither is no
+/// browser.
+fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
+    // If a header is there twice, each of its values must be ours.
+    if headers.contains_key(SEC_FETCH_SITE) {
+        let is_ours =
+            |site: &HeaderValue| ["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
+        return !headers.get_all(SEC_FETCH_SITE).iter().all(is_ours);
+    }
+    // Behind a proxy or on a machine's second address, the browser's origin may differ from `--base-url`.
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_ours = |origin: &HeaderValue| {
+        origin.to_str().is_ok_and(|origin| {
+            origin == base_url
+                || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+        })
+    };
+    !headers.get_all(ORIGIN).iter().all(is_ours)
+}
+
+/// One post, and the form that its client wants.
+struct Form<'a> {
+    http: &'a Http,
+    form: AnswerForm,
+}
+
+/// The answer to a preview, as JSON.
+#[derive(Serialize)]
+struct PreviewBody<'a> {
+    title: Option<&'a str>,
+    article_html: &'a str,
+}
+
+impl Form<'_> {
+    /// The answer to `attempt`. For a browser, an error is the form with `sent` still in it.
+    fn answer<T>(&self, attempt: Limited<T>, sent: &PageFields, success: impl FnOnce(T) -> Response) -> Response {
+        let quota = attempt.quota;
+        let outcome = match attempt.outcome {
+            Ok(value) => Ok(success(value)),
+            Err(error) if self.form.is_html() => Ok(self.refused(&error, sent)),
+            Err(error) => Err(error),
+        };
+        respond(Limited { outcome, quota }, self.http, |response| response)
+    }
+
+    fn published(&self, created: &Created) -> Response {
+        let Http { base_url, .. } = self.http;
+        let url = page_url(&created.page.head.slug, base_url);
+        let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
+        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];
+        let body = match self.form {
+            AnswerForm::Html => html(&PublishedTemplate { layout: Layout::of(self.http), url: &url, created }, 0),
+            AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
+            AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
+        };
+        (StatusCode::CREATED, fields, body).into_response()
+    }
+
+    fn preview(&self, preview: &Preview, sent: &PageFields) -> Response {
+        let title = preview.title.as_ref().map(Title::as_str);
+        let article = article(&preview.rendered.html, &preview.rendered.code_blocks, title);
+        match self.form {
+            AnswerForm::Html => {
+                let (view, editor) = (PreviewView { title, article: &article }, self.editor(sent));
+                let size = article.len() + 2 * editor.content.len();
+                let holds_key = [editor.title, editor.content].into_iter().any(EditKey::stands_in);
+                let message = holds_key.then_some(KEY_WARNING);
+                html(&EditorTemplate { preview: Some(view), message, ..editor }, size)
+            }
+            AnswerForm::Json => Json(PreviewBody { title, article_html: &article }).into_response(),
+            AnswerForm::Text => text(article.into_owned()),
+        }
+    }
+
+    /// The form with the text that was sent, and the reason why it was refused.
+    fn refused(&self, error: &ServiceError, sent: &PageFields) -> Response {
+        error::log(error);
+        let (problem, editor) = (ApiError::from(error), self.editor(sent));
+        // A body that was not read, or not understood, left nothing that could be given back.
+        let is_lost = editor.content.is_empty() && problem.code != Code::EmptyContent;
+        let message = match error {
+            // The API's words are for shells too.
+            ServiceError::Body(BodyError::NoTitle) => NO_TITLE.to_owned(),
+            _ => for_people(&problem, is_lost),
+        };
+        let page = html(&EditorTemplate { message: Some(&message), ..editor }, 2 * editor.content.len());
+        let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry_after = problem.retry_after.map(|seconds| [(RETRY_AFTER, HeaderValue::from(seconds))]);
+        match retry_after {
+            Some(header) => (status, header, page).into_response(),
+            None => (status, page).into_response(),
+        }
+    }
+
+    fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {
+        EditorTemplate {
+            title: sent.title.as_ref().and_then(Option::as_deref).unwrap_or_default(),
+            content: sent.content.as_ref().and_then(Option::as_deref).unwrap_or_default(),
+            is_answer: true,
+            ..EditorTemplate::new(Layout::of(self.http))
+        }
+    }
+}
+
+/// The message of `problem` for somebody who filled in a form.
+fn for_people(problem: &ApiError, is_lost: bool) -> String {
+    let message = match (problem.code, problem.retry_after) {
+        (Code::RateLimited, Some(seconds)) => {
+            let minutes = seconds.div_ceil(60);
+            let time = if minutes == 1 { "a minute".to_owned() } else { format!("{minutes} minutes") };
+            format!("Too many new pages from your network. Nothing was published; try again in {time}.")
+        }
+        _ => problem.message.replace('`', ""),
+    };
+    if is_lost {
+        format!("{message} The text was not read, so it is not shown below: go back in your browser to find it.")
+    } else {
+        message
+    }
+}
+
+/// `template` as a page of the editor. `bytes` is about how large its values are.
+fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
+    let fields = [
+        (CONTENT_TYPE, HTML),
+        (CONTENT_SECURITY_POLICY, editor::policy()),
+        (editor::CROSS_ORIGIN_OPENER_POLICY, editor::SAME_ORIGIN),
+    ];
+    (fields, templates::html(template, bytes)).into_response()
+}
+
+fn text(body: String) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response()
+}

@@ -1,0 +1,231 @@
+//! The site for people: pages as HTML or Markdown, the editor, the form, the icon and `robots.txt`.
+
+mod article;
+pub mod assets;
+pub(in crate::http) mod editor;
+pub(in crate::http) mod form;
+pub mod templates;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use self::assets::Asset;
+use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
+use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
+use super::error_response::{error_response, service_error_response};
+use super::etag::{REVALIDATE, entity_tag};
+use super::named_routes::NamedRoutes;
+use super::pages::FIELDS;
+use super::representation::{CACHE_ONE_HOUR, Representation};
+use super::state::{About, Http};
+
+use crate::http::error::ApiError;
+use crate::http::metadata;
+use crate::http::request::accept::weight;
+use crate::http::types::page_url;
+use handbill_core::domain::page::Page;
+use handbill_core::domain::slug::Slug;
+use handbill_core::domain::title::Title;
+use handbill_core::service::ServiceError;
+
+pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// `Cache-Control` for shared caches alone (RFC 9213).
+const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
+
+/// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
+/// give the Markdown to a browser.
+const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// How long `robots.txt` and the default picture may be cached.
+const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
+
+/// The files at addresses of their own: the rules for crawlers, the icons, and the picture of a page that has none.
+pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> NamedRoutes<S> {
+    let [(favicon, ..), (small, ..), (large, ..)] = metadata::ICONS;
+    // The address stays the same when an icon changes, so icons are cached for one hour only.
+    let files: [(_, &'static LazyLock<Asset>, _); 6] = [
+        (metadata::path::ROBOTS, &assets::ROBOTS_TXT, CACHE_ONE_DAY),
+        (favicon, &assets::FAVICON, CACHE_ONE_HOUR),
+        (small, &assets::ICON_SMALL, CACHE_ONE_HOUR),
+        (large, &assets::ICON_LARGE, CACHE_ONE_HOUR),
+        (metadata::path::ICON_PHONE, &assets::ICON_PHONE, CACHE_ONE_HOUR),
+        ("/card.png", &assets::CARD, CACHE_ONE_DAY),
+    ];
+    files.into_iter().fold(NamedRoutes::new(), |routes, (path, asset, caching)| {
+        routes.route(path, asset_response(asset, caching).route())
+    })
+}
+
+pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD)
+        && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
+        && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
+    {
+        return redirect_to(&http, address);
+    }
+    not_found_response(&http, &request)
+}
+
+/// The page's address in `name`, if `name` is an address followed by `/`, `.` or `)`. These characters often follow an
+/// address in a sentence, and programs that detect links in text include them by mistake.
+pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
+    let address = name.trim_end_matches(['/', '.', ')']);
+    let slug = address.strip_suffix(".md").unwrap_or(address);
+    (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
+}
+
+/// Redirects to `address`. This function does not check that the page exists. The response at `address` will show
+/// whether it does.
+pub(in crate::http) fn redirect_to(http: &Http, address: &str) -> Response {
+    let location = format!("{}/{address}", http.base_url);
+    let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
+}
+
+/// 404: an HTML page for browsers; JSON for other clients, and below the paths of the API.
+fn not_found_response(http: &Http, request: &Request) -> Response {
+    let path = request.uri().path();
+    let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
+    let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
+    let mut response =
+        if asks_for_page { error_page(&ServiceError::NotFound, http) } else { error_response(ApiError::no_route()) };
+    // A cache may keep a 404 without being asked to, so a 404 must say that it depends on `Accept`.
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
+    let url = page_url(&page.head.slug, &http.base_url);
+    let markdown_url = format!("{url}.md");
+    let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
+    let template = PageTemplate {
+        layout: Layout::of(http),
+        url: &url,
+        markdown_url: &markdown_url,
+        title: page.head.title.as_ref().map(Title::as_str),
+        content_html: &page.text.html,
+        code_blocks: &page.text.code_blocks,
+        language: page.text.language,
+        description: &page.text.excerpt,
+        created_at: page.head.created_at,
+        updated_at: page.head.updated_at,
+        noindex: http.about(&page.head).is_noindex,
+        report_url: report_url.as_deref(),
+    };
+    templates::html(&template, page.text.html.len())
+}
+
+/// The entity tag of the HTML page. The fingerprint changes with the layout, so that a cached copy does
+/// not hide a new layout.
+pub(in crate::http) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+    entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
+}
+
+/// The header fields of the HTML that all pages have.
+pub(in crate::http) fn html_view_fields(http: &Http) -> HeaderMap {
+    let mut fields = html_fields();
+    fields.insert(VARY, VARY_TYPE_AND_CODING);
+    admit_shared_caches(&mut fields, http);
+    fields
+}
+
+/// Lets shared caches keep what is answered with `fields`, if operators allow it (contract, decision 21). Browsers do not
+/// read this field (RFC 9213), so they go on to ask each time.
+fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
+    if let Some(directives) = &http.edge {
+        fields.insert(CDN_CACHE_CONTROL, directives.clone());
+    }
+}
+
+/// The field of the HTML that leads to the Markdown of the page `slug`.
+pub(in crate::http) fn link_to_markdown(http: &Http, slug: &Slug) -> (HeaderName, HeaderValue) {
+    let parts = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+    (LINK, HeaderValue::try_from(parts.concat()).expect("an origin is ASCII"))
+}
+
+/// The address at which the Markdown of a page is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Source {
+    /// At `/<slug>.md`.
+    OwnAddress,
+    /// The Markdown that a client asks for by `Accept`, at the address of the HTML.
+    Negotiated,
+}
+
+/// The header fields of the Markdown that all pages have.
+pub(in crate::http) fn markdown_fields(http: &Http, source: Source) -> HeaderMap {
+    match source {
+        Source::OwnAddress => {
+            let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]);
+            admit_shared_caches(&mut fields, http);
+            fields
+        }
+        // A shared cache that ignores `Vary` would send this to browsers.
+        Source::Negotiated => HeaderMap::from_iter([(CACHE_CONTROL, PRIVATE_REVALIDATE), (VARY, VARY_TYPE_AND_CODING)]),
+    }
+}
+
+/// The header fields of the Markdown that name the page `slug`.
+pub(in crate::http) fn names_of_markdown(slug: &Slug, source: Source) -> Vec<(HeaderName, HeaderValue)> {
+    let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
+    // A file that is saved has the page's name, not that of a program.
+    let mut names = vec![(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]))];
+    if source == Source::Negotiated {
+        names.push((CONTENT_LOCATION, value(["/", slug.as_str(), ".md"])));
+    }
+    names
+}
+
+/// An HTML page for 404 and 410, JSON as in the API for any other error.
+pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response {
+    let layout = Layout::of(http);
+    match error {
+        ServiceError::NotFound => {
+            html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))
+        }
+        ServiceError::Gone => html_response(StatusCode::GONE, templates::html(&GoneTemplate { layout }, 0)),
+        _ => service_error_response(error, &http.base_url),
+    }
+}
+
+fn html_response(status: StatusCode, html: String) -> Response {
+    (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
+}
+
+fn html_fields() -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(FIELDS);
+    fields.insert(CACHE_CONTROL, REVALIDATE);
+    fields.insert(CONTENT_SECURITY_POLICY, page_policy());
+    fields
+}
+
+fn page_policy() -> HeaderValue {
+    HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
+}
+
+fn asset_response(asset: &'static Asset, caching: HeaderValue) -> Representation {
+    Representation::file(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
+}
+
+/// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.
+/// A wildcard names neither, so browsers and plain `curl` get HTML.
+pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
+    let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    markdown > 0.0 && markdown >= html
+}
+
+/// Whether the client prefers errors as HTML: `Accept` names `text/html`, and does not give `application/json` a higher
+/// weight.
+pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
+    let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    html > 0.0 && html >= json
+}

@@ -1,0 +1,410 @@
+//! The HTML pages without script, one struct for each file in `templates/`.
+//!
+//! askama escapes every value. The exceptions are `content_html` and the address of its first image, which the renderer
+//! has sanitised and escaped, and our own style sheet. No page here needs a script: [`CONTENT_SECURITY_POLICY`] forbids
+//! all scripts, and all styles except ours. The pages of the editor are in `editor`.
+//!
+//! The style sheet is embedded in each page. A separate file could not be loaded during a rolling update, if the page
+//! comes from a new replica and the request for the file goes to an old replica. The style sheet has only 6 KB, and
+//! most readers open one page, so embedding also saves them a request. The address of the icon never changes, so any
+//! replica can send its own icon.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use askama::Template;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
+
+use super::article::{article, first_image, without_heading};
+use super::assets::{self, FAVICON, STYLE, VERSION};
+use crate::http::error::quota_in_words;
+use crate::http::metadata;
+use crate::http::state::Http;
+use handbill_core::domain::excerpt::{collapsed, shorten};
+use handbill_core::domain::language::{Language, UNDETERMINED};
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::quota::Quota;
+use handbill_core::domain::site_link::SiteLink;
+use handbill_core::domain::timestamp::UnixMillis;
+use handbill_core::ports::rate_limiter::LimitKind;
+
+/// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
+pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+    format!(
+        "default-src 'none'; style-src 'sha256-{style}'; img-src 'self' https:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+});
+
+/// Longest name made from the text of a page without a title, in Unicode scalar values.
+const MAX_NAME_CHARS: usize = 60;
+
+/// Width of the widest title that is shown in the usual size, in Latin letters: three lines on a phone.
+const MAX_LARGE_TITLE: usize = 64;
+
+/// The name of a page without title and text.
+const UNTITLED: &str = "Untitled page";
+
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "page.html")]
+pub struct PageTemplate<'a> {
+    pub layout: Layout<'a>,
+    pub url: &'a str,
+    /// The address of the page's Markdown source.
+    pub markdown_url: &'a str,
+    /// The page's title. A page without a title is named after the beginning of its text, and its `h1` says that the
+    /// page is untitled.
+    pub title: Option<&'a str>,
+    /// The sanitised HTML of the content. The page shows it as `article` returns it.
+    pub content_html: &'a str,
+    /// The byte offset of each code block in `content_html`.
+    pub code_blocks: &'a [u32],
+    pub language: Option<Language>,
+    /// Plain text for previews; left out if empty.
+    pub description: &'a str,
+    pub created_at: UnixMillis,
+    /// When the page last changed; equal to `created_at` until the first change.
+    pub updated_at: UnixMillis,
+    /// Whether search engines are asked not to index the page.
+    pub noindex: bool,
+    /// The address for reports about the page; `None` if the operators named no contact.
+    pub report_url: Option<&'a str>,
+}
+
+/// The answer at an address that never had a page.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "not_found.html")]
+pub struct NotFoundTemplate<'a> {
+    pub layout: Layout<'a>,
+}
+
+/// The answer at the address of a deleted page.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "gone.html")]
+pub struct GoneTemplate<'a> {
+    pub layout: Layout<'a>,
+}
+
+/// The parts that all pages share: style, icon and the address of the service.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout<'a> {
+    pub(super) base_url: &'a str,
+    /// The origin of the tools.
+    pub(super) mcp_base_url: &'a str,
+    pub(super) style: &'static str,
+    pub(super) icon_path: &'static str,
+    /// The version in the addresses of the editor's files.
+    pub(super) version: &'static str,
+    pub(super) links: &'a [SiteLink],
+}
+
+impl<'a> Layout<'a> {
+    pub fn of(http: &'a Http) -> Self {
+        let layout = Self::new(&http.base_url, &http.site.links);
+        Self { mcp_base_url: http.site.mcp_origin(&http.base_url).as_str(), ..layout }
+    }
+
+    pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
+        let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
+        let base_url = base_url.as_str();
+        let (icon_path, version) = (metadata::path::ICON, VERSION.as_str());
+        Self { base_url, mcp_base_url: base_url, style, icon_path, version, links }
+    }
+}
+
+impl PageTemplate<'_> {
+    fn lang(&self) -> &'static str {
+        self.language.map_or(UNDETERMINED, Language::code)
+    }
+
+    /// The title, or how the text begins.
+    fn name(&self) -> Cow<'_, str> {
+        match (self.title, shorten(self.description, MAX_NAME_CHARS)) {
+            (Some(title), _) => title.into(),
+            (None, beginning) if beginning.is_empty() => UNTITLED.into(),
+            (None, beginning) => beginning.into(),
+        }
+    }
+
+    /// The beginning of the text, without a leading heading that repeats the title.
+    fn described(&self) -> Option<&str> {
+        let repeated =
+            self.title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
+        let rest = repeated.and_then(|title| self.description.strip_prefix(&*collapsed(title)));
+        Some(rest.unwrap_or(self.description).trim_start()).filter(|text| !text.is_empty())
+    }
+
+    fn article(&self) -> Cow<'_, str> {
+        article(self.content_html, self.code_blocks, self.title)
+    }
+
+    /// The address of the first image, escaped for HTML.
+    fn image(&self) -> Option<&str> {
+        first_image(self.content_html)
+    }
+
+    /// Whether `title` is so long that it is shown smaller.
+    pub(super) fn is_long(title: &str) -> bool {
+        // Letters of East Asia, and most symbols after them, are about twice as wide as Latin letters.
+        title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
+    }
+
+    fn published(&self) -> String {
+        format_utc(self.created_at, DATE)
+    }
+
+    /// When the page last changed; `None` if it never did. The text is a time of day if the change was on the day of
+    /// publication, and a date if the change was later.
+    fn updated(&self) -> Option<String> {
+        (self.updated_at != self.created_at).then(|| {
+            let date = format_utc(self.updated_at, DATE);
+            if date == self.published() { format_utc(self.updated_at, TIME_OF_DAY) } else { date }
+        })
+    }
+}
+
+/// `template` as HTML. The buffer is made large enough for `content_bytes` bytes of page content.
+pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
+    // Every template has the style sheet in it.
+    let mut html = String::with_capacity(T::SIZE_HINT + STYLE.bytes.len() + content_bytes);
+    let written = template.render_into(&mut html);
+    // Templates are filled with text and numbers, and a `String` accepts all of it, so this cannot fail.
+    debug_assert!(written.is_ok(), "{written:?}");
+    html
+}
+
+/// A hash of the templates, the style sheet, the icon and the code that fills the templates. It is part of the `ETag`
+/// of HTML, so that a cached copy does not hide a new layout.
+pub fn fingerprint() -> &'static str {
+    static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
+        let templates = [
+            include_str!("templates/layout.html"),
+            include_str!("templates/page.html"),
+            include_str!("templates/not_found.html"),
+            include_str!("templates/gone.html"),
+            // These files decide which values the templates get.
+            include_str!("templates.rs"),
+            include_str!("article.rs"),
+        ];
+        assets::short_hash(templates.map(str::as_bytes).into_iter().chain([STYLE.bytes, FAVICON.bytes]))
+    });
+    &FINGERPRINT
+}
+
+const DATE: StaticFormatDescription = format_description!("[day padding:none] [month repr:long] [year]");
+const TIME_OF_DAY: StaticFormatDescription = format_description!("[hour]:[minute] UTC");
+
+/// `at` in English, in UTC.
+fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
+    let written =
+        OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(format).ok());
+    // No time in `UnixMillis` is out of range. If a time were out of range, its API form would still show it correctly.
+    written.unwrap_or_else(|| at.to_string())
+}
+
+pub(super) fn quota_sentence(quota: &Quota) -> String {
+    format!("Your network can publish {}.", quota_in_words(LimitKind::Create, *quota))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout<'static> {
+        static BASE_URL: LazyLock<Origin> = LazyLock::new(|| Origin::parse("https://pages.example").unwrap());
+        Layout::new(&BASE_URL, &[])
+    }
+
+    fn page() -> PageTemplate<'static> {
+        PageTemplate {
+            layout: layout(),
+            url: "https://pages.example/a-22222222",
+            markdown_url: "https://pages.example/a-22222222.md",
+            title: Some("A title"),
+            content_html: "<p>Text.</p>\n",
+            code_blocks: &[],
+            language: None,
+            description: "Text.",
+            created_at: UnixMillis::new(1_795_235_400_123),
+            updated_at: UnixMillis::new(1_795_235_400_123),
+            noindex: false,
+            report_url: None,
+        }
+    }
+
+    fn every_view() -> [String; 3] {
+        [html(&page(), 0), html(&NotFoundTemplate { layout: layout() }, 0), html(&GoneTemplate { layout: layout() }, 0)]
+    }
+
+    #[test]
+    fn a_title_and_a_description_are_escaped_wherever_they_stand() {
+        let hostile = "</title><script>alert(1)</script>\" onload='x' &amp;";
+        let html = super::html(&PageTemplate { title: Some(hostile), description: hostile, ..page() }, 0);
+        assert!(!html.contains("<script") && !html.contains("\" onload") && !html.contains("onload='"));
+        let escaped = "&#60;/title&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#34; onload=&#39;x&#39; &#38;amp;";
+        assert!(html.contains(&format!("<title>{escaped}</title>")));
+        assert!(html.contains(&format!("<h1 dir=\"auto\">{escaped}</h1>")));
+        assert!(html.contains(&format!("<meta property=\"og:title\" content=\"{escaped}\">")));
+        assert!(html.contains(&format!("<meta property=\"og:description\" content=\"{escaped}\">")));
+    }
+
+    #[test]
+    fn addresses_are_escaped() {
+        let hostile = "https://a.example/\"><b>";
+        let layout = Layout { base_url: hostile, ..layout() };
+        let html = super::html(&PageTemplate { layout, url: hostile, markdown_url: hostile, ..page() }, 0);
+        assert!(!html.contains("<b>"));
+    }
+
+    #[test]
+    fn content_html_without_code_blocks_is_embedded_byte_for_byte() {
+        let content = "<p>A &amp; B &lt;\u{a0}{{ x }} {% y %}\t\r\n  “é”</p>\n<p><code>\n\n a\n</code></p>\n";
+        let html = super::html(&PageTemplate { content_html: content, ..page() }, 0);
+        assert!(html.contains(&format!("<article dir=\"auto\">\n{content}\n</article>")));
+    }
+
+    #[test]
+    fn a_page_can_be_reported_where_the_operators_have_named_a_contact() {
+        let reported = super::html(&PageTemplate { report_url: Some("mailto:a@b.example?subject=\"x"), ..page() }, 0);
+        assert!(reported.contains("Report this page</a>") && !reported.contains("subject=\"x"), "{reported}");
+        assert!(!super::html(&page(), 0).contains("Report this page"));
+    }
+
+    #[test]
+    fn noindex_is_said_only_where_it_is_asked_for_and_always_of_what_is_not_there() {
+        const NOINDEX: &str = "<meta name=\"robots\" content=\"noindex\">";
+        assert!(super::html(&PageTemplate { noindex: true, ..page() }, 0).contains(NOINDEX));
+        assert_eq!(every_view().map(|html| html.contains(NOINDEX)), [false, true, true]);
+    }
+
+    #[test]
+    fn a_page_without_a_title_is_named_by_its_text_and_has_a_heading_for_those_who_cannot_see_that() {
+        let text = "It begins with a sentence that is rather longer than a name should be.";
+        let html = super::html(&PageTemplate { title: None, description: text, ..page() }, 0);
+        assert!(html.contains("<title>It begins with a sentence that is rather longer than a name…</title>"));
+        assert!(html.contains("\"og:title\" content=\"It begins"));
+        assert!(html.contains("<h1 class=\"unseen\" lang=\"en\" dir=\"ltr\">Untitled page</h1>"));
+
+        let html = super::html(&PageTemplate { title: None, content_html: "", description: "", ..page() }, 0);
+        assert!(html.contains("<title>Untitled page</title>"));
+        assert!(!html.contains("description"));
+    }
+
+    #[test]
+    fn a_description_does_not_repeat_the_title() {
+        let described = |title, content_html, description| {
+            PageTemplate { title: Some(title), content_html, description, ..page() }.described().map(str::to_owned)
+        };
+        let repeated = described("A title", "<h2>A title</h2>\n<p>Text.</p>\n", "A title Text.");
+        assert_eq!(repeated.as_deref(), Some("Text."));
+        assert_eq!(described("Dogs", "<p>Dogs bark.</p>\n", "Dogs bark.").as_deref(), Some("Dogs bark."));
+        assert_eq!(described("A title", "<h2>A title</h2>\n", "A title"), None);
+    }
+
+    #[test]
+    fn a_page_says_where_it_and_its_source_are() {
+        let html = super::html(&page(), 0);
+        for expected in [
+            "<link rel=\"canonical\" href=\"https://pages.example/a-22222222\">",
+            "<link rel=\"alternate\" type=\"text/markdown\" href=\"https://pages.example/a-22222222.md\">",
+            "<meta property=\"og:url\" content=\"https://pages.example/a-22222222\">",
+            "<meta property=\"og:type\" content=\"article\">",
+            "<meta property=\"og:site_name\" content=\"Handbill\">",
+            "<a href=\"https://pages.example/a-22222222.md\" type=\"text/markdown\">Markdown source</a>",
+        ] {
+            assert!(html.contains(expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn an_update_is_dated_by_day_or_on_the_first_day_by_time() {
+        const PUBLISHED: &str = "<time datetime=\"2026-11-21T04:30:00.123Z\">21 November 2026</time>";
+        let unchanged = super::html(&page(), 0);
+        assert!(unchanged.contains(PUBLISHED));
+        assert!(!unchanged.contains("updated") && !unchanged.contains("modified_time"));
+
+        let same_day = UnixMillis::new(page().created_at.get() + 3_600_000);
+        let html = super::html(&PageTemplate { updated_at: same_day, ..page() }, 0);
+        assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">05:30 UTC</time>"));
+        assert!(html.contains("<meta property=\"article:modified_time\" content=\"2026-11-21T05:30:00.123Z\">"));
+
+        let later = UnixMillis::new(page().created_at.get() + 48 * 3_600_000);
+        let html = super::html(&PageTemplate { updated_at: later, ..page() }, 0);
+        assert!(html.contains("updated <time datetime=\"2026-11-23T04:30:00.123Z\">23 November 2026</time>"));
+    }
+
+    #[test]
+    fn every_time_that_can_be_stored_can_be_shown() {
+        for at in [i64::MIN, -1, 0, i64::MAX].map(UnixMillis::new) {
+            let html = super::html(&PageTemplate { created_at: at, updated_at: at, ..page() }, 0);
+            assert!(html.trim_end().ends_with("</html>"), "{at}");
+        }
+    }
+
+    #[test]
+    fn every_view_has_what_a_browser_needs_and_nothing_that_the_policy_refuses() {
+        for html in every_view() {
+            assert!(html.starts_with("<!doctype html>\n<html"));
+            assert!(html.contains("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
+            assert!(html.contains("<meta name=\"color-scheme\" content=\"light dark\">"));
+            assert!(html.contains("<link rel=\"icon\" href=\"/favicon.ico\" type=\"image/svg+xml\">"));
+            assert_eq!(html.matches("<h1").count(), 1);
+            for refused in ["<script", " style=", "stylesheet", " on", "javascript:", "url(http", "<form", "<base"] {
+                let tags = html.split('<').filter_map(|part| part.split_once('>')).map(|(tag, _)| format!("<{tag}>"));
+                assert!(!tags.into_iter().any(|tag| tag.contains(refused) && !tag.starts_with("<meta")), "{refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_style_in_every_view_is_the_one_that_the_policy_allows() {
+        for html in every_view() {
+            let (_, rest) = html.split_once("<style>").unwrap();
+            let (style, rest) = rest.split_once("</style>").unwrap();
+            let hash = BASE64_STANDARD.encode(Sha256::digest(style));
+            assert!(CONTENT_SECURITY_POLICY.contains(&format!("style-src 'sha256-{hash}';")));
+            assert!(!rest.contains("<style"));
+        }
+    }
+
+    #[test]
+    fn a_page_names_its_language_where_it_is_known_and_handbills_own_words_are_english() {
+        let [page, others @ ..] = every_view();
+        assert!(page.contains("<html lang=\"und\">") && page.contains("<footer lang=\"en\""));
+        let german = super::html(&PageTemplate { language: Language::from_code("de"), ..self::page() }, 0);
+        assert!(german.contains("<html lang=\"de\">"));
+        assert!(others.iter().all(|html| html.contains("<html lang=\"en\">")));
+    }
+
+    #[test]
+    fn the_fingerprint_is_short_and_the_policy_allows_no_script() {
+        assert_eq!(fingerprint().len(), 16);
+        assert_eq!(fingerprint(), fingerprint());
+        assert!(CONTENT_SECURITY_POLICY.starts_with("default-src 'none'; "));
+        assert!(!CONTENT_SECURITY_POLICY.contains("script") && !CONTENT_SECURITY_POLICY.contains("unsafe"));
+    }
+
+    #[test]
+    fn the_fingerprint_covers_every_template() {
+        let covered: Vec<&str> = include_str!("templates.rs").split("include_str!(\"templates/").skip(1).collect();
+        for template in walkdir::WalkDir::new("src/http/site/templates").into_iter().map(Result::unwrap) {
+            if template.file_type().is_file() {
+                let name = template.file_name().to_str().unwrap();
+                // The tag of the editor and of the help is a hash of the whole answer.
+                let hashed_whole =
+                    ["bar", "card", "edit", "editor", "help", "markdown", "pages", "published", "receipt"]
+                        .map(|name| format!("{name}.html"));
+                assert!(
+                    hashed_whole.iter().any(|whole| whole == name) || covered.iter().any(|rest| rest.starts_with(name)),
+                    "{name}"
+                );
+            }
+        }
+    }
+}

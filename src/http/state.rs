@@ -1,0 +1,88 @@
+//! The state that all handlers share.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue};
+
+use crate::http::coding::Compressor;
+use crate::http::request::client_addr::TrustedProxies;
+use crate::http::site::assets::short_hash;
+use handbill_core::domain::contact::Contact;
+use handbill_core::domain::origin::Origin;
+use handbill_core::domain::page::{PageHead, PageState};
+use handbill_core::domain::site_link::SiteLink;
+use handbill_core::domain::slug::Slug;
+use handbill_core::service::PageService;
+
+#[derive(Clone, Debug, Default)]
+pub struct SiteSettings {
+    /// Whom people tell about a page or a vulnerability.
+    pub abuse_contact: Option<Contact>,
+    /// Whether search engines are asked to index no page at all.
+    pub noindex_all: bool,
+    /// The operators' own documents.
+    pub links: Vec<SiteLink>,
+    /// The host of its own for the tools.
+    pub mcp_base_url: Option<Origin>,
+    /// How long shared caches may show a page without asking whether it has changed; `None` if they may not.
+    pub edge_max_age: Option<Duration>,
+}
+
+pub struct Http {
+    pub(super) service: PageService,
+    pub(super) base_url: Origin,
+    pub(super) proxies: TrustedProxies,
+    pub(super) site: SiteSettings,
+    /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
+    /// tag must change with them.
+    pub(super) origin_tag: String,
+    /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
+    pub(super) edge: Option<HeaderValue>,
+    pub(super) compressor: Compressor,
+    pub(super) page_fields: FieldTemplates,
+}
+
+/// The header fields of pages, made once for each kind of answer: to copy them costs less than to find their places again.
+pub(super) type FieldTemplates = [OnceLock<HeaderMap>; 8];
+
+/// The facts that the header fields and entity tags of a page are made of.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) slug: &'a Slug,
+    pub(super) state: PageState,
+    pub(super) renderer_version: u16,
+    /// Whether search engines are asked not to index the page.
+    pub(super) is_noindex: bool,
+}
+
+impl SiteSettings {
+    /// The origin of the tools that is given out.
+    pub(super) fn mcp_origin<'a>(&'a self, base_url: &'a Origin) -> &'a Origin {
+        self.mcp_base_url.as_ref().unwrap_or(base_url)
+    }
+}
+
+impl Http {
+    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
+        let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
+        let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
+        let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
+        let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
+        Self {
+            service,
+            base_url,
+            proxies,
+            site,
+            origin_tag,
+            edge,
+            compressor: Compressor::new(),
+            page_fields: FieldTemplates::default(),
+        }
+    }
+
+    pub(super) fn about<'a>(&self, page: &'a PageHead) -> About<'a> {
+        let is_noindex = self.site.noindex_all || page.has_external_links(&self.base_url);
+        About { slug: &page.slug, state: page.state(), renderer_version: page.renderer_version, is_noindex }
+    }
+}

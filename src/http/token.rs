@@ -1,0 +1,159 @@
+//! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds the `no-store`
+//! headers and writes the errors in the form that this endpoint needs, so that responses of the layers around it have
+//! both too.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode;
+use url::form_urlencoded;
+
+use super::extract::ClientAddr;
+use super::pages::respond;
+use super::state::Http;
+use crate::http::request::body::{RequestBody, media_type};
+use crate::http::request::credential::query_holds_key;
+use crate::http::types::{TokenBody, TokenRequest};
+use handbill_core::domain::edit_key::EditKey;
+use handbill_core::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
+
+/// The known fields. Others are ignored, as RFC 6749 §3.2 requires.
+const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
+
+/// Get a token
+///
+/// The OAuth 2.0 client credentials grant, for clients that only support OAuth. The page's slug is the client id and its edit key is the client secret; both may come in the form or by HTTP Basic. The token is the edit key itself: it does not expire and allows both scopes, whichever are requested. Every attempt counts towards the limit.
+#[utoipa::path(
+    post,
+    path = "/oauth/token",
+    operation_id = "getToken",
+    tag = "tokens",
+    request_body(
+        content = TokenRequest,
+        content_type = "application/x-www-form-urlencoded",
+        description = "`client_id` and `client_secret` may be left out if `Authorization: Basic` has them.",
+    ),
+    responses(
+        (status = 200, description = "The token.", body = TokenBody),
+    ),
+    security(()),
+)]
+pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
+    let attempt = http.service.token(client, form.read()).await;
+    respond(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
+}
+
+pub(super) struct Form {
+    head: Parts,
+    body: RequestBody,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let (head, body) = request.into_parts();
+        let body = RequestBody::of(&head.headers, body).await;
+        Ok(Self { head, body })
+    }
+}
+
+impl Form {
+    async fn read(self) -> Result<TokenForm, FormError> {
+        parse(&self.head, self.body.bytes(Ok(())).await)
+    }
+}
+
+fn parse(parts: &Parts, read: Result<Vec<u8>, BodyReadError>) -> Result<TokenForm, FormError> {
+    let bytes = read?;
+    declared_as_form(&parts.headers)?;
+    if parts.uri.query().is_some_and(holds_credential) {
+        return Err(FormError::InQuery);
+    }
+    let [grant_type, id, secret, scope] = fields(&bytes)?;
+    // A field without a value counts as left out (RFC 6749 §3.2).
+    if grant_type.is_empty() {
+        return Err(FormError::NoGrantType);
+    }
+    Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
+}
+
+/// Fails unless the headers declare the body as an unencoded form.
+fn declared_as_form(headers: &HeaderMap) -> Result<(), BodyReadError> {
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(BodyReadError::ContentEncoding);
+    }
+    let is_form = media_type(headers) == "application/x-www-form-urlencoded";
+    if is_form { Ok(()) } else { Err(BodyReadError::ContentType) }
+}
+
+fn holds_credential(query: &str) -> bool {
+    query_holds_key(query)
+        || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
+}
+
+/// The values of [`FIELDS`]; the value of a missing field is empty. A repeated field is an error, even if the field is
+/// unknown.
+fn fields(bytes: &[u8]) -> Result<[String; 4], FormError> {
+    // Separators are ASCII. So the form is UTF-8 if and only if each name and each value is.
+    percent_decode(bytes).decode_utf8().map_err(|_| FormError::NotUtf8)?;
+    let mut values: [String; 4] = Default::default();
+    let mut seen = std::collections::HashSet::new();
+    for (name, value) in form_urlencoded::parse(bytes) {
+        let place = FIELDS.iter().position(|field| *field == name);
+        if let Some(place) = place {
+            values[place] = value.into_owned();
+        }
+        if !seen.insert(name) {
+            return Err(FormError::Repeated(place.map(|place| FIELDS[place])));
+        }
+    }
+    Ok(values)
+}
+
+/// The client credentials, from the form or from HTTP Basic (RFC 6749 §2.3.1); `None` if neither has both id and secret.
+fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormError> {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let Some(line) = lines.next() else { return Ok(credentials(id, secret)) };
+    if lines.next().is_some() {
+        return Err(FormError::Repeated(None));
+    }
+    // An empty header counts as no header.
+    if line.as_bytes().trim_ascii().is_empty() {
+        return Ok(credentials(id, secret));
+    }
+    if !secret.is_empty() {
+        return Err(FormError::TwoMethods);
+    }
+    let Some(client) = basic(line) else { return Ok(None) };
+    // Some clients also send `client_id` in the form. The same id in both places is not a second method of
+    // authentication.
+    if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormError::TwoMethods) }
+}
+
+/// The id and secret in `Authorization: Basic`. The client form-encodes the id and the secret before it joins them.
+fn basic(line: &HeaderValue) -> Option<TokenClient> {
+    let (scheme, encoded) = line.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let joined = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+    let colon = joined.iter().position(|&byte| byte == b':')?;
+    // Form encoding also writes a space as `+`, but no slug or key contains a space or a `+`.
+    let decoded = |half: &[u8]| percent_decode(half).decode_utf8().ok().map(std::borrow::Cow::into_owned);
+    credentials(decoded(&joined[..colon])?, &decoded(&joined[colon + 1..])?)
+}
+
+fn credentials(id: String, secret: &str) -> Option<TokenClient> {
+    if id.is_empty() || secret.is_empty() {
+        return None;
+    }
+    Some(TokenClient { id, secret: EditKey::parse(secret).map_or(Credential::Malformed, Credential::Key) })
+}
