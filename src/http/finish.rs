@@ -1,5 +1,5 @@
-//! The last step of every answer: hot or cold, by the router or by the listener. Header fields that all answers have in
-//! common are set here and nowhere else.
+//! The last step of every answer. Header fields that all answers have in common are set here and nowhere else, and the
+//! body of an error is written here.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -7,16 +7,12 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONTENT_LENGTH,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, ORIGIN, PRAGMA, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::error_response::error_response;
 use crate::http::error::{ApiError, Code};
-use crate::http::listener::{Full, LargeAnswers};
 use crate::http::metadata;
 use crate::http::types::{ErrorBody, TokenErrorBody};
 use crate::mcp::{self, Tools};
-use crate::telemetry::logs::ErrorName;
 use handbill_core::domain::origin::Origin;
 
 // Constants are checked when they are compiled, and other values each time.
@@ -32,21 +28,17 @@ const EXPOSED: HeaderValue =
 pub(super) struct Finish {
     /// The `Link` to the OpenAPI document.
     service_desc: HeaderValue,
-    large_answers: LargeAnswers,
+    tools: Tools,
 }
 
 /// The parts of a request that the end of its answer depends on.
-#[derive(Default)]
 pub(super) struct Asked {
     place: Place,
-    /// The request changes nothing.
-    is_safe: bool,
     origin: Option<HeaderValue>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    #[default]
     Site,
     /// The REST API, and the pages that explain it.
     Interface,
@@ -56,35 +48,25 @@ enum Place {
 }
 
 impl Asked {
-    pub(super) fn of(head: &Parts) -> Self {
-        let place = match head.uri.path() {
+    pub(super) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
+        let place = match uri.path() {
             metadata::path::MCP => Place::Tools,
             metadata::path::TOKEN => Place::Token,
             "/" | metadata::path::HELP => Place::Interface,
             path if path.starts_with("/api/") => Place::Interface,
             _ => Place::Site,
         };
-        Self {
-            place,
-            is_safe: head.method.is_safe(),
-            origin: head.headers.get(ORIGIN).filter(|_| place == Place::Tools).cloned(),
-        }
+        Self { place, origin: headers.get(ORIGIN).filter(|_| place == Place::Tools).cloned() }
     }
 }
 
 impl Finish {
-    pub(super) fn new(base_url: &Origin) -> Self {
+    pub(super) fn new(base_url: &Origin, tools: Tools) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
-        Self {
-            service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"),
-            large_answers: LargeAnswers::default(),
-        }
+        Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"), tools }
     }
 
-    pub(super) fn complete(&self, asked: Asked, tools: &Tools, response: Response) -> Response {
-        let mut response = self.large_answers.admit(response).unwrap_or_else(|Full| {
-            error_response(if asked.is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() })
-        });
+    pub(super) fn complete(&self, asked: Asked, mut response: Response) -> Response {
         let error = response.extensions_mut().remove::<ApiError>();
         let is_interface = matches!(asked.place, Place::Interface | Place::Token);
         // Those for people are pages.
@@ -101,7 +83,7 @@ impl Finish {
             headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
         }
         let (readers, exposed) = match asked.place {
-            Place::Tools => (tools.complete(asked.origin, &mut response), mcp::EXPOSED),
+            Place::Tools => (self.tools.complete(asked.origin, &mut response), mcp::EXPOSED),
             Place::Site | Place::Interface | Place::Token => (Some(ANYBODY), EXPOSED),
         };
         if let Some(readers) = readers {
@@ -109,7 +91,6 @@ impl Finish {
             response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         if let Some(error) = error {
-            response.extensions_mut().insert(ErrorName { code: error.code.as_str(), refused_by: error.refused_by });
             write_error(asked.place, error, &mut response);
         }
         response

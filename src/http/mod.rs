@@ -1,6 +1,5 @@
 //! HTTP as the process speaks it: its listeners, every route, requests and answers, and what describes them.
 
-pub mod answer;
 mod coding;
 pub mod cors;
 mod discovery;
@@ -11,11 +10,10 @@ mod etag;
 mod extract;
 mod finish;
 mod forwarded_warning;
-mod front;
+mod layers;
 pub mod listener;
 mod mcp_host;
 pub mod metadata;
-mod named_routes;
 mod pages;
 mod reads;
 mod representation;
@@ -28,6 +26,8 @@ mod state;
 mod token;
 pub mod types;
 
-pub use self::front::Front;
 pub use self::router::{front, openapi_document};
 pub use self::state::{Http, SiteSettings};
+
+/// The public service.
+pub type Front = axum::Router;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
@@ -13,6 +13,7 @@ use super::coding::Coding;
 use super::error_response::{service_error_response, shows_key};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
+use super::reads::Form;
 use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
@@ -20,6 +21,7 @@ use crate::http::request::body::NoFields;
 use crate::http::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, PageBody};
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::quota::{Decision, whole_seconds_up};
+use handbill_core::domain::slug::Slug;
 use handbill_core::ports::rate_limiter::LimitKind;
 use handbill_core::service::{Limited, ServiceError};
 
@@ -110,9 +112,12 @@ pub(super) async fn create(
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<Http>>) -> Response {
-    // A request with a slug is answered before the router.
-    service_error_response(&ServiceError::NotFound, &http.base_url)
+pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    match Slug::parse(&slug) {
+        Ok(slug) => Form::Json.read(&slug, &http, &head).await,
+        Err(_) => service_error_response(&ServiceError::NotFound, &http.base_url),
+    }
 }
 
 /// `PATCH /api/pages/{slug}`.

@@ -1,15 +1,13 @@
 //! Reads of a page, in each of its forms: JSON, HTML, and Markdown at two addresses.
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, VARY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use percent_encoding::percent_decode_str;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::coding::{Coding, VARY_CODING};
 use super::error_response::{service_error_response, unless_key_shown};
@@ -20,7 +18,6 @@ use super::representation::{Bodies, unchanged};
 use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
-use crate::http::answer::{Answer, later, now};
 use crate::http::types::PageBody;
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::slug::Slug;
@@ -50,50 +47,16 @@ struct Described<'a> {
     http: &'a Http,
 }
 
-pub(super) struct Read {
-    pub(super) form: Form,
-    slug: Slug,
-}
-
-impl Read {
-    /// The read that a request with this head is; `None` if it is anything else, or names no page.
-    pub(super) fn of(head: &Parts) -> Option<Self> {
-        if !matches!(head.method, Method::GET | Method::HEAD) {
-            return None;
-        }
-        let path = head.uri.path();
-        let (name, is_api) = match path.strip_prefix("/api/pages/") {
-            Some(name) => (name, true),
-            None => (path.strip_prefix('/')?, false),
-        };
-        // A slash that is encoded is part of a name, and no slug has one.
-        let name = if name.contains('%') { percent_decode_str(name).decode_utf8().ok()? } else { Cow::Borrowed(name) };
-        let (form, slug) = if is_api { (Form::Json, &*name) } else { Form::named(&name, &head.headers) };
-        Slug::parse(slug).ok().map(|slug| Self { form, slug })
-    }
-
-    /// Answers a request with this `head`: at once if the page is in memory.
-    pub(super) fn answer(self, http: &Arc<Http>, head: Parts) -> Answer<Response> {
-        let Self { form, slug } = self;
-        let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, http, &head.headers);
-        if let Some(reading) = http.service.read_now(&slug, finished) {
-            return now(form.respond(Ok(reading), http, &head));
-        }
-        let http = Arc::clone(http);
-        later(async move {
-            let finished = |kept: &Arc<Kept>| form.finished(kept, &slug, &http, &head.headers);
-            let unchanged = |page: &PageHead| form.unchanged(page, &http, &head.headers);
-            let reading = http.service.read_unless(&slug, finished, unchanged).await;
-            form.respond(reading, &http, &head)
-        })
-    }
-}
-
-/// `GET /{name}` for a name that is no slug. A request with a slug is answered before the router.
-pub(super) async fn absent(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, headers: HeaderMap) -> Response {
-    match before_punctuation(&name) {
-        Some(address) => redirect_to(&http, address),
-        None => Form::named(&name, &headers).0.error(&ServiceError::NotFound, &http, &headers),
+/// `GET /{name}`: a page as HTML, or as Markdown.
+pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let (form, slug) = Form::named(&name, &head.headers);
+    match Slug::parse(slug) {
+        Ok(slug) => form.read(&slug, &http, &head).await,
+        Err(_) => match before_punctuation(&name) {
+            Some(address) => redirect_to(&http, address),
+            None => form.error(&ServiceError::NotFound, &http, &head.headers),
+        },
     }
 }
 
@@ -105,6 +68,17 @@ impl Form {
             None if prefers_markdown(headers) => (Self::Markdown(Source::Negotiated), name),
             None => (Self::Html, name),
         }
+    }
+
+    /// Answers the request with this `head` to read the page under `slug`.
+    pub(super) async fn read(self, slug: &Slug, http: &Http, head: &Parts) -> Response {
+        let finished = |kept: &Arc<Kept>| self.finished(kept, slug, http, &head.headers);
+        let unchanged = |page: &PageHead| self.unchanged(page, http, &head.headers);
+        let reading = match http.service.read_now(slug, finished) {
+            Some(reading) => Ok(reading),
+            None => http.service.read_unless(slug, finished, unchanged).await,
+        };
+        self.respond(reading, http, head)
     }
 
     fn respond(self, reading: Result<Reading<Response>, ServiceError>, http: &Http, head: &Parts) -> Response {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{MatchedPath, State};
-use axum::middleware::from_fn;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{any, get};
 use http::Uri;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -17,9 +17,9 @@ use super::error::ApiError;
 use super::error_response::{error_response, service_error_response, shows_key};
 use super::finish::Finish;
 use super::forwarded_warning::ForwardedWarning;
-use super::front::{Front, Inner};
+use super::layers::{Layers, complete, observe};
+use super::listener::LargeAnswers;
 use super::mcp_host::McpHost;
-use super::named_routes::{NamedRoutes, PAGE, RouteNames};
 use super::representation::Representation;
 use super::state::Http;
 use super::{cors, metadata, pages, reads, site, token};
@@ -34,47 +34,43 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
     openapi::document(api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
+/// The public service: every route, and the layers around all of them.
+pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
-    let (router, route_names) = router(&http, &telemetry);
-    Front::new(Inner {
-        tools,
-        router,
-        route_names,
+    let layers = Layers {
         warning: ForwardedWarning::new(http.proxies.clone(), Arc::clone(&telemetry)),
-        finish: Finish::new(&http.base_url),
         mcp_host: McpHost::of(&http.base_url, &http.site),
-        http,
-        telemetry,
-    })
+        large_answers: LargeAnswers::default(),
+        telemetry: Arc::clone(&telemetry),
+    };
+    let finish = Finish::new(&http.base_url, tools.clone());
+    let routes = routes(&http, &telemetry)
+        .route(metadata::path::MCP, any(move |request: Request| tools.clone().answer(request)))
+        .layer(from_fn_with_state(Arc::new(layers), observe));
+    Router::new().fallback_service(routes).layer(from_fn_with_state(Arc::new(finish), complete))
 }
 
-/// Every route. Reads of pages and the tools need none, but the router knows the other methods of pages.
-fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> (Router, RouteNames) {
+/// Every route but that of the tools, which have preflights of their own.
+fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
     let openapi = Representation::document(
         "application/json",
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
     );
     let (home, pages, help) = (site::editor::home(http), site::editor::pages(http), site::editor::help(http));
-    let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
-    let (api, described) = api(openapi::description()).split_for_parts();
-    let (router, names) = NamedRoutes::of(api, described.paths.paths.into_keys())
-        .merge(discovery)
+    let (api, _) = api(openapi::description()).split_for_parts();
+    api.merge(discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock))
         .merge(site::files())
         .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route().post(site::form::post))
         .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
         .route("/assets/{version}/{name}", get(site::editor::file))
-        .route(PAGE, get(reads::absent))
+        .route("/{slug}", get(reads::page))
         .route("/{slug}/edit", get(site::editor::edit))
-        .into_parts();
-    let router = router
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(cors::preflights))
-        .with_state(Arc::clone(http));
-    (router, names)
+        .with_state(Arc::clone(http))
 }
 
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.

@@ -19,7 +19,6 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
-use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -31,7 +30,6 @@ pub(crate) use self::guard::error_body;
 pub use self::hosts::AllowedHosts;
 use self::server::Server;
 pub use self::tool_calls::Mcp;
-use crate::http::answer::{Answer, later};
 use crate::http::cors;
 use crate::http::error::ApiError;
 use crate::http::request::MAX_BODY_BYTES;
@@ -69,16 +67,13 @@ impl Tools {
     }
 
     /// The answer to a request for the tools.
-    pub fn answer(&self, head: Parts, body: Body) -> Answer {
-        let (tools, request) = (self.clone(), Request::from_parts(head, body));
-        later(async move {
-            match *request.method() {
-                Method::OPTIONS => tools.preflight(request).await,
-                Method::POST => tools.answer_message(request).await,
-                // A refusal.
-                _ => tools.service.handle(request).await.map(Body::new),
-            }
-        })
+    pub async fn answer(self, request: Request) -> Response {
+        match *request.method() {
+            Method::OPTIONS => self.preflight(request).await,
+            Method::POST => self.answer_message(request).await,
+            // A refusal.
+            _ => self.service.handle(request).await.map(Body::new),
+        }
     }
 
     async fn answer_message(self, request: Request) -> Response {

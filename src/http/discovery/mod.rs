@@ -7,11 +7,11 @@ mod security_txt;
 
 use std::sync::Arc;
 
+use axum::Router;
 use http::HeaderValue;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS};
 use serde_json::{Value, json};
 
-use super::named_routes::NamedRoutes;
 use super::representation::Representation;
 use super::state::SiteSettings;
 use crate::http::metadata::{self, Operation, path};
@@ -29,11 +29,11 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     quotas: Quotas,
     site: &SiteSettings,
     clock: &SharedClock,
-) -> NamedRoutes<S> {
+) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
     let card = server_card(base_url, &mcp, &site.links);
-    let routes = NamedRoutes::new();
+    let routes = Router::new();
     let routes = match &site.abuse_contact {
         Some(contact) => routes.route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
         None => routes,

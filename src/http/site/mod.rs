@@ -8,6 +8,7 @@ pub mod templates;
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -21,7 +22,6 @@ use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::error_response::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
-use super::named_routes::NamedRoutes;
 use super::pages::FIELDS;
 use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::state::{About, Http};
@@ -49,7 +49,7 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
 /// The files at addresses of their own: the rules for crawlers, the icons, and the picture of a page that has none.
-pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> NamedRoutes<S> {
+pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let [(favicon, ..), (small, ..), (large, ..)] = metadata::ICONS;
     // The address stays the same when an icon changes, so icons are cached for one hour only.
     let files: [(_, &'static LazyLock<Asset>, _); 6] = [
@@ -60,7 +60,7 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> NamedRoutes<
         (metadata::path::ICON_PHONE, &assets::ICON_PHONE, CACHE_ONE_HOUR),
         ("/card.png", &assets::CARD, CACHE_ONE_DAY),
     ];
-    files.into_iter().fold(NamedRoutes::new(), |routes, (path, asset, caching)| {
+    files.into_iter().fold(Router::new(), |routes, (path, asset, caching)| {
         routes.route(path, asset_response(asset, caching).route())
     })
 }
