@@ -21,16 +21,16 @@ const MAY_NAME: &[(&str, &str)] = &[
     // Settings are plain values, and some are types of the domain.
     ("config", "domain ports"),
     ("mcp", "http domain service ports telemetry"),
-    ("operators", "backends config domain http log_throttle niceness outbound ports service stdout telemetry"),
+    ("admin", "backends config domain http log_throttle niceness outbound ports service stdout telemetry"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "config domain log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
     ("niceness", ""),
     ("backends", "domain log_throttle niceness ports telemetry config outbound"),
-    ("app", "domain ports service telemetry config http mcp operators backends"),
+    ("app", "domain ports service telemetry config http mcp admin backends"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
     ("client", "domain ports stdout"),
-    ("cli", "app client config domain operators stdout telemetry http"),
+    ("cli", "admin app client config domain stdout telemetry http"),
     ("outbound", ""),
     ("stdout", ""),
 ];
@@ -129,7 +129,7 @@ fn a_module_names_only_those_that_it_may() {
         let row = MAY_NAME.iter().find(|(name, _)| *name == source.module);
         let (_, may) = row.unwrap_or_else(|| panic!("{} is not in the table", source.module));
         // `config` makes their settings, `telemetry` shows their state, and commands of operators work on stores themselves.
-        let may_name_backends = ["app", "config", "telemetry", "operators"].contains(&&*source.module);
+        let may_name_backends = ["app", "config", "telemetry", "admin"].contains(&&*source.module);
         for (first, second) in &source.names {
             let is_ours = first == "crate" || first == "handbill_core";
             let is_foreign = is_ours && *second != source.module && !may.split(' ').any(|name| name == second);
@@ -293,7 +293,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ),
         (
             "the command reports the failure itself",
-            limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"),
+            limit("src/admin/commands/healthcheck.rs", "PROBE_TIMEOUT"),
             probe,
         ),
     ]);
