@@ -8,7 +8,7 @@ use std::hint::black_box;
 use axum::body::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use handbill::config::{LogFormat, LogSettings};
-use handbill::telemetry::logs::{self, LogQueue};
+use handbill::telemetry::logs;
 use handbill_core::domain::markdown::{Rendered, render};
 use http::{Request, StatusCode};
 
@@ -24,9 +24,9 @@ const REQUESTS: usize = 32;
 
 /// A service that is warm, and the request that counts.
 fn warm(request: fn(&Service) -> Request<Bytes>) -> (Service, Request<Bytes>) {
-    let log = LogQueue::to_stderr().unwrap();
     let settings = LogSettings { log_format: Some(LogFormat::Json), log: "info".parse().unwrap() };
-    logs::install(&settings, &log, None);
+    // The log is written for as long as the process runs.
+    std::mem::forget(logs::install(&settings, None));
     let service = Service::new();
     let request = request(&service);
     for _ in 0..WARM_UP {

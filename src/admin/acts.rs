@@ -129,7 +129,6 @@ async fn on_each(api: &AdminApi, pages: Vec<String>, act: &Act) -> Results {
         return Err(Refusal::invalid(format!("Send at most {MAX_PAGES} pages at a time.")));
     }
     let results = stream::iter(pages).map(|page| on_one(api, page, act)).buffered(AT_ONCE).collect().await;
-    api.written().await;
     Ok(Json(results))
 }
 

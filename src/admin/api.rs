@@ -2,7 +2,6 @@
 //! operators' commands are its clients.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -12,13 +11,12 @@ use axum::{Json, Router};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 
 use super::import::Importer;
 use super::{acts, backup, import, inspect, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::labels::OperatorLabels;
-use crate::telemetry::logs::{AUDIT, LogQueue};
+use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::takedown::operator_name;
 use handbill_core::ports::clock::SharedClock;
@@ -28,9 +26,6 @@ use handbill_core::ports::page_store::StoreError;
 use handbill_core::service::{Operators, PublishingPolicy, ServiceError};
 use handbill_store_sqlite::SqliteStore;
 
-/// Longest time in which the log takes the lines about an act.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
-
 pub struct AdminApi {
     pub operators: Operators,
     pub records: Arc<dyn PageScan>,
@@ -38,8 +33,6 @@ pub struct AdminApi {
     pub switch: Arc<dyn CreatesSwitch>,
     /// The policy of this process, for changes that take effect here at once.
     pub policy: PublishingPolicy,
-    /// The queue of the log, in which the lines about acts must be written before an act is answered.
-    pub log: LogQueue,
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
     /// The store that a backup copies, if it is one of this process.
@@ -70,19 +63,11 @@ pub(super) struct LoggedAct<'a> {
 }
 
 impl AdminApi {
-    /// Logs one act of an operator, whatever the filter says.
+    /// Writes the line about one act of an operator, whatever the filter says.
     pub(super) fn log_act(&self, act: &LoggedAct<'_>) {
         let LoggedAct { action, slug, reason, by, outcome } = *act;
         tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
         self.count(action, outcome);
-    }
-
-    /// Waits until what was logged is written, so that no act is answered before its line. If nobody reads the log, the answer
-    /// comes all the same, and the line is still in the queue.
-    pub(super) async fn written(&self) {
-        let log = self.log.clone();
-        // It does not panic.
-        let _ = spawn_blocking(move || log.flush(WRITTEN_WITHIN)).await;
     }
 
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
@@ -111,7 +96,6 @@ async fn change_creates(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result
     let action = if paused { "pause" } else { "resume" };
     let outcome = if changed.is_ok() { "done" } else { "failed" };
     api.log_act(&LoggedAct { action, slug: None, reason: None, by: &by, outcome });
-    api.written().await;
     changed?;
     Ok(StatusCode::NO_CONTENT)
 }

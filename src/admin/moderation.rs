@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::watched_file::WatchedFile;
-use crate::telemetry::labels::{RefusalLabels, ReloadLabels, SourceLabels};
+use crate::telemetry::labels::RefusalLabels;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::ports::creates_switch::CreatesSwitch;
@@ -49,13 +49,13 @@ struct FollowedList {
 
 /// Something that is read again and again, and whether that failed the last time, so that a failure is logged once.
 struct Source {
-    label: &'static str,
     what: &'static str,
     /// The consequence until it was read.
     unread: &'static str,
     was_read: bool,
     failure: Option<String>,
-    stale: Gauge,
+    /// Shows whether the last read failed.
+    stale: Option<Gauge>,
 }
 
 impl Moderation {
@@ -71,10 +71,10 @@ impl Moderation {
         });
         let blocklist = blocklist.map(|path| {
             policy.set_blocklist(None);
-            let source = Source::new("blocklist", "blocklist", "nothing is published", metrics);
+            let source = Source::new("blocklist", "nothing is published", Some(metrics.blocklist_stale.clone()));
             FollowedList { file: WatchedFile::new(path), source, entries: 0 }
         });
-        let switch = Source::new("creates", "switch of creates", "no page is created", metrics);
+        let switch = Source::new("switch of creates", "no page is created", None);
         let mut moderation = Self { policy, blocklist, metrics: Arc::clone(metrics), switch };
         moderation.reload_blocklist();
         moderation
@@ -122,16 +122,11 @@ impl Moderation {
 
     /// Reads the switch. After an error what was read last stays.
     async fn reload_switch(&mut self, switch: &dyn CreatesSwitch) -> Result<(), StoreError> {
-        let count =
-            |outcome| self.metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
-        let paused = switch.paused().await.inspect_err(|_| {
-            count("failed");
-        })?;
+        let paused = switch.paused().await?;
         if self.policy.set_paused(paused) {
-            count("done");
             tracing::info!(paused, "operators changed whether pages may be created");
         }
-        self.metrics.creates_paused.set(i64::from(paused));
+        self.metrics.paused.set(i64::from(paused));
         Ok(())
     }
 }
@@ -139,14 +134,10 @@ impl Moderation {
 impl FollowedList {
     /// Reads the file if it has changed. A text that made no sense is still an error if it has not changed.
     fn read(&mut self, policy: &PublishingPolicy, metrics: &Metrics) -> Result<(), String> {
-        let read = match self.file.changed() {
-            Ok(None) => return self.source.failure.clone().map_or(Ok(()), Err),
-            Ok(Some(text)) => Blocklist::parse(&text).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let Some(text) = self.file.changed().map_err(|error| error.to_string())? else {
+            return self.source.failure.clone().map_or(Ok(()), Err);
         };
-        let outcome = if read.is_ok() { "done" } else { "failed" };
-        metrics.moderation_reloads.get_or_create(&ReloadLabels { source: self.source.label, outcome }).inc();
-        let list = read?;
+        let list = Blocklist::parse(&text).map_err(|error| error.to_string())?;
         let entries = list.len();
         let before = mem::replace(&mut self.entries, entries);
         if entries == 0 && before > 0 {
@@ -161,9 +152,8 @@ impl FollowedList {
 }
 
 impl Source {
-    fn new(label: &'static str, what: &'static str, unread: &'static str, metrics: &Metrics) -> Self {
-        let stale = metrics.moderation_stale.get_or_create(&SourceLabels { source: label }).clone();
-        Self { label, what, unread, was_read: false, failure: None, stale }
+    fn new(what: &'static str, unread: &'static str, stale: Option<Gauge>) -> Self {
+        Self { what, unread, was_read: false, failure: None, stale }
     }
 
     /// Logs a failure when it begins or changes, and its end.
@@ -182,7 +172,9 @@ impl Source {
             None if self.failure.is_some() => tracing::info!("the {what} can be read again"),
             _ => {}
         }
-        self.stale.set(i64::from(failure.is_some()));
+        if let Some(stale) = &self.stale {
+            stale.set(i64::from(failure.is_some()));
+        }
         self.was_read |= failure.is_none();
         self.failure = failure;
     }

@@ -9,14 +9,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 use crate::http::drain::Readiness;
-use crate::telemetry::metrics::{Metrics, OPEN_METRICS_TYPE, TEXT_TYPE, as_text};
+use crate::telemetry::metrics::{Metrics, TEXT_TYPE};
 
 /// The state that the routes report.
 #[derive(Clone)]
@@ -67,17 +67,8 @@ async fn readyz(State(probes): State<Probes>) -> Response {
     (status, Json(ReadyBody { ready, missing })).into_response()
 }
 
-/// In OpenMetrics for those who name it, such as Prometheus, and for those who name nothing. Other tools read the older text.
-async fn metrics(State(probes): State<Probes>, headers: HeaderMap) -> Response {
-    let exposition = probes.metrics.exposition();
-    let (open, _) = OPEN_METRICS_TYPE.split_once(';').unwrap_or((OPEN_METRICS_TYPE, ""));
-    let names_it = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains(open));
-    let mut accepted = headers.get_all(ACCEPT).iter().peekable();
-    if accepted.peek().is_none() || accepted.any(names_it) {
-        ([(CONTENT_TYPE, OPEN_METRICS_TYPE)], exposition).into_response()
-    } else {
-        ([(CONTENT_TYPE, TEXT_TYPE)], as_text(&exposition)).into_response()
-    }
+async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, TEXT_TYPE)], probes.metrics.exposition())
 }
 
 #[cfg(test)]

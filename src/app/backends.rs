@@ -93,7 +93,7 @@ impl Backends {
         match settings.store.store {
             StoreKind::Sqlite => {
                 let store = Arc::new(open_sqlite(&settings.sqlite, new_store).await?);
-                follow_store(&store, &settings.sqlite.data_dir, &deps.metrics).await;
+                follow_store(&store, &deps.metrics).await;
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)

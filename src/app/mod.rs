@@ -8,12 +8,13 @@ use std::num::NonZero;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
@@ -32,16 +33,17 @@ use crate::http::{Front, Http, SiteSettings, front};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
-use crate::telemetry::logs::{self, LogQueue};
+use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
+use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
 use handbill_core::service::{Operators, PageCache, PageService, PublishingPolicy, ServiceParts};
 
-/// How long the process waits at its end for the last lines of the log.
-pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
+/// Writes the last lines of the log when it is dropped.
+type LastLines = Arc<Mutex<Option<WorkerGuard>>>;
 
 /// Most threads that answer. Eight answer some 500 000 reads a second. Each further one takes memory, such
 /// as a large record of the store that is being read: with 64 threads a process was killed at 256 MiB that needs 212 with eight.
@@ -146,21 +148,22 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Serves until a signal ends it. Lines for the operator go to `log`.
-pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings, log: &LogQueue) -> Result<ExitCode, StartError> {
+/// Serves until a signal ends it.
+pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings) -> Result<ExitCode, StartError> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     // Signals are handled before anything else, so that a signal during the start is not lost.
     // SIGHUP would end the process. It is ignored: files are read again when they change.
     let (signals, _ignored) = runtime
         .block_on(async { StopSignals::install().and_then(|stop| Ok((stop, signal(SignalKind::hangup())?))) })?;
-    let last_lines = log.clone();
+    let last_lines = LastLines::default();
+    let overdue_lines = Arc::clone(&last_lines);
     drain::enforce(drain_limits(&settings.http), move |overdue| {
         tracing::error!("{overdue}");
-        last_lines.flush(LOG_FLUSH_TIME);
+        drop(overdue_lines.lock().take());
         process::exit(CUT_SHORT.into());
     })?;
-    let exit_code = runtime.block_on(serve_async(settings, new_store, signals, log));
+    let exit_code = runtime.block_on(serve_async(settings, new_store, signals, &last_lines));
     // Tasks that still run were cut off, and may be waiting for a disk.
     runtime.shutdown_background();
     exit_code
@@ -174,17 +177,17 @@ async fn serve_async(
     settings: Settings,
     new_store: bool,
     mut signals: StopSignals,
-    log: &LogQueue,
+    last_lines: &LastLines,
 ) -> Result<ExitCode, StartError> {
     settings.check()?;
-    let metrics = Arc::new(Metrics::with_log(log.dropped()));
+    let wanted = config::traces(&settings.traces);
+    let exporting = wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, &Random::System));
+    let (tracer, exports) = exporting.transpose()?.unzip();
+    let (guard, dropped_lines) = logs::install(&settings.logs, tracer);
+    *last_lines.lock() = Some(guard);
+    let metrics = Arc::new(Metrics::with_log(Some(dropped_lines)));
     let deps = Deps { metrics, cache_bytes: settings.cache.bytes(), ..Deps::system() };
     let Deps { clock, random, metrics, .. } = &deps;
-    let wanted = config::traces(&settings.traces);
-    let exporting =
-        wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
-    let (tracer, exports) = exporting.transpose()?.unzip();
-    logs::install(&settings.logs, log, tracer);
     if let Err(warning) = wanted {
         tracing::warn!("{warning}");
     }
@@ -222,19 +225,9 @@ async fn serve_async(
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
     let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer), clock: Arc::clone(clock) };
-    let log = log.clone();
     let clock = Arc::clone(clock);
-    let api = AdminApi {
-        operators,
-        records: scan,
-        importer,
-        switch,
-        policy,
-        log,
-        metrics: Arc::clone(&metrics),
-        clock,
-        sqlite,
-    };
+    let api =
+        AdminApi { operators, records: scan, importer, switch, policy, metrics: Arc::clone(&metrics), clock, sqlite };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
     let location = handle.location(&settings).await;

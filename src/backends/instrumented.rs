@@ -108,9 +108,6 @@ impl Instrumented<dyn PageStore> {
                 tracing::error!(operation, error = error.causes(), left_out, "the store failed");
             }
         }
-        if outcome == "unreadable" {
-            metrics.corrupt_records.inc();
-        }
         metrics.store_available.set(i64::from(is_available));
         record(&metrics.store, operation, outcome, took);
         span.done(outcome, result.is_err());
@@ -177,10 +174,9 @@ impl PageStore for Instrumented<dyn PageStore> {
 impl RateLimiter for Instrumented<dyn RateLimiter> {
     async fn check(&self, attempt: Attempt) -> Decision {
         let limit = attempt.kind.name();
-        let (decision, took, span) = self.time("decide", "limits", self.inner.check(attempt)).await;
+        let (decision, _, span) = self.time("decide", "limits", self.inner.check(attempt)).await;
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
-        record(&self.measure.metrics.limiter, limit, outcome, took);
         span.set("handbill.limit", limit);
         span.done(outcome, false);
         decision

@@ -12,12 +12,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::commands::{self, AdminCommand, CommandError};
-use crate::app::{self, LOG_FLUSH_TIME};
+use crate::app;
 use crate::client::{self, ClientCommand};
 use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::stdout::written;
-use crate::telemetry::logs::LogQueue;
+use crate::telemetry::logs::say;
 
 /// Exit code of a start that was refused and of a misused command.
 const REFUSED: u8 = 2;
@@ -55,35 +55,14 @@ enum Subcommands {
 
 /// Runs what the command line asks for.
 pub fn run() -> ExitCode {
-    let log = match LogQueue::to_stderr() {
-        Ok(log) => log,
-        Err(error) => {
-            eprintln!("handbill: the operating system refused a basic resource ({error})");
-            return ExitCode::from(REFUSED);
-        }
-    };
-    let log = FlushedAtEnd(log);
-    run_with(&log.0)
-}
-
-/// Writes the last lines of the log, even after a panic.
-struct FlushedAtEnd(LogQueue);
-
-impl Drop for FlushedAtEnd {
-    fn drop(&mut self) {
-        self.0.flush(LOG_FLUSH_TIME);
-    }
-}
-
-fn run_with(log: &LogQueue) -> ExitCode {
     let (command, variables) = (with_first_help(Cli::command()), variables());
     let read = command_line::read(&command, std::env::args_os().skip(1), &variables);
     let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error, &command, log),
+        Err(error) => return explain(&error, &command),
     };
     for name in unknown_variables(&command, &variables) {
-        log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
+        say(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
     if cli.command.is_none() && !cli.settings.check_config && stdout().is_terminal() {
         let _ = print(
@@ -95,18 +74,18 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let checked = app::check(&serve.settings).map_err(|error| error.to_string().into());
             checked.and_then(|()| print("The settings are valid.\n"))
         }
-        Subcommands::Serve(serve) => app::serve(*serve, log).map_err(|error| CommandError {
+        Subcommands::Serve(serve) => app::serve(*serve).map_err(|error| CommandError {
             exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
             reason: error.to_string(),
         }),
-        Subcommands::Admin(command) => commands::run(*command, log),
+        Subcommands::Admin(command) => commands::run(*command),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
         Subcommands::Render { jsonl } => render::run(jsonl).map_err(CommandError::from),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
-    outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code, log))
+    outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code))
 }
 
 /// `command`, whose own help is one line for each subcommand, in four groups. The flags are in the help of `serve`.
@@ -136,14 +115,14 @@ fn print(text: &str) -> Result<ExitCode, CommandError> {
 }
 
 /// Ends with one line on standard error, whatever characters the reason quotes.
-fn end(reason: &str, code: u8, log: &LogQueue) -> ExitCode {
+fn end(reason: &str, code: u8) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
-    log.last_line(&format!("handbill: {line}"));
+    say(&format!("handbill: {line}"));
     ExitCode::from(code)
 }
 
 /// Prints help unchanged, and an error in one line, with the word that was probably meant.
-fn explain(error: &clap::Error, command: &Command, log: &LogQueue) -> ExitCode {
+fn explain(error: &clap::Error, command: &Command) -> ExitCode {
     let text = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return if print(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -177,7 +156,7 @@ fn explain(error: &clap::Error, command: &Command, log: &LogQueue) -> ExitCode {
         }
         _ => reason.trim_start_matches("error: ").trim_end().to_owned(),
     };
-    end(&format!("{reason} ({advice}see {name} --help)"), REFUSED, log)
+    end(&format!("{reason} ({advice}see {name} --help)"), REFUSED)
 }
 
 #[cfg(test)]

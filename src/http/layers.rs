@@ -17,8 +17,7 @@ use super::forwarded_warning::ForwardedWarning;
 use super::listener::{Full, LargeAnswers};
 use super::mcp_host::McpHost;
 use super::request::head;
-use crate::telemetry::http::{NamedRoute, RequestTelemetry};
-use crate::telemetry::logs::ErrorName;
+use crate::telemetry::http::{ErrorName, NamedRoute, RequestTelemetry};
 
 pub(super) struct Layers {
     pub(super) telemetry: Arc<RequestTelemetry>,
@@ -32,7 +31,7 @@ pub(super) async fn observe(State(layers): State<Arc<Layers>>, request: Request,
     let (mut head, body) = request.into_parts();
     let is_safe = head.method.is_safe();
     let route = head.extensions.get::<MatchedPath>().map(|route| Arc::new(NamedRoute::new(route.as_str())));
-    let mut observed = layers.telemetry.begin(&mut head, route, false);
+    let observed = layers.telemetry.begin(&mut head, route);
     layers.warning.check(&head);
     let response = match layers.check(&head) {
         Ok(()) => {

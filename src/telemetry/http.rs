@@ -4,20 +4,18 @@
 //! wrong place.
 
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
-use super::labels::{RequestLabels, TraceLabel};
-use super::logs::{self, ErrorName, RequestEnd};
-use super::metrics::{Metrics, TracedHistogram};
+use super::labels::RequestLabels;
+use super::metrics::Metrics;
 use super::spans::{self, OTHER_METHOD, Span, Trust, error_type};
 use handbill_core::domain::client::Peer;
 use handbill_core::ports::clock::SharedClock;
@@ -34,37 +32,26 @@ pub struct RequestTelemetry {
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// A route and its name. It keeps the histograms of its usual answers, because looking one up by its labels takes longer than
-/// many an answer.
-pub struct NamedRoute {
-    template: Box<str>,
-    /// For 200 and 304 of each usual method.
-    usual: [OnceLock<TracedHistogram>; 6],
-}
+/// A route and its name.
+pub struct NamedRoute(Box<str>);
 
 impl NamedRoute {
     pub fn new(template: &str) -> Self {
-        Self { template: template.into(), usual: [const { OnceLock::new() }; 6] }
+        Self(template.into())
     }
 
     pub fn template(&self) -> &str {
-        &self.template
+        &self.0
     }
+}
 
-    fn usual(&self, method: &'static str, status: Option<u16>) -> Option<&OnceLock<TracedHistogram>> {
-        let is_unchanged = match status? {
-            200 => false,
-            304 => true,
-            _ => return None,
-        };
-        let method = match method {
-            "GET" => 0,
-            "HEAD" => 1,
-            "POST" => 2,
-            _ => return None,
-        };
-        Some(&self.usual[2 * method + usize::from(is_unchanged)])
-    }
+/// The words of the log for an error. They travel in the response's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorName {
+    /// The API's code.
+    pub code: &'static str,
+    /// The part that refused the request, where the code does not say it.
+    pub refused_by: Option<&'static str>,
 }
 
 /// A request, until it is answered or is dropped because its connection ended first. Dropping this value records the end of
@@ -78,8 +65,8 @@ pub struct Observed {
     route: Option<Arc<NamedRoute>>,
     /// The exported span, if spans are exported.
     trace: Option<Span>,
-    /// The span of the log. A request that is answered at once has no event but its end, and needs none.
-    log: Option<tracing::Span>,
+    /// The span of the log.
+    log: tracing::Span,
     /// The status of the answer, once there is one.
     status: Option<u16>,
     /// The part of its route that the answer names.
@@ -94,8 +81,8 @@ pub struct Observed {
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    /// A request with this head to `route` begins, which may be answered at once.
-    pub fn begin(self: &Arc<Self>, head: &mut Parts, route: Option<Arc<NamedRoute>>, may_be_at_once: bool) -> Observed {
+    /// A request with this head to `route` begins.
+    pub fn begin(self: &Arc<Self>, head: &mut Parts, route: Option<Arc<NamedRoute>>) -> Observed {
         let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
         let trace = spans::are_exported().then(|| {
             let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
@@ -105,56 +92,48 @@ impl RequestTelemetry {
             span
         });
         self.metrics.active_requests.inc();
-        let mut observed = Observed {
+        let log = tracing::info_span!(
+            "request",
+            request_id = id,
+            method,
+            route = route.as_deref().map_or("", NamedRoute::template)
+        );
+        Observed {
             telemetry: Arc::clone(self),
             began,
             id,
             method,
             route,
             trace,
-            log: None,
+            log,
             status: None,
             part: None,
             error: None,
-        };
-        if observed.trace.is_some() || !may_be_at_once {
-            observed.log();
         }
-        observed
     }
 }
 
 impl Observed {
-    fn log(&mut self) -> &tracing::Span {
-        self.log.get_or_insert_with(|| {
-            let route = self.route.as_deref().map_or("", NamedRoute::template);
-            tracing::info_span!("request", request_id = self.id, method = self.method, route)
-        })
-    }
-
     /// The template of the route; empty if no route matches.
     fn template(&self) -> &str {
         match &self.route {
-            Some(route) => &route.template,
+            Some(route) => route.template(),
             None => "",
         }
     }
 
     /// Does `work` for this request. Spans of the log and of traces that begin in it are below those of the request.
-    pub async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let work = work.instrument(self.log().clone());
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let work = work.instrument(self.log.clone());
         match &self.trace {
             Some(trace) => trace.run(work).await,
             None => work.await,
         }
     }
 
-    /// Does `work` for this request at once. Its events have the request's id if spans are exported or it cannot be answered at once.
+    /// Does `work` for this request at once.
     pub fn run_now<T>(&self, work: impl FnOnce() -> T) -> T {
-        match &self.log {
-            Some(log) => log.in_scope(work),
-            None => work(),
-        }
+        self.log.in_scope(work)
     }
 
     /// Records that the request is answered with `response`, and sets its id there.
@@ -172,52 +151,30 @@ impl Observed {
         if let (Some(status), Some(trace)) = (self.status, self.trace.take()) {
             trace.answered(status);
         }
-        let is_written = ids.is_none()
-            && error.is_none()
-            && self.status.is_some_and(|status| {
-                let (id, route) = (&*self.id, self.template());
-                let error = self.error;
-                logs::write_end(&RequestEnd { id, method: self.method, route, status, error, took })
-            });
-        if !is_written {
-            let (status, error_type) = (self.status, error.as_deref());
-            let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
-            let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
-            let (code, refused_by) =
-                (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
-            let end = if status.is_some() { "answered" } else { "abandoned" };
-            self.log().in_scope(|| {
-                tracing::info!(
-                    status,
-                    error_type,
-                    error = code,
-                    refused_by,
-                    duration_seconds = took,
-                    trace_id,
-                    span_id,
-                    "{end}"
-                );
-            });
-        }
-        let labels = || RequestLabels {
+        let (status, error_type) = (self.status, error.as_deref());
+        let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
+        let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
+        let (code, refused_by) = (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
+        let end = if status.is_some() { "answered" } else { "abandoned" };
+        self.log.in_scope(|| {
+            tracing::info!(
+                status,
+                error_type,
+                error = code,
+                refused_by,
+                duration_seconds = took,
+                trace_id,
+                span_id,
+                "{end}"
+            );
+        });
+        let labels = RequestLabels {
             http_request_method: self.method,
             http_route: self.part.map_or(self.template(), |RoutePart(label)| label).to_owned(),
             http_response_status_code: self.status,
             error_type: error,
         };
-        let metrics = &self.telemetry.metrics;
-        let usual = match (&self.route, self.part) {
-            (Some(route), None) => route.usual(self.method, self.status),
-            // An answer of a part of a route has another label.
-            (_, Some(_)) | (None, None) => None,
-        };
-        let exemplar = ids.as_ref().and_then(exemplar);
-        match usual {
-            Some(usual) => {
-                usual.get_or_init(|| metrics.requests.get_or_create(&labels()).clone()).observe(took, exemplar, None);
-            }
-            None => metrics.requests.get_or_create(&labels()).observe(took, exemplar, None),
-        }
+        self.telemetry.metrics.requests.get_or_create(&labels).observe(took);
     }
 }
 
@@ -234,12 +191,6 @@ fn set_id(response: &mut Response, id: &str) {
     if response.status() != StatusCode::NOT_MODIFIED {
         response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     }
-}
-
-/// The label that leads from a histogram's bucket to a trace that was counted in the bucket; `None` if the trace is not
-/// exported.
-fn exemplar(ids: &SpanContext) -> Option<TraceLabel> {
-    ids.is_sampled().then(|| TraceLabel { trace_id: ids.trace_id().to_string() })
 }
 
 /// The method as a label. All methods that clients invent share one label.
@@ -287,7 +238,7 @@ mod tests {
 
     async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
         let (mut head, body) = request.into_parts();
-        let mut observed = telemetry.begin(&mut head, Some(Arc::new(NamedRoute::new("/{slug}"))), false);
+        let observed = telemetry.begin(&mut head, Some(Arc::new(NamedRoute::new("/{slug}"))));
         let work = routes.oneshot(Request::from_parts(head, body));
         let Ok(mut response) = observed.run(work).await;
         observed.answered(&mut response);
@@ -336,7 +287,7 @@ mod tests {
         let lost = ErrorName { code: "not_found", refused_by: None };
         for (status, error) in [(503, Some(refused)), (404, Some(lost)), (200, None)] {
             let (mut head, ()) = Request::get("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, None, false);
+            let observed = telemetry.begin(&mut head, None);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
             error.map(|error| response.extensions_mut().insert(error));
@@ -398,7 +349,7 @@ mod tests {
             [("GET", 200), ("GET", 200), ("POST", 200), ("PATCH", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)]
         {
             let (mut head, ()) = Request::builder().method(method).uri("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, Some(Arc::clone(&route)), true);
+            let observed = telemetry.begin(&mut head, Some(Arc::clone(&route)));
             assert_eq!(telemetry.metrics.active_requests.get(), 1);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();

@@ -49,18 +49,6 @@ pub struct ToolLabels {
     pub outcome: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SpanLabels {
-    /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct TraceLabel {
-    /// The trace's id, in hexadecimal.
-    pub trace_id: String,
-}
-
 /// Label of a text that was not published.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
@@ -69,39 +57,11 @@ pub struct RefusalLabels {
     pub reason: &'static str,
 }
 
-/// Labels of what operators keep in files, or in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ReloadLabels {
-    /// `blocklist` or `creates`.
-    pub source: &'static str,
-    /// `done` or `failed`.
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SourceLabels {
-    /// `blocklist` or `creates`.
-    pub source: &'static str,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
     pub action: &'static str,
     /// `done` or `failed`; for a takedown its result.
     pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct FileLabels {
-    /// `database` or `journal`.
-    pub file: &'static str,
-}
-
-/// Label of the SQLite store's pages and of the room on its volume.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct StateLabels {
-    /// Pages are `active`, `hidden` or `deleted`, room is `free` or `used`.
-    pub state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

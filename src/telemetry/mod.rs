@@ -6,9 +6,7 @@ pub mod http;
 pub mod labels;
 pub mod logs;
 pub mod metrics;
-#[cfg(target_os = "linux")]
 mod process;
 mod propagation;
-mod runtime;
 pub mod spans;
 pub mod store_size;

@@ -1,4 +1,4 @@
-//! Metrics of the process under the names of Prometheus' own libraries, read from the kernel on each scrape.
+//! Metrics of the process under the names of Prometheus' own libraries, read from the kernel on each scrape, and of the log.
 
 use std::fmt;
 use std::fs;
@@ -12,22 +12,32 @@ use prometheus_client::registry::Unit;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use tracing_appender::non_blocking::ErrorCounter;
 
 /// Metrics of this process. A value that cannot be read is left out.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
+    dropped_lines: Option<ErrorCounter>,
     /// When this was made, at the start of the process, in seconds since 1970.
     started: f64,
 }
 
 impl ProcessCollector {
-    pub(super) fn new() -> Self {
-        Self { started: seconds(ClockId::Realtime) }
+    pub(super) fn new(dropped_lines: Option<ErrorCounter>) -> Self {
+        Self { dropped_lines, started: seconds(ClockId::Realtime) }
     }
 }
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let dropped = ConstCounter::new(self.dropped_lines.as_ref().map_or(0, |lines| lines.dropped_lines() as u64));
+        let help = "Log lines that were dropped because too many waited for standard error";
+        dropped.encode(encoder.encode_descriptor(
+            "handbill_log_lines_dropped",
+            help,
+            None,
+            dropped.metric_type(),
+        )?)?;
         let cpu = ConstCounter::new(seconds(ClockId::ProcessCPUTime));
         let help = "Processor time used, user and system";
         cpu.encode(encoder.encode_descriptor("process_cpu", help, Some(&Unit::Seconds), cpu.metric_type())?)?;

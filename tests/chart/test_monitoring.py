@@ -10,10 +10,10 @@ import yaml
 import promql
 from support import CHART, DASHBOARD, ROOT, RULE_TESTS, RULES, expand, handbill, render, request, run, scrape, succeed, use
 
-# Metrics of Prometheus itself and of the kubelet.
-FOREIGN = {"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
+# Metrics of Prometheus itself.
+FOREIGN = {"up"}
 # Labels that Prometheus or its operator adds to every series.
-TARGET_LABELS = {"cluster", "job", "namespace", "service", "instance", "persistentvolumeclaim"}
+TARGET_LABELS = {"cluster", "job", "namespace", "service", "instance"}
 # Labels with values that all appear after light use. Values of other labels, such as statuses, appear only after failures.
 SERVED = {"http_route", "http_request_method", "le", "tool"}
 
@@ -58,14 +58,14 @@ class Rules(unittest.TestCase):
 
     def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
         # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
-        counted = {"handbill:slo_errors:rate5m", "handbill:slo_requests:rate5m"}
+        counted = {"handbill:errors:rate5m", "handbill:requests:rate5m"}
         intervals = {group["interval"] for group in groups() if any(rule.get("record") in counted for rule in group["rules"])}
         self.assertEqual(intervals, {"30s"})
 
     def test_every_alert_says_who_is_to_act_and_has_an_entry_in_the_runbook(self):
         headings = re.findall(r"^## (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
         alerts = [rule for rule in rules() if "alert" in rule]
-        self.assertEqual(sorted(headings), sorted(rule["alert"] for rule in alerts))
+        self.assertEqual(sorted(headings), sorted({rule["alert"] for rule in alerts}))
         for rule in alerts:
             self.assertIn(rule["labels"]["severity"], {"page", "ticket"})
             self.assertEqual(rule["annotations"]["runbook_url"], f"docs/runbook.md#{rule['alert'].lower()}")
@@ -76,8 +76,7 @@ class Rules(unittest.TestCase):
         for rule in rules():
             for inside in re.findall(r"\b(?:by|on)\s*\(([^()]*)\)", rule["expr"]):
                 labels = [label.strip() for label in inside.split(",")]
-                if labels != ["slo"]:
-                    self.assertIn("cluster", labels, rule.get("record") or rule["alert"])
+                self.assertIn("cluster", labels, rule.get("record") or rule["alert"])
 
     def test_the_chart_installs_them_with_links_to_the_operators_runbook(self):
         options = ["--set", "prometheusRule.runbookUrl=https://wiki.example/runbook"]
@@ -95,8 +94,6 @@ class Dashboards(unittest.TestCase):
     def test_every_expression_can_be_narrowed_to_a_cluster_a_namespace_and_a_release(self):
         for where, expression in panels():
             for name, matchers in promql.selectors(expression):
-                if name == "handbill:slo_budget:ratio":
-                    continue
                 for label, variable in (("cluster", "cluster"), ("namespace", "namespace"), ("service", "release")):
                     self.assertIn((label, "=~", f"${variable}"), matchers, f"{where}: {name}")
         names = [variable["name"] for variable in json.loads(DASHBOARD.read_text())["templating"]["list"]]
@@ -109,7 +106,7 @@ class Dashboards(unittest.TestCase):
             expression = expand(expression, "5m")
             self.assertNotIn("$", expression)
             made.append({"record": f"panel_{number}", "expr": expression})
-        self.assertGreater(len(made), 30)
+        self.assertGreater(len(made), 20)
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}, file)
             file.flush()

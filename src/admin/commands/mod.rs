@@ -21,7 +21,7 @@ use crate::admin::import::Importer;
 use crate::admin::journal;
 use crate::backends::rendering::RenderThreads;
 use crate::config::MigrateSettings;
-use crate::telemetry::logs::{self, LogQueue};
+use crate::telemetry::logs;
 use handbill_core::domain::counted::counted;
 use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::random::Random;
@@ -68,19 +68,19 @@ pub enum AdminCommand {
     Import(archive::Import),
 }
 
-/// Runs `command`. Work on a cluster is logged to `log`.
-pub fn run(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, CommandError> {
+/// Runs `command`. Work on a cluster is logged.
+pub fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
-    let done = runtime.block_on(run_async(command, log));
+    let done = runtime.block_on(run_async(command));
     // Standard input may be waited for on another thread.
     runtime.shutdown_background();
     done
 }
 
-async fn run_async(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, CommandError> {
+async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     Ok(match command {
-        AdminCommand::Migrate(settings) => migrate(&settings, log).await?,
+        AdminCommand::Migrate(settings) => migrate(&settings).await?,
         AdminCommand::Healthcheck(healthcheck) => healthcheck.run().await?,
         AdminCommand::Takedown(takedown) => takedown.take_down().await?,
         AdminCommand::Hide(hide) => hide.hide().await?,
@@ -94,8 +94,8 @@ async fn run_async(command: AdminCommand, log: &LogQueue) -> Result<ExitCode, Co
     })
 }
 
-async fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<ExitCode, String> {
-    logs::install(&settings.cluster.logs, log, None);
+async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, String> {
+    let _lines = logs::install(&settings.cluster.logs, None);
     let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
     let Some(cluster) = cluster else {
         print_line("This store needs no migration.")?;

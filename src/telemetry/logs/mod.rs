@@ -1,17 +1,20 @@
 //! Structured logs on standard error: one JSON object, or one line of text, for each event.
+//!
+//! A thread of `tracing-appender` writes the lines, so that no request waits for the reader of standard error. Lines that find
+//! too many others waiting are dropped and counted. The line about an operator's act is written by the act itself: it is
+//! never dropped, no filter hides it, and the act is not answered before it.
 
 mod libraries;
-mod queue;
-mod request_end;
 
 use std::any::Any;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Subscriber};
+use tracing::{Dispatch, Metadata, Subscriber};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterExt, FilterFn};
 use tracing_subscriber::fmt::writer::MakeWriterExt;
@@ -21,77 +24,102 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use self::libraries::{may_be_logged, once_a_minute};
-pub use self::queue::{AUDIT, LogQueue};
-pub use self::request_end::ErrorName;
-pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 use handbill_core::ports::clock::{Clock, SystemClock};
 
-/// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
-pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) {
+/// The target of an event that says what an operator did.
+pub const AUDIT: &str = "handbill::audit";
+
+/// The most lines that wait to be written. Most lines have less than 500 bytes.
+const MAX_WAITING_LINES: usize = 4096;
+
+/// Logs the process's events from now on, panics included, and exports its spans if there is a `tracer`. Dropping the guard
+/// writes the lines that wait, for at most about a second. The counter has the lines that were dropped.
+pub fn install(settings: &LogSettings, tracer: Option<SdkTracer>) -> (WorkerGuard, ErrorCounter) {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
-    if format == LogFormat::Json {
-        request_end::install(queue.clone());
-    }
-    subscriber(settings.log.clone(), tracer, format, is_terminal, queue.clone()).init();
+    let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING_LINES).finish(io::stderr());
+    let dropped = writer.error_counter();
+    subscriber(settings.log.clone(), tracer, format, is_terminal, writer, io::stderr).init();
     // The standard hook writes to standard error directly, and blocks if nobody reads from there.
     panic::set_hook(Box::new(log_panic));
+    (guard, dropped)
 }
 
-/// Logs to `writer`, and exports spans with `tracer`.
-fn subscriber<W>(
+/// Writes one line to standard error outside of the log. Waits at most about a second for a reader.
+pub fn say(line: &str) {
+    let (mut writer, _written_at_the_end) = tracing_appender::non_blocking(io::stderr());
+    let _ = writer.write_all(format!("{line}\n").as_bytes());
+}
+
+/// Logs to `lines_to`, the acts of operators to `acts_to`, and exports spans with `tracer`.
+fn subscriber<W, A>(
     directives: EnvFilter,
     tracer: Option<SdkTracer>,
     format: LogFormat,
     is_terminal: bool,
-    writer: W,
+    lines_to: W,
+    acts_to: A,
 ) -> Dispatch
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+    A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let clock = SystemClock::new();
-    let now = move || clock.monotonic();
     // A layer of no tracer would do nothing, but `tracing` would make every span for it.
-    request_end::look_at(&directives);
     match tracer {
         Some(tracer) => {
-            let logging = lines(format, is_terminal, directives, writer, now);
+            let logging = logging(directives, format, is_terminal, lines_to, acts_to, since_start());
             Registry::default().with(spans::layer(tracer)).with(logging).into()
         }
-        None => Registry::default().with(lines(format, is_terminal, directives, writer, now)).into(),
+        None => {
+            Registry::default().with(logging(directives, format, is_terminal, lines_to, acts_to, since_start())).into()
+        }
     }
 }
 
-/// Writes the events that `filter` passes and that [`may_be_logged`], and every act of an operator, by the monotonic time that `now` tells.
-fn lines<S, F, W>(
+fn since_start() -> impl Fn() -> Duration {
+    let clock = SystemClock::new();
+    move || clock.monotonic()
+}
+
+/// Writes the events that `filter` passes and that [`may_be_logged`], by the monotonic time that `now` tells, and every act of
+/// an operator.
+fn logging<S, F, W, A>(
+    filter: F,
     format: LogFormat,
     is_terminal: bool,
-    filter: F,
-    writer: W,
+    lines_to: W,
+    acts_to: A,
     now: impl Fn() -> Duration + Send + Sync + 'static,
 ) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     F: Filter<S> + Send + Sync + 'static,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+    A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let lines = fmt::layer()
-        .with_writer(writer.with_filter(once_a_minute(now)))
-        // In a file, escape sequences inside a field would make a search for that field fail.
-        .with_ansi(is_terminal)
-        // The queue takes every line, so no write fails.
-        .log_internal_errors(false);
-    let lines = match format {
-        LogFormat::Text => lines.with_target(false).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
-    };
+    let keyless = |metadata: &Metadata<'_>| may_be_logged(metadata) && metadata.target() != AUDIT;
     // Without a level hint, this filter would hide the level of `filter`. This level disables most events at little
     // cost.
-    let keyless = FilterFn::new(may_be_logged).with_max_level_hint(LevelFilter::TRACE);
+    let keyless = FilterFn::new(keyless).with_max_level_hint(LevelFilter::TRACE);
     let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
-    lines.with_filter(filter.and(keyless).or(acts))
+    let lines = formatted(format, is_terminal, lines_to.with_filter(once_a_minute(now)));
+    lines.with_filter(filter.and(keyless)).and_then(formatted(format, is_terminal, acts_to).with_filter(acts))
+}
+
+fn formatted<S, W>(format: LogFormat, is_terminal: bool, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // In a file, escape sequences inside a field would make a search for that field fail. A write that fails cannot be told
+    // anywhere.
+    let lines = fmt::layer().with_writer(writer).with_ansi(is_terminal).log_internal_errors(false);
+    match format {
+        LogFormat::Text => lines.with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
+    }
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
@@ -142,8 +170,9 @@ pub(super) mod tests {
         where
             S: Subscriber + for<'span> LookupSpan<'span>,
         {
-            let writer = self.clone();
-            lines(LogFormat::Json, false, EnvFilter::new(directives), move || writer.clone(), now)
+            let (lines_to, acts_to) = (self.clone(), self.clone());
+            let filter = EnvFilter::new(directives);
+            logging(filter, LogFormat::Json, false, move || lines_to.clone(), move || acts_to.clone(), now)
         }
 
         pub(in crate::telemetry) fn lines(&self) -> Vec<Value> {
@@ -158,7 +187,7 @@ pub(super) mod tests {
             Registry::default(),
             || tracing::info_span!(target: spans::TARGET, "a call"),
         );
-        let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink);
+        let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink, io::sink);
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());
     }
 

@@ -14,7 +14,6 @@ use axum::body::Body;
 use handbill::admin::api::{self, AdminApi};
 use handbill::admin::import::Importer;
 use handbill::app::Deps;
-use handbill::telemetry::logs::LogQueue;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
@@ -78,7 +77,6 @@ impl Operated {
             sqlite: Some(store),
             clock,
             policy,
-            log: LogQueue::to_stderr().unwrap(),
             metrics,
         });
         Self { app, routes }

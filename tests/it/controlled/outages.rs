@@ -162,7 +162,7 @@ async fn a_page_that_the_store_cannot_read_answers_500() {
     app.update(&page, json!({})).await.expect_error(500, "internal");
     app.get(&format!("/{}", page.slug)).await.expect_error(500, "internal");
     let metrics = app.metrics.exposition();
-    assert!(metrics.contains("\nhandbill_store_corrupt_records_total 3\n"), "{metrics}");
+    assert!(metrics.contains("operation=\"lookup\",outcome=\"unreadable\"} 3\n"), "{metrics}");
 }
 
 #[tokio::test]

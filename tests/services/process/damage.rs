@@ -58,7 +58,7 @@ fn a_flipped_bit_in_a_page_answers_500_is_named_and_counted_and_other_pages_are_
     }
     assert_eq!(get(server.address, &format!("/api/pages/{whole}")).unwrap().status, 200);
     let metrics = get(server.admin, "/metrics").unwrap();
-    assert!(metrics.text().contains("\nhandbill_store_corrupt_records_total 3\n"), "{}", metrics.text());
+    assert!(metrics.text().contains("operation=\"lookup\",outcome=\"unreadable\"} 3\n"), "{}", metrics.text());
     let exported = on(directory.path(), ["export"]);
     assert_eq!(exported.status.code(), Some(1));
     assert!(text(&exported.stderr).contains("1 record cannot be read"), "{}", text(&exported.stderr));

@@ -104,11 +104,6 @@ impl Server {
         kill_process(pid(&self.child), signal).expect("it runs");
     }
 
-    /// Reads standard error, which the test had made a pipe of its own, from now on.
-    pub(crate) fn read_log(&mut self, stderr: impl Read + Send + 'static) {
-        self.log = Log::of(stderr);
-    }
-
     /// Waits until a line of the log holds `text`.
     pub(crate) fn wait_for_log(&self, text: &str) {
         self.log.wait_for(text);

@@ -64,7 +64,6 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     let server = start(&collector, &directory, &[]);
     let answer = post(server.address, "Traced", "x").unwrap();
     assert_eq!(answer.status, 201);
-    let metrics = get(server.admin, "/metrics").unwrap();
     let (status, _, log) = server.stop();
     assert_eq!(status.code(), Some(0), "{log}");
 
@@ -120,36 +119,6 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["trace_id"], trace_id.as_str());
     assert_eq!(lines[0]["span_id"], hexadecimal(&root.span_id).as_str());
-    let exemplar = format!(" # {{trace_id=\"{trace_id}\"}} ");
-    let carrying: Vec<_> = metrics.text().lines().filter(|line| line.contains(&exemplar)).collect();
-    assert!(
-        carrying.len() == 1 && carrying[0].starts_with("http_server_request_duration_seconds_bucket"),
-        "{carrying:?}"
-    );
-}
-
-#[test]
-fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it() {
-    let absent = Port::hold();
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{}", absent.address)]);
-    // The second request finds Redis already known to be unreachable.
-    for title in ["First", "Second"] {
-        assert_eq!(post(server.address, title, "x").unwrap().status, 201);
-    }
-    server.stop();
-    let spans = collector.spans();
-    let (decisions, others): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.name == "decide limits");
-    assert_eq!(decisions.len(), 2);
-    for span in decisions {
-        let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
-        assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"));
-        assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), ("admitted", "unavailable"));
-        assert_eq!(span.status.as_ref().map(|status| status.code), Some(2));
-    }
-    for span in others {
-        assert!(span.status.as_ref().is_none_or(|status| status.code == 0), "{span:?}");
-    }
 }
 
 /// Publishes a page as an agent does, with this in the message's `_meta`.
@@ -174,7 +143,6 @@ fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled()
     };
     ask("/robots.txt", "00");
     ask("/nowhere/at/all", "01");
-    let metrics = get(server.admin, "/metrics").unwrap();
     let (.., log) = server.stop();
     let spans = collector.spans();
     assert_eq!(spans.len(), 1, "{spans:#?}");
@@ -182,9 +150,6 @@ fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled()
     assert_eq!((hexadecimal(&span.trace_id), hexadecimal(&span.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
     assert_eq!(span.trace_state, "mesh=1");
     assert!(answered(&log).iter().all(|line| line["trace_id"] == TRACE_ID), "{log}");
-    // A trace that is not sampled cannot be looked at, so no exemplar points to it.
-    let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
-    assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
 }
 
 #[test]
@@ -244,8 +209,6 @@ fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing_and_the_end_comes
         let (status, _, log) = server.stop();
         assert_eq!(status.code(), Some(0), "{what}: {log}");
         assert_eq!(answered(&log).len(), 10, "{what}: {log}");
-        let warnings = log.lines().filter(|line| line.contains("spans could not be exported and are lost")).count();
-        assert!(warnings <= 1, "{what}: {log}");
     }
 }
 
