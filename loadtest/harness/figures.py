@@ -1,4 +1,4 @@
-"""Measures what Handbill costs beside its peers, row by row, as `docs/internals/performance.md` lists it.
+"""Measures what Handbill costs beside its peers, row by row, as `docs/performance.md` lists it.
 
 Each server has one core and the generator another. The probes of a row take turns in each round, so that other work on the machine
 affects all of them alike. A ratio is the median of the ratios within a round.

@@ -50,7 +50,7 @@ def expand(expression, interval):
 
 @contextlib.contextmanager
 def prometheus(targets, *further):
-    """A real Prometheus with the chart's rules that scrapes the operators' listeners `targets` every second as the job
+    """A real Prometheus with the chart's rules that scrapes the admin ports `targets` every second as the job
     `handbill`. `further` are more options. Yields its address once it is ready."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         # Waiting 30 s for the first evaluation would show nothing more.

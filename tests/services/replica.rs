@@ -30,7 +30,7 @@ pub(crate) fn ending_with_us(program: &str) -> Command {
 pub(crate) struct Replica {
     /// The public listener.
     pub(crate) public: SocketAddr,
-    /// The operators' listener.
+    /// The admin port.
     pub(crate) admin: SocketAddr,
     child: Child,
 }
@@ -70,10 +70,10 @@ impl Replica {
         Self { public, admin, child }
     }
 
-    /// The answer of the operators' listener at `path`.
+    /// The answer of the admin port at `path`.
     pub(crate) async fn ask(&self, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Bytes::new()).expect("it is valid");
-        let response = send(self.admin, request).await.expect("the operators' listener answers");
+        let response = send(self.admin, request).await.expect("the admin port answers");
         (response.status(), String::from_utf8_lossy(response.body()).into_owned())
     }
 

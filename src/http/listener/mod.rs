@@ -58,7 +58,7 @@ const STOP_GRACE: Duration = Duration::from_millis(50);
 /// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// File descriptors for everything but public connections: the operators' listener, files, servers, logs. If the limit is
+/// File descriptors for everything but public connections: the admin port and socket, files, servers, logs. If the limit is
 /// low, half of it is for these.
 const RESERVED_DESCRIPTORS: usize = 256;
 

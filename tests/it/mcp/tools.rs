@@ -97,12 +97,12 @@ async fn each_tool_tells_what_it_does_to_whom() {
     }
 }
 
-/// The list is in every conversation. Words of English take a token for some four bytes (docs/internals/performance.md).
+/// The list is in every conversation. Words of English take a token for some four bytes (docs/performance.md).
 #[tokio::test]
 async fn the_list_of_tools_is_short() {
     let app = Setup::new().limits(100_000, 100_000).start();
     let bytes = serde_json::to_string(&Client::new(&app, "2026-07-28").tools().await).unwrap().len();
-    // A token is about four bytes of it, and 2000 tokens are the most (docs/internals/performance.md).
+    // A token is about four bytes of it, and 2000 tokens are the most (docs/performance.md).
     assert!(bytes <= 7_300, "{bytes} bytes");
 }
 

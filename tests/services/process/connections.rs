@@ -218,7 +218,7 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     let directory = tempdir().unwrap();
     let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
-    // The operators' listener has descriptors of its own, so it answers even when the public listener takes no more.
+    // The admin port has descriptors of its own, so it answers even when the public listener takes no more.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
     let until_open = |connections: usize| {
         until_metrics(&server, |metrics| {

@@ -59,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) child: Child,
     /// The public listener.
     pub(crate) address: SocketAddr,
-    /// The operators' listener.
+    /// The admin port.
     pub(crate) admin: SocketAddr,
     /// The lines that it wrote when it was ready.
     pub(crate) announcement: Vec<String>,
