@@ -113,7 +113,7 @@ pub const UPDATE_PAGE: Operation = Operation {
     title: "Update a page",
     summary: "Replaces a page's title, content or both. Needs its edit key. The URL never changes.",
     rest_notes: "Omitted fields keep their value. Every attempt counts towards the limit.",
-    tool_notes: "Returns the page, without `content` if `edits` were sent and without `content_html`, unless `include_content` or `include_html` is true. \
+    tool_notes: "Returns the page, without `content` if `edits` were sent and without `content_html`, unless `include_content` or `include_html` is true; to change the title alone, send `include_content` false. \
                  A field that is left out, or null, keeps its value. \
                  To change parts of the text, send `edits`: each replaces `old`, which must occur exactly once, with `new`. `content` replaces the whole text. \
                  With `if_updated_at` the call fails with 412 if someone changed the page since it was read. Without it, do not resend the same `edits`.",
