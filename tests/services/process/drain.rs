@@ -157,6 +157,7 @@ impl Stuck {
         assert!(Command::new("mkfifo").arg(&password).status().unwrap().success());
         let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--store", "scylla"]);
         command.args(["--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"]);
+        command.arg("--admin-socket").arg(directory.path().join("admin.sock"));
         command.args(["--drain-timeout", drain_timeout, "--scylla-username", "user", "--scylla-password-file"]);
         let mut child = command.arg(&password).spawn().unwrap();
         let password = loop {

@@ -132,10 +132,9 @@ fn a_start_that_is_refused_ends_though_nobody_reads_why() {
 #[test]
 fn a_start_with_a_cluster_warns_of_no_setting_that_is_ours() {
     let directory = tempdir().unwrap();
-    let server = Server::start(
-        directory.path(),
-        &["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"],
-    );
+    let socket = format!("--admin-socket={}", directory.path().join("admin.sock").display());
+    let cluster = ["--store=scylla", "--scylla-nodes=127.0.0.1:1", "--redis-url=redis://127.0.0.1:1", &socket];
+    let server = Server::start(directory.path(), &cluster);
     server.wait_for_log("waiting for the database");
     let (.., log) = server.stop();
     assert!(!log.to_lowercase().contains("keepalive"), "{log}");

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 use std::thread;
 
+use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, OnceCell};
@@ -24,6 +25,8 @@ pub(crate) struct Service {
     /// How many tests had finished with the nodes to themselves when these replicas were last seen ready.
     ready_at: Mutex<u64>,
     _balancer: Child,
+    /// With the operators' sockets.
+    _files: TempDir,
 }
 
 impl Service {
@@ -101,9 +104,12 @@ async fn start(limits: Limits) -> Service {
         ("--log", "off".to_owned()),
     ];
     let settings: Vec<String> = settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
+    let files = tempfile::tempdir().expect("there is room");
     let replica = async |number| {
         let (public, admin) = addresses.replica(number);
-        let replica = Replica::start(public, admin, &settings).await;
+        let socket = files.path().join(format!("{number}.sock")).display().to_string();
+        let replica =
+            Replica::start(public, admin, settings.iter().chain(&["--admin-socket".to_owned(), socket])).await;
         replica.ready().await;
         replica
     };
@@ -115,6 +121,7 @@ async fn start(limits: Limits) -> Service {
         replicas: [one, two, three],
         ready_at: Mutex::new(ended_alone()),
         _balancer: process,
+        _files: files,
     }
 }
 
