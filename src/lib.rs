@@ -34,7 +34,6 @@
 //! | a page for people, the editor and its scripts | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
-//! | what operators may do: their API, their commands, archives | [`operators`], over [`service`](handbill_core::service) |
 //! | the number of connections, their shares and timeouts, the end of the process | [`http`] |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
 //! | the storage of pages | `crates/store-sqlite`, `crates/store-scylla`, each behind the traits of [`ports`](handbill_core::ports) |
