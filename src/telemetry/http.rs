@@ -131,11 +131,6 @@ impl Observed {
         }
     }
 
-    /// Does `work` for this request at once.
-    pub fn run_now<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.log.in_scope(work)
-    }
-
     /// Records that the request is answered with `response`, and sets its id there.
     pub fn answered(mut self, response: &mut Response) {
         let status = response.status().as_u16();

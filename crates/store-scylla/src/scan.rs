@@ -95,7 +95,7 @@ impl PageScan for ScyllaStore {
         let (records, left): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let left: Vec<_> = left.into_iter().flatten().collect();
         let next = (!left.is_empty()).then(|| cursor_at(&left));
-        Ok(ScanBatch { records: records.into_iter().flatten().collect(), visibilities: Vec::new(), next })
+        Ok(ScanBatch { records: records.into_iter().flatten().collect(), next })
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {

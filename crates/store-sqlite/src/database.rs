@@ -241,9 +241,8 @@ fn visibility_of(row: &rusqlite::Row<'_>) -> Result<Visibility, ReadError> {
 
 /// The records after the slug `after`, within `limit`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
-    // One moment for pages and acts.
-    let moment = Transaction::new_unchecked(database, TransactionBehavior::Deferred)?;
-    let mut statement = moment.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
+    let mut statement =
+        database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
     let mut rows = statement.query([after])?;
     let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
     let is_whole = loop {
@@ -262,15 +261,8 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
         records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error.into() }));
         last = Some(name);
     };
-    let end = if is_whole { "\u{7f}" } else { last.as_deref().unwrap_or(after) };
-    let mut statement = moment.prepare_cached("SELECT * FROM acts WHERE slug > ?1 AND slug <= ?2 ORDER BY slug")?;
-    let mut rows = statement.query([after, end])?;
-    let mut visibilities = Vec::new();
-    while let Some(row) = rows.next()? {
-        visibilities.push(visibility_of(row)?);
-    }
-    let next = (!is_whole).then(|| ScanCursor::new(end));
-    Ok(ScanBatch { records, visibilities, next })
+    let next = (!is_whole).then(|| ScanCursor::new(last.as_deref().unwrap_or(after)));
+    Ok(ScanBatch { records, next })
 }
 
 /// How many records there are.

@@ -142,12 +142,6 @@ impl SqliteStore {
         std::future::pending().await
     }
 
-    /// Calls `observe` with the number of writes after each commit, on the writer thread, which waits for it. Only the first call
-    /// sets an observer.
-    pub fn observe_commits(&self, observe: impl Fn(usize) + Send + Sync + 'static) {
-        let _ = self.shared.observer.set(Box::new(observe));
-    }
-
     /// How many pages and deletions there are.
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.read(database::counts).await

@@ -3,8 +3,8 @@
 //! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one statement, or two
 //! of which the second only notes the first, so that an error of SQLite ends its whole batch and no operation is done in part.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use handbill_core::domain::journal::Line;
@@ -43,13 +43,11 @@ pub(super) struct Shared {
     is_open: RwLock<bool>,
     /// Connections that nobody uses.
     readers: Mutex<Vec<Connection>>,
-    pub(super) observer: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl Shared {
     pub(super) fn new(opening: Opening) -> Self {
-        let (marks, readers, observer) = (Marks::default(), Mutex::default(), OnceLock::new());
-        Self { opening, marks, is_open: RwLock::new(true), readers, observer }
+        Self { opening, marks: Marks::default(), is_open: RwLock::new(true), readers: Mutex::default() }
     }
 
     /// The result of `read`, which is called again with a new connection if one that was used before fails.
@@ -204,16 +202,10 @@ impl Writer {
         if let Err(Failure { reason, is_certain }) = &outcomes {
             error!(%reason, is_certain, "a batch of writes failed");
         }
-        let operations = batch.len();
         for (number, Write { answer, permit, .. }) in batch.into_iter().enumerate() {
             drop(permit);
             // Sending fails if the caller has given up.
             let _ = answer.send(outcomes.as_ref().map(|outcomes| outcomes[number]).map_err(Failure::error));
-        }
-        if outcomes.is_ok()
-            && let Some(observe) = self.shared.observer.get()
-        {
-            observe(operations);
         }
     }
 

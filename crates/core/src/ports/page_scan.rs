@@ -14,7 +14,6 @@ use thiserror::Error;
 
 use super::page_store::{Cause, Record, StoreError};
 use crate::domain::hex;
-use crate::domain::takedown::Visibility;
 
 /// A store whose records can be read one after another.
 #[async_trait]
@@ -72,9 +71,6 @@ impl ScanCursor {
 pub struct ScanBatch {
     /// The records, or what stands in the place of a record that cannot be read.
     pub records: Vec<Result<Record, UnreadableRecord>>,
-    /// The last acts of operators on pages that they hid or showed, as far as the ledger is part of what is scanned. The pages may
-    /// be in other batches, or in none.
-    pub visibilities: Vec<Visibility>,
     /// The place where the next batch begins; `None` if the scan has ended.
     pub next: Option<ScanCursor>,
 }
