@@ -12,15 +12,14 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_core::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, Stored, precedence};
+use handbill_core::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_core::domain::content::Content;
 use handbill_core::domain::counted::counted;
+use handbill_core::domain::journal::Act;
 use handbill_core::domain::page::{Page, PageHead, PageState, Tombstone};
-use handbill_core::domain::takedown::Visibility;
-use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
-use handbill_core::ports::renderer::{Checks, Purpose, Renderer};
+use handbill_core::ports::renderer::{Checks, Made, Purpose, Renderer};
 use handbill_core::service::ServiceError;
 
 /// Records that are imported at the same time: enough to share the store's commits.
@@ -97,10 +96,10 @@ impl fmt::Display for ImportReport {
 
 impl ImportReport {
     fn count(&mut self, done: Result<Done, ServiceError>) -> Result<(), String> {
-        let Done { precedence, kind } = done.map_err(|error| failure(&error).1)?;
-        *match (precedence, kind) {
-            (Precedence::Import, Kind::Page) => &mut self.pages,
-            (Precedence::Import, Kind::Tombstone | Kind::Visibility) => &mut self.deletions,
+        let Done { precedence, is_page } = done.map_err(|error| failure(&error).1)?;
+        *match (precedence, is_page) {
+            (Precedence::Import, true) => &mut self.pages,
+            (Precedence::Import, false) => &mut self.deletions,
             (Precedence::Same, _) => &mut self.same,
             (Precedence::NewerStays, _) => &mut self.older,
             (Precedence::StaysDeleted, _) => &mut self.deleted,
@@ -114,25 +113,7 @@ impl ImportReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     precedence: Precedence,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Page,
-    Tombstone,
-    Visibility,
-}
-
-impl Done {
-    fn of(precedence: Precedence, entry: &Entry) -> Self {
-        let kind = match entry {
-            Entry::Page(..) => Kind::Page,
-            Entry::Tombstone(_) => Kind::Tombstone,
-            Entry::Visibility(_) => Kind::Visibility,
-        };
-        Self { precedence, kind }
-    }
+    is_page: bool,
 }
 
 /// Stores records in a store that others may use meanwhile.
@@ -140,116 +121,87 @@ impl Done {
 pub struct Importer {
     pub store: Arc<dyn PageImport>,
     pub renderer: Arc<dyn Renderer>,
-    pub clock: SharedClock,
 }
 
 impl Importer {
-    /// Stores `entry`, or leaves what the store has, by [`precedence`]. After a tombstone was imported, or that operators
-    /// hid or showed a page, the ledger has it. Storing an entry twice has the same effect as storing it once.
+    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Storing an entry twice has the same effect as storing it once.
     pub async fn import(&self, entry: Entry) -> Result<Done, ServiceError> {
-        match entry {
-            Entry::Page(head, content) => self.import_page(head, content).await,
-            Entry::Tombstone(tombstone) => self.import_tombstone(tombstone).await,
-            Entry::Visibility(visibility) => self.import_visibility(visibility).await,
-        }
+        Ok(match entry {
+            Entry::Page(head, content) => Done { precedence: self.import_page(head, content).await?, is_page: true },
+            Entry::Tombstone(tombstone) => Done { precedence: self.import_tombstone(tombstone).await?, is_page: false },
+        })
     }
 
-    async fn import_page(&self, head: PageHead, content: Content) -> Result<Done, ServiceError> {
+    async fn import_page(&self, head: PageHead, content: Content) -> Result<Precedence, ServiceError> {
+        let entry = Entry::Page(head.clone(), content.clone());
         // Made at the first attempt that stores the page.
-        let mut rendered = None;
+        let mut made: Option<Arc<Page>> = None;
         loop {
-            let slug = &head.slug;
-            let noted = self.store.visibility(slug).await?;
-            let head = noted.iter().fold(head.clone(), PageHead::seen_by);
-            let found = self.store.lookup(slug).await?;
-            let entry = Entry::Page(head.clone(), content.clone());
-            let precedence = precedence(stored(&found), &entry);
+            let found = self.store.lookup(&head.slug).await?;
+            let precedence = precedence((&found).into(), &entry);
             if precedence != Precedence::Import {
-                return Ok(Done::of(precedence, &entry));
+                return Ok(precedence);
             }
-            let rendered = if let Some(rendered) = &rendered {
-                rendered
+            let page = if let Some(page) = &made {
+                page
             } else {
-                let made = self.renderer.render(&content, Purpose::Upkeep, Checks::default()).await?;
-                rendered.insert(made.rendered)
+                let Made { rendered, .. } = self.renderer.render(&content, Purpose::Upkeep, Checks::default()).await?;
+                made.insert(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
             };
-            let page = Arc::new(Page::new(head, content.clone(), rendered.clone()));
+            let page = Arc::clone(page);
             let is_stored = match found.head() {
                 Some(head) => self.replace(head.state(), Record::Active(page)).await?,
                 None => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
             };
+            // Otherwise another request changed the page between the lookup and the write.
             if is_stored {
-                // Another import may have entered what operators did since, before it could find the page.
-                if let Some(since) = self.store.visibility(slug).await?.filter(|since| noted.as_ref() != Some(since)) {
-                    self.turn(&since).await?;
-                }
-                return Ok(Done::of(precedence, &entry));
+                return Ok(precedence);
             }
-            // Somebody else changed the page between the lookup and the write, so there is something new to compare with.
         }
     }
 
-    async fn import_tombstone(&self, tombstone: Tombstone) -> Result<Done, ServiceError> {
-        let (record, entry) = (Record::Deleted(tombstone.clone()), Entry::Tombstone(tombstone.clone()));
+    async fn import_tombstone(&self, tombstone: Tombstone) -> Result<Precedence, ServiceError> {
+        let entry = Entry::Tombstone(tombstone.clone());
         loop {
             let found = self.store.lookup(&tombstone.slug).await?;
-            let precedence = precedence(stored(&found), &entry);
+            let precedence = precedence((&found).into(), &entry);
             if precedence != Precedence::Import {
-                return Ok(Done::of(precedence, &entry));
+                return Ok(precedence);
             }
             let is_stored = match found.head() {
-                Some(head) => self.replace(head.state(), record.clone()).await?,
-                None => self.store.insert_tombstone_if_absent(tombstone.clone(), self.clock.now()).await?,
+                Some(head) => self.replace(head.state(), Record::Deleted(tombstone.clone())).await?,
+                None => self.store.insert_tombstone_if_absent(tombstone.clone()).await?,
             };
             if is_stored {
-                return Ok(Done::of(precedence, &entry));
+                return Ok(precedence);
             }
         }
     }
 
-    async fn import_visibility(&self, visibility: Visibility) -> Result<Done, ServiceError> {
-        // First in the ledger: so an import of the page at the same time finds it, or this finds the page.
-        let is_new = self.store.keep_visibility(visibility.clone()).await?;
-        let precedence = match self.turn(&visibility).await? {
-            Some(precedence) => precedence,
-            None if is_new => Precedence::Import,
-            None => Precedence::Same,
-        };
-        Ok(Done::of(precedence, &Entry::Visibility(visibility)))
-    }
-
-    /// Hides or shows the page of `visibility`; `None` if it is not there.
-    async fn turn(&self, visibility: &Visibility) -> Result<Option<Precedence>, ServiceError> {
+    /// Does `act` again, which the journal has, to a restored store.
+    pub(super) async fn replay(&self, act: Act) -> Result<(), ServiceError> {
         loop {
-            let found = self.store.lookup(&visibility.slug).await?;
-            let precedence = precedence(stored(&found), &Entry::Visibility(visibility.clone()));
-            let page = match found {
-                Lookup::Absent => return Ok(None),
-                Lookup::Active(page) if precedence == Precedence::Import => Some(page),
-                Lookup::Hidden(head) if precedence == Precedence::Import => self.store.page(&head).await?,
-                _ => return Ok(Some(precedence)),
+            let found = self.store.lookup(act.slug()).await?;
+            let (at, hidden) = match act.clone().on((&found).into()) {
+                None => return Ok(()),
+                Some(Act::Delete(tombstone)) => return self.import_tombstone(tombstone).await.map(drop),
+                Some(Act::Turn { at, hidden, .. }) => (at, hidden),
             };
-            // Without a page, somebody else has changed it since.
+            let page = match found {
+                Lookup::Active(page) => Some(page),
+                Lookup::Hidden(head) => self.store.page(&head).await?,
+                Lookup::Deleted(_) | Lookup::Absent => return Ok(()),
+            };
+            // Without a page, another request changed it since.
             let Some(page) = page else { continue };
-            let head = page.head.clone().seen_by(visibility);
-            let next = Record::Active(Arc::new(Page { head, text: page.text.clone() }));
-            if self.replace(page.head.state(), next).await? {
-                return Ok(Some(precedence));
+            let next = Page { head: page.head.replayed(hidden, at), text: page.text.clone() };
+            if self.replace(page.head.state(), Record::Active(Arc::new(next))).await? {
+                return Ok(());
             }
         }
     }
 
     async fn replace(&self, state: PageState, record: Record) -> Result<bool, ServiceError> {
-        Ok(self.store.replace(state, record, self.clock.now()).await? == CasResult::Swapped)
-    }
-}
-
-/// The state of the record that was found, as it counts against another.
-fn stored(found: &Lookup) -> Stored {
-    match found {
-        Lookup::Active(page) => Stored::Active(page.head.state()),
-        Lookup::Hidden(head) => Stored::Hidden(head.state()),
-        Lookup::Deleted(_) => Stored::Deleted,
-        Lookup::Absent => Stored::Absent,
+        Ok(self.store.replace(state, record).await? == CasResult::Swapped)
     }
 }

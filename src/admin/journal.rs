@@ -1,6 +1,6 @@
 //! The journal of a cluster as a file of JSON lines, and its lines applied to a restored store (contract, decision 18).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -30,7 +30,8 @@ pub(super) async fn export(store: &ScyllaStore, to: &Path) -> Result<u64, String
     Ok(count)
 }
 
-/// The lines of the journal in the file `path` that no later line takes back. A last line that was cut does not count.
+/// The lines of the journal in the file `path` that no later line takes back, and of the lines about hiding and showing one page only the
+/// last. A last line that was cut does not count.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let mut input = BufReader::new(File::open(path).map_err(refused)?);
@@ -52,14 +53,22 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
             kept.push(line);
         }
     }
+    let mut last: HashMap<String, String> = HashMap::new();
+    let is_turn = |line: &Line| matches!(line.kind, Kind::Hide | Kind::Show);
+    for Line { slug, at, .. } in kept.iter().filter(|line| is_turn(line)) {
+        let last = last.entry(slug.clone()).or_default();
+        // Times of one form are ordered like their texts.
+        *last = at.max(last).clone();
+    }
+    kept.retain(|line| !is_turn(line) || last.get(&line.slug) == Some(&line.at));
     Ok(kept)
 }
 
 /// Applies `lines` to the store of `importer`, over no page of a later version or time.
 pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
     let applied = stream::iter(lines).map(|line| async move {
-        let entry = line.entry().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;
-        importer.import(entry).await.map(drop).map_err(|error| error.to_string())
+        let act = line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;
+        importer.replay(act).await.map_err(|error| error.to_string())
     });
     applied.buffer_unordered(LINES_AT_ONCE).try_collect().await
 }
@@ -83,5 +92,26 @@ mod tests {
         assert_eq!(kept, [(Kind::Delete, 2), (Kind::Show, 3)]);
         std::fs::write(&path, "no line\n").unwrap();
         assert!(read(&path).is_err());
+    }
+
+    #[test]
+    fn of_the_lines_about_hiding_and_showing_a_page_only_the_last_counts_in_whatever_order_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let line = |(kind, slug, second): (&str, &str, u8)| {
+            let at = format!("2026-11-21T04:30:0{second}.123Z");
+            format!("{{\"kind\":\"{kind}\",\"slug\":\"{slug}-22222222\",\"version\":{second},\"at\":\"{at}\"}}\n")
+        };
+        let lines = [
+            ("show", "a", 3),
+            ("hide", "a", 2),
+            ("hide", "b", 2),
+            ("show", "b", 3),
+            ("hide", "b", 4),
+            ("delete", "a", 1),
+        ];
+        std::fs::write(&path, lines.map(line).concat()).unwrap();
+        let kept: Vec<_> = read(&path).unwrap().into_iter().map(|line| (line.kind, line.version)).collect();
+        assert_eq!(kept, [(Kind::Delete, 1), (Kind::Hide, 4), (Kind::Show, 3)]);
     }
 }

@@ -224,7 +224,7 @@ async fn serve_async(
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
-    let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer), clock: Arc::clone(clock) };
+    let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer) };
     let clock = Arc::clone(clock);
     let api =
         AdminApi { operators, records: scan, importer, switch, policy, metrics: Arc::clone(&metrics), clock, sqlite };

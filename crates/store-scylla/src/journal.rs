@@ -8,7 +8,6 @@ use handbill_core::domain::hex;
 use handbill_core::domain::journal::{Kind, Line};
 use handbill_core::domain::page::Tombstone;
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::Visibility;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_store::{Cause, Record, StoreError};
 use scylla::DeserializeRow;
@@ -30,8 +29,6 @@ type Key = (CqlDate, i8, CqlTimestamp, String, Vec<u8>);
 pub(super) struct Act {
     key: Key,
     line: Line,
-    /// Set if the page was hidden or shown.
-    pub(super) turned: Option<Visibility>,
 }
 
 /// A row of the table.
@@ -54,19 +51,19 @@ struct JournalRow {
 impl Act {
     /// The act that puts `next` in the place of a page that was hidden or not; `None` if the journal has no such acts.
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
-        let (slug, at, line, turned) = match next {
+        let (slug, at, line) = match next {
             Record::Deleted(tombstone) => {
                 let Tombstone { slug, deleted_at, .. } = tombstone;
-                (slug, *deleted_at, Line::of_tombstone(tombstone), None)
+                (slug, *deleted_at, Line::of_tombstone(tombstone))
             }
             Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
                 let head = &page.head;
-                (&head.slug, head.updated_at, Line::of_head(head), Some(head.visibility()))
+                (&head.slug, head.updated_at, Line::of_head(head))
             }
             Record::Active(_) => return None,
         };
         let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
-        Some(Self { key, line, turned })
+        Some(Self { key, line })
     }
 }
 

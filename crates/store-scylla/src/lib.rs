@@ -5,7 +5,6 @@
 //! | `store`, `statements`, `row` | the operations, their statements, and a page as a row |
 //! | `conditional`, `write_outcome`, `write_ids` | a write from its first attempt to a certain outcome; what each error of the driver means |
 //! | `journal` | deletions, takedowns, hiding and showing, in a table of their own |
-//! | `acts` | what operators did last to a page, for imports |
 //! | `scan` | every record, one batch after another |
 //! | `settings`, `login`, `session`, `connect`, `copies`, `checks` | the way to the cluster, and what is checked at the start |
 //! | `schema`, `migrate`, `lock` | `migrations/` and `handbill migrate` |
@@ -39,7 +38,6 @@
 //!
 //! The write of a tombstone empties the text. From then on no query returns it. `docs/operate-cluster.md` says when the bytes go.
 
-mod acts;
 mod checks;
 mod conditional;
 mod connect;

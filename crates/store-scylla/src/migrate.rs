@@ -34,9 +34,8 @@ const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
 /// `ScyllaDB` makes a table's Paxos state with the table's first conditional write, which changes the schema and takes longer than a client
-/// waits. So each run makes one, since a restore may have brought back tables without that state. None finds a row.
-const FIRST_CONDITIONAL_WRITES: [&str; 2] =
-    ["DELETE FROM pages WHERE slug = '-' IF EXISTS", "DELETE FROM acts WHERE slug = '-' IF EXISTS"];
+/// waits. So each run makes one, since a restore may have brought back the table without that state. It finds no row.
+const FIRST_CONDITIONAL_WRITE: &str = "DELETE FROM pages WHERE slug = '-' IF EXISTS";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -133,9 +132,7 @@ pub async fn migrate_with(
         make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
         copies::check_consistency(settings, &setting(session, keyspace, CONSISTENCY).await?)?;
         let applied = apply(session, keyspace, migrations).await?;
-        for first in FIRST_CONDITIONAL_WRITES {
-            repeated(session, first, ()).await?;
-        }
+        repeated(session, FIRST_CONDITIONAL_WRITE, ()).await?;
         make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
         // Last, since it says that there is nothing left to do.
         make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;

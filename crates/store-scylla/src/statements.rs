@@ -44,12 +44,6 @@ pub(super) struct Statements {
     /// Binds the key of an entry.
     pub(super) void_journal: PreparedStatement,
     pub(super) read_journal: PreparedStatement,
-    /// Binds the slug, yields the time, reason and operator of the last hiding or showing.
-    pub(super) read_act: PreparedStatement,
-    /// Binds the slug, time, reason and operator of a first act.
-    pub(super) create_act: PreparedStatement,
-    /// Binds the time, reason, operator, slug and again the time of an act that is later than the one that is there.
-    pub(super) replace_act: PreparedStatement,
     /// Binds the name of a setting, yields its value.
     pub(super) read_setting: PreparedStatement,
     /// Binds a value and the name of a setting that is there.
@@ -83,8 +77,7 @@ impl Statements {
             Ok::<_, PrepareError>(statement)
         };
         let quorum = consistency.quorum();
-        let [pages, journal, acts, settings] =
-            ["pages", "journal", "acts", "settings"].map(|table| format!("{keyspace}.{table}"));
+        let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
         let set = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
         let expected = "IF revision = :expected_revision AND write_ids = :expected_write_ids";
         let mut scan = plain(
@@ -130,15 +123,6 @@ impl Statements {
             )
             .await?,
             read_journal,
-            read_act: plain(format!("SELECT at, reason, done_by FROM {acts} WHERE slug = ?"), quorum).await?,
-            create_act: conditional(format!(
-                "INSERT INTO {acts} (slug, at, reason, done_by) VALUES (?, ?, ?, ?) IF NOT EXISTS"
-            ))
-            .await?,
-            replace_act: conditional(format!(
-                "UPDATE {acts} SET at = ?, reason = ?, done_by = ? WHERE slug = ? IF at < ?"
-            ))
-            .await?,
             read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
             change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
         })

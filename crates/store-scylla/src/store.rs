@@ -7,8 +7,6 @@ use handbill_core::domain::hex;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::SlugSecret;
-use handbill_core::domain::takedown::Visibility;
-use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::clock::{SharedClock, SystemClock};
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_import::PageImport;
@@ -257,10 +255,6 @@ impl ScyllaStore {
         }
         let session = &self.connected()?.session;
         let done = conditional::run(session, write, &self.limits, &self.random, deadline).await;
-        if let (Ok(true), Some(turned)) = (&done, act.as_ref().and_then(|act| act.turned.as_ref())) {
-            let kept = self.keep_act(turned, deadline).await;
-            kept.map_err(|error| StoreError::OutcomeUnknown(error.into()))?;
-        }
         if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(act)) = (&done, &act) {
             self.void_journal(act).await;
         }
@@ -349,26 +343,12 @@ impl PageStore for ScyllaStore {
 
 #[async_trait]
 impl PageImport for ScyllaStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, _: UnixMillis) -> Result<bool, StoreError> {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<bool, StoreError> {
         self.insert(&Record::Deleted(tombstone), None).await
     }
 
-    async fn replace(&self, expected: PageState, next: Record, _: UnixMillis) -> Result<CasResult, StoreError> {
+    async fn replace(&self, expected: PageState, next: Record) -> Result<CasResult, StoreError> {
         self.swap(&next, |head| head.state() == expected, None).await
-    }
-
-    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
-        let _permit = self.read_permit().await?;
-        self.last_act(slug).await
-    }
-
-    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
-        if let Lookup::Deleted(_) = self.head(&visibility.slug).await? {
-            return Ok(false);
-        }
-        let deadline = self.limits.deadline(None);
-        let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        self.keep_act(&visibility, deadline).await
     }
 }
 

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::archive::{Entry, Precedence, Stored as Found, precedence};
-use handbill_core::domain::journal::{Kind, Line};
+use handbill_core::domain::journal::{Act, Line};
 use handbill_core::domain::page::{Page, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::Visibility;
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_store::{Lookup, Record};
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use handbill_core::ports::page_store::Record;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::database::{self, ReadError};
 use super::row::{COLUMNS, DELETED, HIDDEN, Row};
@@ -21,8 +19,6 @@ pub(super) enum Operation {
     Insert(Record, Row),
     /// Replaces the page by the record, if the page is as expected.
     Replace(Expected, Record, Row),
-    /// Notes what operators did to a page that may not be here yet, unless it is deleted.
-    KeepVisibility(Visibility),
     /// Changes a setting.
     Set(&'static str, String),
 }
@@ -48,14 +44,14 @@ impl Operation {
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
             Self::Replace(_, next, _) => Some(next.slug()),
-            Self::Insert(..) | Self::KeepVisibility(_) | Self::Set(..) => None,
+            Self::Insert(..) | Self::Set(..) => None,
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Insert(_, row) | Self::Replace(_, _, row) => row.bytes(),
-            Self::KeepVisibility(_) | Self::Set(..) => 0,
+            Self::Set(..) => 0,
         }
     }
 
@@ -71,20 +67,12 @@ impl Operation {
                 if database.prepare_cached(&sql)?.execute(params_from_iter(row.values()))? == 0 {
                     return Ok(Outcome::Refused);
                 }
-                note(database, record, false, lines)?;
+                lines.extend(line_of(record, false));
             }
             Self::Replace(expected, next, row) => {
                 let Some(was_hidden) = expected.holds(database, next.slug())? else { return Ok(Outcome::Refused) };
                 put(database, row)?;
-                note(database, next, was_hidden, lines)?;
-            }
-            Self::KeepVisibility(visibility) => {
-                let state = state(database, &visibility.slug)?;
-                if matches!(&state, Some((state, _)) if state == DELETED) || !keep(database, visibility)? {
-                    return Ok(Outcome::Refused);
-                }
-                let version = state.map_or(PageVersion::FIRST, |(_, state)| state.version);
-                lines.push(line_of(visibility, version));
+                lines.extend(line_of(next, was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
@@ -112,21 +100,8 @@ impl Expected {
     }
 }
 
-/// The line of an act on a page that may not be here, or has `version`.
-fn line_of(visibility: &Visibility, version: PageVersion) -> Line {
-    let Visibility { slug, at, hidden } = visibility;
-    Line {
-        kind: if hidden.is_some() { Kind::Hide } else { Kind::Show },
-        slug: slug.to_string(),
-        version: version.get(),
-        at: at.to_string(),
-        reason: hidden.as_ref().map(|takedown| takedown.reason),
-        by: hidden.as_ref().map(|takedown| takedown.by.clone()),
-    }
-}
-
 /// The state of the record under `slug`, and its version and time.
-fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
+pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
     let mut statement = database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?1")?;
     let read = |row: &rusqlite::Row<'_>| {
         let version = PageVersion::new(row.get::<_, i64>(1)?.cast_unsigned());
@@ -143,82 +118,42 @@ fn put(database: &Connection, row: &Row) -> rusqlite::Result<()> {
     database.prepare_cached(&sql)?.execute(params_from_iter(row.values())).map(drop)
 }
 
-/// Notes what the stored `record` says that operators did, and what the journal must have of it.
-fn note(database: &Connection, record: &Record, was_hidden: bool, lines: &mut Vec<Line>) -> rusqlite::Result<()> {
+/// What the journal must have of a write of `record` in the place of a page that was hidden or not.
+fn line_of(record: &Record, was_hidden: bool) -> Option<Line> {
     match record {
-        Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
-            let visibility = page.head.visibility();
-            if keep(database, &visibility)? {
-                lines.push(Line::of_head(&page.head));
-            }
-        }
-        Record::Active(_) => {}
-        Record::Deleted(tombstone) => {
-            database.prepare_cached("DELETE FROM acts WHERE slug = ?1")?.execute([tombstone.slug.as_str()])?;
-            lines.push(Line::of_tombstone(tombstone));
-        }
+        Record::Active(page) => (was_hidden || page.head.hidden.is_some()).then(|| Line::of_head(&page.head)),
+        Record::Deleted(tombstone) => Some(Line::of_tombstone(tombstone)),
     }
-    Ok(())
 }
 
-/// Notes `visibility` unless operators did something later; returns whether it is new.
-fn keep(database: &Connection, visibility: &Visibility) -> rusqlite::Result<bool> {
-    let takedown = visibility.hidden.as_ref();
-    let mut statement = database.prepare_cached(
-        "INSERT INTO acts VALUES (?1, ?2, ?3, ?4) ON CONFLICT (slug) DO UPDATE \
-         SET at = ?2, reason = ?3, operator = ?4 WHERE ?2 > at",
-    )?;
-    let reason = takedown.map(|takedown| takedown.reason.code());
-    let operator = takedown.map(|takedown| &takedown.by);
-    Ok(statement.execute(params![visibility.slug.as_str(), visibility.at.get(), reason, operator])? > 0)
-}
-
-/// Does what a line of the journal says, unless the database has the page in a later state. Returns whether it changed anything.
-pub(super) fn replay(database: &Connection, entry: &Entry) -> Result<bool, ReadError> {
-    let apply = |operation: Operation| -> Result<bool, ReadError> {
-        Ok(operation.apply(database, &mut Vec::new())? == Outcome::Done)
-    };
-    let slug = entry.slug();
-    let found = match database::lookup(database, slug) {
-        Ok(found) => Some(found),
-        // The text is damaged, and it can be deleted all the same.
-        Err(ReadError::Row(..)) => None,
+/// Does again what a line of the journal says, unless the database has the page in a later state. Returns whether it changed anything.
+pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
+    let slug = act.slug().clone();
+    let (expected, created_at, act) = match database::lookup(database, &slug) {
+        Ok(found) => {
+            let Some(act) = act.on((&found).into()) else { return Ok(false) };
+            let head = found.head();
+            (head.map(|head| Expected::State(head.state())), head.map(|head| head.created_at), act)
+        }
+        // The row is damaged. It can be deleted all the same, and nobody can read it.
+        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Some(Expected::Unreadable), None, act),
+        Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let is_new = match entry {
-        Entry::Visibility(visibility) => apply(Operation::KeepVisibility(visibility.clone()))?,
-        Entry::Tombstone(_) | Entry::Page(..) => false,
-    };
-    if found.as_ref().is_some_and(|found| precedence(state_of(found), entry) != Precedence::Import) {
-        return Ok(is_new);
-    }
-    let head = found.as_ref().and_then(Lookup::head);
-    let record = match (entry, &found) {
-        (Entry::Tombstone(tombstone), _) => {
-            let created_at = head.map_or(tombstone.created_at, |head| head.created_at);
-            Record::Deleted(Tombstone { created_at, ..tombstone.clone() })
+    let record = match act {
+        Act::Delete(tombstone) => {
+            let created_at = created_at.unwrap_or(tombstone.created_at);
+            Record::Deleted(Tombstone { created_at, ..tombstone })
         }
-        (Entry::Visibility(visibility), Some(_)) => {
-            let Some(page) = database::page(database, slug)? else { return Ok(is_new) };
-            let head = page.head.clone().seen_by(visibility);
-            Record::Active(Arc::new(Page { head, text: page.text.clone() }))
+        Act::Turn { at, hidden, .. } => {
+            let Some(page) = database::page(database, &slug)? else { return Ok(false) };
+            Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
         }
-        (Entry::Visibility(_), None) | (Entry::Page(..), _) => return Ok(is_new),
     };
     let row = Row::of(&record).map_err(|error| ReadError::Row(slug.to_string(), error))?;
-    apply(match (&found, head) {
-        (None, _) => Operation::Replace(Expected::Unreadable, record, row),
-        (Some(_), Some(head)) => Operation::Replace(Expected::State(head.state()), record, row),
-        (Some(_), None) => Operation::Insert(record, row),
-    })
-}
-
-/// The state of `found`, as it counts against a line of the journal.
-fn state_of(found: &Lookup) -> Found {
-    match found {
-        Lookup::Active(page) => Found::Active(page.head.state()),
-        Lookup::Hidden(head) => Found::Hidden(head.state()),
-        Lookup::Deleted(_) => Found::Deleted,
-        Lookup::Absent => Found::Absent,
-    }
+    let operation = match expected {
+        Some(expected) => Operation::Replace(expected, record, row),
+        None => Operation::Insert(record, row),
+    };
+    Ok(operation.apply(database, &mut Vec::new())? == Outcome::Done)
 }

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use handbill_core::domain::page::{Page, PageHead};
 use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::Visibility;
-use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use handbill_core::ports::page_store::{Lookup, Record, StoreError};
 use handbill_core::ports::random::{Random, new_slug_secret};
@@ -21,7 +19,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::error::OpenError;
-use super::row::{COLUMNS, DELETED, HIDDEN, RowError, Stored, takedown};
+use super::row::{COLUMNS, DELETED, HIDDEN, RowError, Stored};
 
 /// The format that this version of Handbill writes and reads.
 const FORMAT: i64 = 1;
@@ -38,8 +36,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The log of SQLite is cut to this size, in bytes, once it was applied to the file.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// The tables. `acts` has the last act of operators on each page that they hid or showed, also on a page that is not here yet.
-/// `settings` has the secret of slugs, whether creates are paused, the time of the last backup, the number of the last batch and how
+/// The tables. `settings` has the secret of slugs, whether creates are paused, the time of the last backup, the number of the last batch and how
 /// far the journal was applied. The index also counts pages by state.
 const TABLES: &str = "
     CREATE TABLE pages (
@@ -48,7 +45,6 @@ const TABLES: &str = "
         reason TEXT, operator TEXT, link_origins TEXT, renderer_version INTEGER, text BLOB, checksum INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX pages_by_time ON pages (updated_at, state);
-    CREATE TABLE acts (slug TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL, reason TEXT, operator TEXT) STRICT;
     CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT;
 ";
 
@@ -220,23 +216,6 @@ pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page
             Record::Deleted(_) => None,
         })
     })
-}
-
-/// The last act of operators on the page under `slug`, if they ever hid it.
-pub(super) fn visibility(database: &Connection, slug: &Slug) -> Result<Option<Visibility>, ReadError> {
-    let mut statement = database.prepare_cached("SELECT * FROM acts WHERE slug = ?1")?;
-    let mut rows = statement.query([slug.as_str()])?;
-    rows.next()?.map(visibility_of).transpose()
-}
-
-/// A row of the table `acts`.
-fn visibility_of(row: &rusqlite::Row<'_>) -> Result<Visibility, ReadError> {
-    let read = || {
-        let hidden = takedown(row.get_ref_unwrap(2), row.get_ref_unwrap(3))?;
-        let at = UnixMillis::new(row.get_ref_unwrap(1).as_i64()?);
-        Ok(Visibility { slug: Slug::parse(row.get_ref_unwrap(0).as_str()?)?, at, hidden })
-    };
-    read().map_err(|error| ReadError::Row("the last act on a page".to_owned(), error))
 }
 
 /// The records after the slug `after`, within `limit`.

@@ -28,7 +28,7 @@ pub(super) fn void(line: &Line) -> Line {
 
 fn parse(line: &[u8]) -> Option<Line> {
     let line: Line = serde_json::from_slice(line).ok()?;
-    (line.kind == Kind::Void || line.entry().is_some()).then_some(line)
+    (line.kind == Kind::Void || line.act().is_some()).then_some(line)
 }
 
 fn key(line: &Line) -> (String, u64, String) {

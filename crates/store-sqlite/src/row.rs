@@ -165,7 +165,7 @@ impl<'a> Stored<'a> {
 }
 
 /// The reason and the operator in two columns, if they have any.
-pub(super) fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, RowError> {
+fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, RowError> {
     let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
     Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))
 }

@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_core::domain::slug::Slug;
 use handbill_core::domain::slug_secret::{SECRET_BYTES, SlugSecret};
-use handbill_core::domain::takedown::Visibility;
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::niceness::give_way;
 use handbill_core::ports::creates_switch::CreatesSwitch;
@@ -290,21 +289,12 @@ impl PageStore for SqliteStore {
 
 #[async_trait]
 impl PageImport for SqliteStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone, _now: UnixMillis) -> Result<bool, StoreError> {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<bool, StoreError> {
         self.insert(Record::Deleted(tombstone)).await
     }
 
-    async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {
+    async fn replace(&self, expected: PageState, next: Record) -> Result<CasResult, StoreError> {
         self.replace_if(Expected::State(expected), next).await
-    }
-
-    async fn visibility(&self, slug: &Slug) -> Result<Option<Visibility>, StoreError> {
-        let slug = slug.clone();
-        self.read(move |database| database::visibility(database, &slug)).await
-    }
-
-    async fn keep_visibility(&self, visibility: Visibility) -> Result<bool, StoreError> {
-        Ok(self.write(Operation::KeepVisibility(visibility)).await? == Outcome::Done)
     }
 }
 

@@ -212,7 +212,7 @@ async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_w
     let taken_down = second.head.taken_down(takedown(), at(5));
     replace(&store, &second, Record::Deleted(taken_down)).await;
     let elsewhere = page("elsewhere").head.tombstone(at(6));
-    assert!(store.insert_tombstone_if_absent(elsewhere.clone(), at(7)).await.unwrap());
+    assert!(store.insert_tombstone_if_absent(elsewhere.clone()).await.unwrap());
 
     let line = |kind: &str, slug: &Slug, version: u64, millis: i64| serde_json::json!({ "kind": kind, "slug": slug.as_str(), "version": version, "at": at(millis).to_string() });
     let signed = |mut line: serde_json::Value| {
@@ -274,6 +274,31 @@ async fn after_a_restore_of_an_older_database_nothing_can_be_read_that_was_delet
     let store = open(backups.path());
     assert_eq!(found(&store, &shown).await, Lookup::Active(next));
     assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden_last_and_free_if_it_was_shown_last() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [hidden, shown, again] = ["a", "b", "c"].map(page);
+    for (page, turns) in [(&hidden, 1), (&shown, 2), (&again, 3)] {
+        insert(&store, page).await;
+        let mut page = Arc::clone(page);
+        for turn in 1..=turns {
+            let next = turned(&page, (turn % 2 == 1).then(takedown), turn);
+            replace(&store, &page, Record::Active(Arc::clone(&next))).await;
+            page = next;
+        }
+    }
+    drop(store);
+    let backup = tempdir().unwrap();
+    fs::copy(directory.path().join(JOURNAL_FILE), backup.path().join(JOURNAL_FILE)).unwrap();
+    let store = SqliteStore::open(backup.path(), true, StoreMemory::default()).unwrap();
+    for page in [&hidden, &again] {
+        let Lookup::Deleted(tombstone) = found(&store, page).await else { panic!("it is hidden") };
+        assert_eq!(tombstone.takedown, Some(takedown()));
+    }
+    assert_eq!(found(&store, &shown).await, Lookup::Absent);
 }
 
 fn append(directory: &Path, text: &str) {

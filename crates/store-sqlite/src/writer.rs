@@ -1,20 +1,21 @@
 //! The one thread that writes. It takes the operations that wait, at most 256, applies them in one transaction in which each sees
 //! the effects of those before it, commits once, and only then answers each caller. Operations that arrive during the commit form
-//! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one statement, or two
-//! of which the second only notes the first, so that an error of SQLite ends its whole batch and no operation is done in part.
+//! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one
+//! statement that writes, so an error of SQLite ends its whole batch and no operation is done in part.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use handbill_core::domain::journal::Line;
+use handbill_core::domain::journal::{Act, Line};
 use handbill_core::ports::page_store::{Cause, StoreError};
 use parking_lot::{Mutex, RwLock};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::{error, info, warn};
 
-use super::change::{Operation, Outcome, replay};
+use super::change::{Operation, Outcome, replay, state};
 use super::database::{APPLIED, BATCH, BUSY_TIMEOUT, Opening, ReadError, json_setting, set, set_json, setting};
 use super::error::Closed;
 use super::journal::{Journal, Place, void};
@@ -320,9 +321,15 @@ impl Writer {
         }
         let (mut lines, mut changed) = (0_u64, 0_u64);
         let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
+        // Pages that the database does not have: whether they were hidden or shown last decides whether they are deleted.
+        let mut missing = Vec::new();
         self.journal.lines_after(&applied, |line| {
-            if let Some(entry) = line.entry() {
-                changed += u64::from(replay(&transaction, &entry)?);
+            match line.act() {
+                Some(Act::Turn { slug, at, hidden, version }) if state(&transaction, &slug)?.is_none() => {
+                    missing.push((at, Act::Turn { slug, version, at, hidden }));
+                }
+                Some(act) => changed += u64::from(replay(&transaction, act)?),
+                None => {}
             }
             lines += 1;
             if lines.is_multiple_of(LINES_AT_ONCE) {
@@ -330,6 +337,11 @@ impl Writer {
             }
             Ok::<_, ReadError>(())
         })?;
+        missing.sort_by_key(|(at, _)| *at);
+        let last: HashMap<_, _> = missing.into_iter().map(|(_, act)| (act.slug().to_string(), act)).collect();
+        for act in last.into_values() {
+            changed += u64::from(replay(&transaction, act)?);
+        }
         set_json(&transaction, APPLIED, self.journal.end())?;
         transaction.commit()?;
         warn!(lines, changed, "lines of the journal were applied that the database did not have");

@@ -23,7 +23,6 @@ use crate::backends::rendering::RenderThreads;
 use crate::config::MigrateSettings;
 use crate::telemetry::logs;
 use handbill_core::domain::counted::counted;
-use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::random::Random;
 use handbill_store_scylla::ScyllaStore;
 
@@ -111,8 +110,7 @@ async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, String> {
     if let Some(path) = &settings.replay_journal {
         let lines = journal::read(path)?;
         let count = lines.len() as u64;
-        let (store, clock) = (Arc::new(reach().await?), Arc::new(SystemClock::new()));
-        let importer = Importer { store, renderer: Arc::new(RenderThreads::default()), clock };
+        let importer = Importer { store: Arc::new(reach().await?), renderer: Arc::new(RenderThreads::default()) };
         journal::replay(&importer, lines).await?;
         print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
     }

@@ -9,14 +9,12 @@ use handbill_core::domain::archive::Entry;
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_scan::{PageScan, ScanLimit};
 use handbill_core::ports::page_store::{Lookup, PageStore, Record};
 use handbill_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::Operated;
-use crate::in_process::app::Setup;
 use crate::in_process::stores::{Fault, Operation};
 use crate::support::pages::{CREATED, page, with_head};
 
@@ -136,10 +134,9 @@ async fn exported(store: &SqliteStore) -> Vec<Entry> {
 
 #[tokio::test]
 async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
-    let app = Setup::unlimited().start();
     let renderer = Deps::system().renderer;
     let [from, to] = [SqliteStore::temporary().unwrap(), SqliteStore::temporary().unwrap()].map(Arc::new);
-    let importer = Importer { store: Arc::clone(&to) as _, renderer, clock: Arc::clone(&app.clock) as SharedClock };
+    let importer = Importer { store: Arc::clone(&to) as _, renderer };
     let first = page("text");
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
     let hidden = with_head(&first, |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 5)));

@@ -72,7 +72,7 @@ impl Operated {
         let routes = api::router(AdminApi {
             operators: Operators::new(pages, Arc::clone(&clock), Random::System),
             records: Arc::clone(&store) as _,
-            importer: Importer { store: Arc::clone(&store) as _, renderer, clock: Arc::clone(&clock) },
+            importer: Importer { store: Arc::clone(&store) as _, renderer },
             switch: Arc::clone(&store) as _,
             sqlite: Some(store),
             clock,

@@ -104,7 +104,7 @@ async fn no_conditional_write_of_a_client_is_the_first_of_its_table() {
     let settings = migrated_settings().await;
     let answer = session.query_unpaged("SELECT cf_id FROM system.paxos", ()).await.unwrap().into_rows_result().unwrap();
     let written: Vec<_> = answer.rows::<(CqlValue,)>().unwrap().map(|row| row.unwrap().0).collect();
-    for table in ["pages", "acts", "settings"] {
+    for table in ["pages", "settings"] {
         let cql = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
         let answer = session.query_unpaged(cql, (&settings.keyspace, table)).await.unwrap().into_rows_result().unwrap();
         let (id,) = answer.single_row::<(CqlValue,)>().unwrap();

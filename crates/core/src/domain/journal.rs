@@ -1,14 +1,15 @@
 //! The journal of a store: one line of JSON for each deletion, takedown, hiding and showing (contract, decision 18).
 //!
 //! After a restore, the lines are applied to the older pages, so no page returns that was deleted or hidden since. The order of the
-//! lines does not matter: a line changes no page of a later version or time.
+//! lines does not matter: a line changes no page of a later version or time. Only where a restored store does not have a page, the
+//! last of its lines about hiding and showing must be chosen first.
 
 use serde::{Deserialize, Serialize};
 
-use super::archive::Entry;
+use super::archive::{Entry, Precedence, Stored, precedence};
 use super::page::{PageHead, PageVersion, Tombstone};
 use super::slug::Slug;
-use super::takedown::{Takedown, TakedownReason, Visibility};
+use super::takedown::{Takedown, TakedownReason};
 use super::timestamp::UnixMillis;
 
 /// One act.
@@ -24,6 +25,19 @@ pub struct Line {
     pub reason: Option<TakedownReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+/// What a line says, with checked values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Delete(Tombstone),
+    /// Operators hid the page or, without a takedown, showed it again.
+    Turn {
+        slug: Slug,
+        version: PageVersion,
+        at: UnixMillis,
+        hidden: Option<Takedown>,
+    },
 }
 
 /// What was done to the page.
@@ -78,21 +92,89 @@ impl Line {
         }
     }
 
-    /// What the line says, for an import; `None` if that makes no sense, or if the line is void.
-    pub fn entry(&self) -> Option<Entry> {
+    /// What the line says; `None` if it makes no sense, or if the line is void.
+    pub fn act(&self) -> Option<Act> {
         let (slug, at) = (Slug::parse(&self.slug).ok()?, UnixMillis::parse(&self.at)?);
+        let version = PageVersion::new(self.version);
         let takedown = match (self.reason, &self.by) {
             (Some(reason), Some(by)) => Some(Takedown::new(reason, by).ok()?),
             _ => None,
         };
         Some(match self.kind {
             Kind::Delete | Kind::Takedown => {
-                let version = PageVersion::new(self.version);
-                Entry::Tombstone(Tombstone { slug, version, created_at: at, deleted_at: at, takedown })
+                Act::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown })
             }
-            Kind::Hide => Entry::Visibility(Visibility { slug, at, hidden: Some(takedown?) }),
-            Kind::Show => Entry::Visibility(Visibility { slug, at, hidden: None }),
+            Kind::Hide => Act::Turn { slug, version, at, hidden: Some(takedown?) },
+            Kind::Show => Act::Turn { slug, version, at, hidden: None },
             Kind::Void => return None,
         })
+    }
+}
+
+impl Act {
+    pub fn slug(&self) -> &Slug {
+        match self {
+            Self::Delete(tombstone) => &tombstone.slug,
+            Self::Turn { slug, .. } => slug,
+        }
+    }
+
+    /// What is to be done to the page `stored` of a restored store; `None` if that is nothing, because the page is later than this act. A
+    /// page that the store does not have, and that is hidden since, is to be deleted: no later import may show it.
+    pub fn on(self, stored: Stored) -> Option<Self> {
+        match (self, stored) {
+            (Self::Delete(tombstone), _) => {
+                let entry = Entry::Tombstone(tombstone.clone());
+                (precedence(stored, &entry) == Precedence::Import).then_some(Self::Delete(tombstone))
+            }
+            (Self::Turn { slug, version, at, hidden: takedown @ Some(_) }, Stored::Absent) => {
+                Some(Self::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown }))
+            }
+            // The version of a restored page starts again from the backup's, so only times can be compared.
+            (Self::Turn { at, .. }, Stored::Active(state) | Stored::Hidden(state)) if at <= state.updated_at => None,
+            (act @ Self::Turn { .. }, Stored::Active(_) | Stored::Hidden(_)) => Some(act),
+            (Self::Turn { .. }, Stored::Absent | Stored::Deleted) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::page::PageState;
+
+    fn line(kind: Kind, version: u64, at: i64) -> Line {
+        let act = kind == Kind::Hide;
+        Line {
+            kind,
+            slug: "a-page-22222222".to_owned(),
+            version,
+            at: UnixMillis::new(at).to_string(),
+            reason: act.then_some(TakedownReason::Spam),
+            by: act.then(|| "desk".to_owned()),
+        }
+    }
+
+    #[test]
+    fn an_act_changes_no_page_of_a_later_time_and_deletes_a_hidden_page_that_is_missing() {
+        let act = |kind, at| line(kind, 5, at).act().unwrap();
+        let state = PageState { version: PageVersion::new(3), updated_at: UnixMillis::new(30) };
+        for kind in [Kind::Hide, Kind::Show] {
+            for stored in [Stored::Active(state), Stored::Hidden(state)] {
+                assert_eq!(act(kind, 31).on(stored), Some(act(kind, 31)));
+                assert_eq!(act(kind, 30).on(stored), None);
+            }
+            assert_eq!(act(kind, 31).on(Stored::Deleted), None);
+        }
+        assert_eq!(act(Kind::Show, 31).on(Stored::Absent), None);
+        let Some(Act::Delete(tombstone)) = act(Kind::Hide, 31).on(Stored::Absent) else { panic!("it is deleted") };
+        assert_eq!((tombstone.version.get(), tombstone.deleted_at.get()), (5, 31));
+        assert!(tombstone.takedown.is_some());
+    }
+
+    #[test]
+    fn a_void_line_and_one_without_a_reason_are_no_acts() {
+        assert_eq!(line(Kind::Void, 5, 31).act(), None);
+        assert_eq!(Line { reason: None, ..line(Kind::Hide, 5, 31) }.act(), None);
     }
 }

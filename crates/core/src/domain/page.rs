@@ -8,7 +8,7 @@ use super::language::Language;
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
-use super::takedown::{Takedown, Visibility};
+use super::takedown::Takedown;
 use super::timestamp::UnixMillis;
 use super::title::Title;
 
@@ -170,18 +170,11 @@ impl PageHead {
         Self { hidden: hidden.map(Box::new), ..self.clone().updated(HeadChanges::default(), now) }
     }
 
-    /// Whether this page, which operators hid or showed last, is hidden.
-    pub fn visibility(&self) -> Visibility {
-        Visibility { slug: self.slug.clone(), at: self.updated_at, hidden: self.hidden.as_deref().cloned() }
-    }
-
-    /// This head, hidden or shown as in `visibility` if operators did so later. Its text is that of the same version.
+    /// This head, of a page that an older backup brought back, once it is hidden or shown again as operators did at `at`. The version
+    /// stays the backup's, like the text.
     #[must_use]
-    pub fn seen_by(self, visibility: &Visibility) -> Self {
-        if visibility.at <= self.updated_at {
-            return self;
-        }
-        Self { hidden: visibility.hidden.clone().map(Box::new), updated_at: visibility.at, ..self }
+    pub fn replayed(&self, hidden: Option<Takedown>, at: UnixMillis) -> Self {
+        Self { hidden: hidden.map(Box::new), updated_at: at, ..self.clone() }
     }
 
     pub fn state(&self) -> PageState {

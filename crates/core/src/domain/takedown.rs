@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::invisible::shows_nothing;
-use super::slug::Slug;
-use super::timestamp::UnixMillis;
 
 /// Longest name of an operator, in Unicode scalar values: enough for a mail address or the number of a ticket.
 pub const MAX_BY_CHARS: usize = 100;
@@ -48,17 +46,6 @@ pub struct Takedown {
     pub reason: TakedownReason,
     /// The person or system that did it, as checked by [`Takedown::new`].
     pub by: String,
-}
-
-/// Whether operators have hidden a page since a time: what the ledger keeps of it, so that no older backup or archive shows a
-/// page that was hidden since, or hides one that was shown again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visibility {
-    pub slug: Slug,
-    /// When operators hid or showed the page. Every state of the page from before has an earlier time.
-    pub at: UnixMillis,
-    /// Set while the page is hidden.
-    pub hidden: Option<Takedown>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

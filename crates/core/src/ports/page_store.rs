@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use crate::domain::archive::Stored;
 use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
@@ -140,6 +141,17 @@ impl Lookup {
             Self::Active(page) => Some(&page.head),
             Self::Hidden(head) => Some(head),
             Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+}
+
+impl From<&Lookup> for Stored {
+    fn from(found: &Lookup) -> Self {
+        match found {
+            Lookup::Active(page) => Self::Active(page.head.state()),
+            Lookup::Hidden(head) => Self::Hidden(head.state()),
+            Lookup::Deleted(_) => Self::Deleted,
+            Lookup::Absent => Self::Absent,
         }
     }
 }

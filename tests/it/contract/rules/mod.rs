@@ -9,7 +9,6 @@ use std::sync::Arc;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
 
-mod hiding;
 mod limiter;
 mod scan;
 mod store;

@@ -84,8 +84,7 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let gone = page("gone").head.tombstone(UnixMillis::new(CREATED + 5));
-        let now = UnixMillis::new(CREATED + 9);
-        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone, now).await.unwrap();
+        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone).await.unwrap();
         assert!(import(gone.clone()).await, "{name}");
         assert_eq!(store.lookup(&gone.slug).await.unwrap(), Lookup::Deleted(gone.clone()), "{name}");
         assert!(!import(gone).await, "{name}");
@@ -110,7 +109,7 @@ async fn an_imported_record_replaces_only_the_state_that_it_was_compared_with_ev
         let (early, late) = (at(1, "early"), at(2, "late"));
         let tombstone = there.head.tombstone(UnixMillis::new(CREATED + 3000));
         store.insert_if_absent(there.clone(), None).await.unwrap();
-        let replace = async |expected, next| store.replace(expected, next, UnixMillis::new(CREATED)).await.unwrap();
+        let replace = async |expected, next| store.replace(expected, next).await.unwrap();
 
         let stored = replace(there.head.state(), Record::Active(late.clone())).await;
         assert_eq!(stored, CasResult::Swapped, "{name}");

@@ -70,7 +70,6 @@ impl Decoder {
             }
             Body::Page(page) => page.into_entry().map_err(malformed)?,
             Body::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
-            Body::Visibility(visibility) => Entry::Visibility(visibility.into_visibility().map_err(malformed)?),
         };
         self.digest.update(line);
         self.records += 1;
@@ -105,7 +104,7 @@ mod tests {
     use crate::domain::edit_key::EditKey;
     use crate::domain::page::{HeadChanges, PageHead, PageVersion, Tombstone};
     use crate::domain::slug::Slug;
-    use crate::domain::takedown::{Takedown, TakedownReason, Visibility};
+    use crate::domain::takedown::{Takedown, TakedownReason};
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
 
@@ -142,13 +141,10 @@ mod tests {
         text.into_bytes()
     }
 
-    fn visibility(hidden: Option<Takedown>) -> Entry {
-        Entry::Visibility(Visibility { slug: tombstone().slug, at: UnixMillis::new(5), hidden })
-    }
-
     fn hidden() -> Entry {
+        let Entry::Page(head, content) = page(Some("Hidden"), "x") else { unreachable!() };
         let takedown = Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap();
-        visibility(Some(takedown))
+        Entry::Page(PageHead { hidden: Some(Box::new(takedown)), ..head }, content)
     }
 
     /// Every record of `bytes`, and the summary.

@@ -11,7 +11,7 @@ use crate::domain::edit_key::EditKeyHash;
 use crate::domain::hex;
 use crate::domain::page::{PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::takedown::{Takedown, Visibility};
+use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -33,7 +33,6 @@ pub(super) enum Body<'a> {
     Header(HeaderJson),
     Page(PageLine<'a>),
     Tombstone(TombstoneJson<'a>),
-    Visibility(VisibilityJson<'a>),
     Trailer(TrailerJson),
 }
 
@@ -70,16 +69,6 @@ pub(super) struct TombstoneJson<'a> {
     deleted_at_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     takedown: Option<TakedownJson<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct VisibilityJson<'a> {
-    slug: Cow<'a, str>,
-    at_ms: i64,
-    /// Left out if the page was shown again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hidden: Option<TakedownJson<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -173,11 +162,6 @@ impl<'a> Body<'a> {
                 hidden: head.hidden.as_deref().map(TakedownJson::of),
             }),
             Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
-            Entry::Visibility(visibility) => Self::Visibility(VisibilityJson {
-                slug: visibility.slug.as_str().into(),
-                at_ms: visibility.at.get(),
-                hidden: visibility.hidden.as_ref().map(TakedownJson::of),
-            }),
         }
     }
 }
@@ -211,16 +195,6 @@ impl<'a> TakedownJson<'a> {
 
     fn into_takedown(self) -> Result<Takedown, EntryError> {
         Ok(Takedown::new(self.reason.parse()?, &self.by)?)
-    }
-}
-
-impl VisibilityJson<'_> {
-    pub(super) fn into_visibility(self) -> Result<Visibility, EntryError> {
-        Ok(Visibility {
-            slug: Slug::parse(&self.slug)?,
-            at: time(self.at_ms)?,
-            hidden: self.hidden.map(TakedownJson::into_takedown).transpose()?,
-        })
     }
 }
 

@@ -4,7 +4,6 @@
 //! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0"}}
 //! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
 //! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
-//! {"sum":"…","visibility":{"slug":"…","at_ms":…,"hidden":{"reason":"…","by":"…"}}}
 //! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
@@ -24,8 +23,8 @@ use thiserror::Error;
 
 use super::content::{Content, ContentError};
 use super::page::{Page, PageHead, Tombstone};
-use super::slug::{NotASlug, Slug};
-use super::takedown::{TakedownError, Visibility};
+use super::slug::NotASlug;
+use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
 use super::title::TitleError;
 
@@ -52,8 +51,6 @@ pub enum Entry {
     /// A page that can be read: its head and its source. The HTML and what is found in it do not travel.
     Page(PageHead, Content),
     Tombstone(Tombstone),
-    /// Whether operators have hidden a page, apart from the page.
-    Visibility(Visibility),
 }
 
 impl Entry {
@@ -61,14 +58,6 @@ impl Entry {
     pub fn of(page: &Page) -> Self {
         let head = PageHead { link_origins: Vec::new(), renderer_version: 0, ..page.head.clone() };
         Self::Page(head, page.text.content.clone())
-    }
-
-    pub fn slug(&self) -> &Slug {
-        match self {
-            Self::Page(head, _) => &head.slug,
-            Self::Tombstone(tombstone) => &tombstone.slug,
-            Self::Visibility(visibility) => &visibility.slug,
-        }
     }
 }
 

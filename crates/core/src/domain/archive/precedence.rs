@@ -30,13 +30,12 @@ pub enum Precedence {
 /// A tombstone is final. The record with the higher version wins; of two records with one version, the later one. (A
 /// store that was restored from a backup continues from an older version, so two states can have one version.) A
 /// tombstone wins over a page of the same version and time, so that in doubt the text is gone. No import shows a page that
-/// operators have hidden: of two hidden ones the same rule chooses. Whether a page is hidden is decided by the later of what
-/// operators did last and the page.
+/// operators have hidden: of two hidden ones the same rule chooses.
 pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let state = match (stored, imported) {
         (Stored::Absent, _) => return Precedence::Import,
         (Stored::Deleted, Entry::Tombstone(_)) => return Precedence::Same,
-        (Stored::Deleted, Entry::Page(..) | Entry::Visibility(_)) => return Precedence::StaysDeleted,
+        (Stored::Deleted, Entry::Page(..)) => return Precedence::StaysDeleted,
         (Stored::Hidden(_), Entry::Page(head, _)) if head.hidden.is_none() => return Precedence::StaysHidden,
         (Stored::Active(state) | Stored::Hidden(state), _) => state,
     };
@@ -44,13 +43,12 @@ pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let (found, given) = match imported {
         Entry::Page(head, _) => (key(state), key(head.state())),
         Entry::Tombstone(tombstone) => (key(state), (tombstone.version, tombstone.deleted_at)),
-        Entry::Visibility(visibility) => (key(state), (state.version, visibility.at)),
     };
     match given.cmp(&found) {
         std::cmp::Ordering::Greater => Precedence::Import,
         std::cmp::Ordering::Less => Precedence::NewerStays,
         std::cmp::Ordering::Equal => match imported {
-            Entry::Page(..) | Entry::Visibility(_) => Precedence::Same,
+            Entry::Page(..) => Precedence::Same,
             Entry::Tombstone(_) => Precedence::Import,
         },
     }
