@@ -1,4 +1,4 @@
-//! The checks of `fuzz/run`. The fuzzer makes up its input; these tests use the inputs of `fuzz/seeds`, which the
+//! The checks of `tests/fuzz/run`. The fuzzer makes up its input; these tests use the inputs of `tests/fuzz/seeds`, which the
 //! fuzzer begins with, and among them every input that once broke a rule.
 
 use std::fs;
@@ -8,7 +8,7 @@ use super::{authorization, rendering, request_json, slug};
 
 /// Calls `check` with each input of `target`.
 fn on_each_seed(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds").join(target);
     let inputs: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(!inputs.is_empty(), "{target} has inputs to begin with");
     for input in inputs {
@@ -39,7 +39,7 @@ fn only_the_key_opens_a_page_and_no_answer_repeats_it() {
 
 #[test]
 fn every_target_is_checked_here() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/targets");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/targets");
     let targets = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let here = include_str!("fuzzed.rs");
     let missing: Vec<_> = targets

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tests/it/security/html.rs"]
+#[path = "../../it/security/html.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod html;
 #[path = "../checks/rendering.rs"]

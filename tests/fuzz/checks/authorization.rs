@@ -5,7 +5,7 @@
 //! the right credentials for HTTP Basic. Neither byte occurs in a real query string or header. The replacement helps
 //! inputs to come close to opening the page.
 
-#[path = "../../tests/support/unlimited.rs"]
+#[path = "../../support/unlimited.rs"]
 mod unlimited;
 
 use std::sync::atomic::{AtomicU8, Ordering};
