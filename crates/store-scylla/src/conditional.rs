@@ -5,8 +5,8 @@
 //! revision, and so at most one of them is ever applied. A refusal shows the row's revision and the ids of its last writes:
 //!
 //! * The write's own id is among them: the write was **done**, even if others followed it.
-//! * No earlier attempt has an unknown outcome, or the ids name every write since the expected revision: the write was **not done**,
-//!   and never will be, because the revision never comes back.
+//! * No earlier attempt has an unknown outcome, or the ids name every write that could be this one: the write was **not done**, and never
+//!   will be, because the revision never comes back. Only the first write of a row can be a create, and its id stays.
 //! * Else more writes have followed than the row has ids: the outcome stays **unknown**.
 
 use std::time::Duration;
@@ -42,9 +42,12 @@ pub(super) struct Conditional<'a, V> {
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
     pub(super) id: WriteId,
-    /// The revision of the row that the write is conditional on; 0 if there must be no row.
+    /// The revision of the row that the write is conditional on, or [`NO_ROW`].
     pub(super) expected: i64,
 }
+
+/// The revision where there is no row.
+pub(super) const NO_ROW: i64 = 0;
 
 /// The answer to a conditional write.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl Seen {
     fn verdict(&self, id: &WriteId, expected: i64, is_first: bool) -> Verdict {
         if self.ids.has(id) {
             Verdict::Done
-        } else if is_first || self.revision.saturating_sub(expected) <= i64::from(KEPT) {
+        } else if is_first || expected == NO_ROW || self.revision.saturating_sub(expected) <= i64::from(KEPT) {
             Verdict::NotDone
         } else {
             Verdict::Unknown
@@ -153,7 +156,7 @@ fn read(answer: QueryResult) -> Result<Answer, Cause> {
         return Ok(Answer::Applied);
     }
     Ok(Answer::Refused(Seen {
-        revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(0),
+        revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(NO_ROW),
         ids: column("write_ids")
             .and_then(CqlValue::as_blob)
             .map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
@@ -175,8 +178,8 @@ mod tests {
     fn a_refusal_is_believed_if_it_names_every_write_since() {
         let mine = [0; 16];
         let seen = |revision: i64, last_is_mine: bool| {
-            let others = (1..=7).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
-            Seen { revision, ids: others.with(if last_is_mine { mine } else { [8; 16] }) }
+            let others = (1..=8).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
+            Seen { revision, ids: others.with(if last_is_mine { mine } else { [9; 16] }) }
         };
         for is_first in [true, false] {
             assert_eq!(seen(4, true).verdict(&mine, 3, is_first), Verdict::Done);
@@ -185,6 +188,7 @@ mod tests {
         }
         assert_eq!(seen(12, false).verdict(&mine, 3, true), Verdict::NotDone, "nothing was sent before");
         assert_eq!(seen(12, false).verdict(&mine, 3, false), Verdict::Unknown, "the ninth may be mine");
+        assert_eq!(seen(12, false).verdict(&mine, NO_ROW, false), Verdict::NotDone, "the first was not mine");
         assert_eq!(Seen::default().verdict(&mine, 3, false), Verdict::NotDone, "there is no row");
     }
 }

@@ -25,7 +25,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-use super::conditional::{self, Conditional, NoAnswerError, new_id};
+use super::conditional::{self, Conditional, NO_ROW, NoAnswerError, new_id};
 use super::journal::Act;
 use super::row::{HeadRow, HeadValues, RowError, Text, WholeRow};
 use super::session::Limits;
@@ -205,7 +205,7 @@ impl ScyllaStore {
         let (head, _) = HeadValues::new(record, &text, None, &WriteIds::default().with(id));
         let text = text.cell(head.revision)?;
         let statement = &self.connected()?.statements.create;
-        self.write(Conditional { statement, values: Create { head, text }, id, expected: 0 }, act, deadline).await
+        self.write(Conditional { statement, values: Create { head, text }, id, expected: NO_ROW }, act, deadline).await
     }
 
     /// Stores `next` in place of the page with the same slug, if `is_expected` says so of its head.
@@ -364,7 +364,7 @@ impl CreatesSwitch for ScyllaStore {
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         let statement = &self.connected()?.statements.change_setting;
         let write =
-            Conditional { statement, values: (paused.to_string(), PAUSED), id: new_id(&self.random), expected: 0 };
+            Conditional { statement, values: (paused.to_string(), PAUSED), id: new_id(&self.random), expected: NO_ROW };
         if self.write(write, None, deadline).await? {
             return Ok(());
         }

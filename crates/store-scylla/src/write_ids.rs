@@ -1,12 +1,13 @@
-//! How a writer knows its own write: 16 random bytes for each write, of which a row keeps the last eight.
+//! How a writer knows its own write: 16 random bytes for each write. A row keeps those of its last eight writes and of its first.
 
 /// 16 random bytes.
 pub(super) type WriteId = [u8; 16];
 
-/// How many ids a row keeps.
+/// How many last writes a row keeps the ids of.
 pub(super) const KEPT: u8 = 8;
 
-/// The ids of the last writes of a row, the newest first.
+/// The ids of the last writes of a row, the newest first, and at the end that of its first. So it is known of every create whether it was
+/// done, however many writes have followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteIds(Vec<WriteId>);
 
@@ -23,7 +24,12 @@ impl WriteIds {
     /// These ids after the write with `id`.
     #[must_use]
     pub(super) fn with(&self, id: WriteId) -> Self {
-        Self(std::iter::once(id).chain(self.0.iter().copied()).take(KEPT.into()).collect())
+        let mut ids = vec![id];
+        ids.extend(&self.0);
+        if ids.len() > usize::from(KEPT) + 1 {
+            ids.remove(KEPT.into());
+        }
+        Self(ids)
     }
 
     pub(super) fn has(&self, id: &WriteId) -> bool {
@@ -36,13 +42,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_eight_ids_are_kept_the_newest_first() {
-        let mut ids = WriteIds::default();
-        for number in 1..=9 {
-            ids = ids.with([number; 16]);
-        }
-        assert!(!ids.has(&[1; 16]) && ids.has(&[2; 16]) && ids.has(&[9; 16]));
-        assert_eq!((ids.to_bytes().len(), ids.to_bytes()[0]), (128, 9));
+    fn the_ids_of_the_last_eight_writes_and_of_the_first_are_kept() {
+        let ids = (1..=12).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
+        let kept: Vec<_> = ids.0.iter().map(|id| id[0]).collect();
+        assert_eq!(kept, [12, 11, 10, 9, 8, 7, 6, 5, 1]);
         assert_eq!(WriteIds::of_bytes(&ids.to_bytes()), ids);
     }
 }

@@ -177,18 +177,39 @@ async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() 
 }
 
 #[tokio::test]
-async fn an_insert_of_unknown_outcome_is_done_if_the_page_was_changed_since() {
+async fn an_insert_of_unknown_outcome_is_done_however_often_the_page_was_changed_since() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let ours = Arc::new(page("our text"));
     let mut looked = proxied.apply_the_next_write_in_secret(&ours.head.slug);
     let (store, inserting) = (proxied.store.clone(), ours.clone());
     let inserting = tokio::spawn(async move { store.insert_if_absent(inserting, None).await });
     looked.recv().await.unwrap();
-    let next = edited(&ours, "another text");
-    other.compare_and_set(ours.head.version, Record::Active(next.clone()), None).await.unwrap();
+    let newest = often_edited(&other, ours).await;
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
-    assert_eq!(other.lookup(&next.head.slug).await.unwrap(), Lookup::Active(next));
+    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Lookup::Active(newest));
+}
+
+#[tokio::test]
+async fn an_insert_of_unknown_outcome_is_refused_if_the_page_was_there_and_changed_often() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let first = inserted(&other, "first text").await;
+    let newest = often_edited(&other, first.clone()).await;
+    let timeout = RequestReaction::forge_with_error(paxos_timeout());
+    proxied.rules(vec![RequestRule(next_write_of(&first.head.slug), timeout)], Vec::new());
+    let again = proxied.store.insert_if_absent(first, None).await;
+    assert_eq!(again.unwrap(), InsertResult::SlugTaken(Record::Active(newest)));
+}
+
+/// The page after more edits than a row has ids of.
+async fn often_edited(store: &ScyllaStore, mut page: Arc<Page>) -> Arc<Page> {
+    for round in 0..12 {
+        let next = edited(&page, &format!("another text {round}"));
+        let swapped = store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
+        assert_eq!(swapped, CasResult::Swapped);
+        page = next;
+    }
+    page
 }
 
 #[tokio::test]
