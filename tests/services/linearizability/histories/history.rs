@@ -1,10 +1,12 @@
 //! The history of one page: who asked for what, who was told what, in the order in which it happened.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
+use bytes::Bytes;
+use http::Response;
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
 
@@ -30,14 +32,25 @@ pub(super) struct Recorded {
 pub(crate) struct ServiceError {
     pub(crate) began: Instant,
     pub(crate) took: Duration,
-    pub(crate) answer: Answer,
+    /// The status and the body, or why there are none.
+    pub(crate) told: String,
+    /// Whether a replica answered. If not, a connection broke, or the load balancer answered in its place.
+    pub(crate) is_refusal: bool,
 }
 
 impl ServiceError {
-    /// The failure in `answer`, if `answer` is a failure.
-    pub(crate) fn from_answer(began: Instant, answer: &Answer) -> Option<Self> {
+    /// The failure in `response`, which gives `answer`, if it is a failure.
+    pub(crate) fn of(began: Instant, answer: &Answer, response: &io::Result<Response<Bytes>>) -> Option<Self> {
         let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);
-        failed.then(|| Self { began, took: began.elapsed(), answer: answer.clone() })
+        failed.then(|| Self {
+            began,
+            took: began.elapsed(),
+            told: match response {
+                Ok(response) => format!("{} {:?}", response.status(), response.body()),
+                Err(error) => error.to_string(),
+            },
+            is_refusal: response.as_ref().is_ok_and(|response| response.headers().contains_key("x-request-id")),
+        })
     }
 }
 
