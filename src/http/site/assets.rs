@@ -38,11 +38,12 @@ pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
 /// The files of the editor: name, media type, content.
-pub(super) static FILES: [(&str, &str, &[u8]); 8] = [
+pub(super) static FILES: [(&str, &str, &[u8]); 9] = [
     ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
     ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
     ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
     ("pages.js", SCRIPT, include_bytes!("assets/pages.js")),
+    ("editlink.js", SCRIPT, include_bytes!("assets/editlink.js")),
     ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
     ("sheet.js", SCRIPT, include_bytes!("assets/sheet.js")),

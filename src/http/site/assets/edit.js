@@ -1,9 +1,10 @@
 // Edits and deletes one page, with its key in the `Authorization` header and nowhere else.
 
-import { dropDraft, findKey, forget, keep, page, saveDraft, takeDraft } from './keys.js';
-import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
-import { check, content, fill, guard, helpTyping, title } from './sheet.js';
-import { $, Problem, answer, ask, confirmOn, copy, editLink, element, mark, once, say, tell } from './ui.js';
+import { hideLink, isLinkSafe, showLink } from './editlink.js';
+import { dropDraft, findKey, findSlug, forget, keep, keepInTab, pages, saved, tabKey, takeDraft } from './keys.js';
+import { closePreview, follow, startPreview, togglePreview } from './preview.js';
+import { askForBreaks, check, content, fill, guard, helpTyping, sheet, title } from './sheet.js';
+import { $, Problem, answer, ask, confirmOn, element, mark, once, say } from './ui.js';
 
 const slug = $('page').value;
 const path = `/api/pages/${slug}`;
@@ -13,9 +14,6 @@ editor.noValidate = true;
 
 let key = null;
 let opened = null;
-let isDraftStored = true;
-/** False once this browser was told to forget the key. */
-let isKeySafe = true;
 
 /** A link may bring the key after `#`, which is never sent. The key leaves the address bar and the history at once. */
 function takeKeyFromAddress() {
@@ -42,12 +40,12 @@ const withKey = (method, fields, etag) => ask(path, {
 /** There is no page to edit: it was deleted, or never was. */
 function close(name) {
     opened = null;
-    isKeySafe = true;
+    hideLink();
     login.hidden = editor.hidden = true;
     closePreview();
     $('opening').hidden = $('closed').hidden = false;
     // A page that operators have hidden may come back, so its key goes only when its owner says so.
-    $('remove').hidden = !page(slug);
+    $('remove').hidden = !saved(slug);
     $('opening-name').textContent = name;
     $('opening-name').focus();
 }
@@ -55,14 +53,18 @@ function close(name) {
 function understand(problem) {
     if (problem.status === 410) return close('This page was deleted');
     if (problem.status === 404) return close('There is no page at this link');
-    throw problem.status === 401 && !opened ? new Problem(problem.message, { field: $('key') }) : problem;
+    if (problem.status !== 401 || opened) throw problem;
+    const other = pages().find(({ edit_key }) => edit_key === key);
+    throw new Problem(other && other.slug !== slug ? `This is the edit key of another page, “${other.title}”.` : problem.message, { field: $('key') });
 }
 
 const open = once(loginButton, async () => {
     mark($('key'), '');
     // It may be in an edit link, or in what a shell has printed.
-    key = findKey($('key').value);
+    const given = $('key').value;
+    key = findKey(given);
     if (!key) throw new Problem('This isn’t an edit link or key. A key is hbk_ followed by 43 letters and digits.', { field: $('key') });
+    if ((findSlug(given) ?? slug) !== slug) throw new Problem(`This edit link is for another page, ${findSlug(given)}.`, { field: $('key') });
     let read;
     try {
         // An update without fields changes nothing, and shows whether the key is right.
@@ -74,14 +76,18 @@ const open = once(loginButton, async () => {
     $('key').value = '';
     editor.hidden = false;
     load(read);
+    keepInTab(slug, key);
+    const { title: name, created_at } = read.body;
+    const shown = { slug, url: `${location.origin}/${slug}`, title: name || slug, edit_key: key, created_at };
+    // A person who opened an edit link may think that it is saved now.
+    $('keeping').open = !showLink(shown, 'This browser doesn’t remember the edit link. You will need it next time.', saved(slug)?.edit_key !== key);
     const unsaved = takeDraft(slug);
-    if (unsaved && Object.keys(changes(unsaved)).length) {
+    if (unsaved && changes(unsaved)) {
         fill(unsaved);
         // If the page has changed since, saving says so.
         opened.etag = unsaved.etag;
         say('Your unsaved changes are back.');
     }
-    showKept();
     startPreview();
     content.setSelectionRange(0, 0);
     content.focus({ preventScroll: true });
@@ -92,7 +98,7 @@ function load({ body, etag }) {
     // A field has LF alone, whatever the page's source has.
     opened = { title: body.title ?? '', content: body.content.replace(/\r\n?/g, '\n'), etag };
     fill(opened);
-    followAtOnce();
+    follow();
 }
 
 $('remove').addEventListener('click', () => {
@@ -102,27 +108,13 @@ $('remove').addEventListener('click', () => {
 
 // Saving
 
-/** The fields of the sheet that differ from `from`. */
-function changes(sheet = { title: title.value, content: content.value }, from = opened) {
-    return Object.fromEntries(['title', 'content'].filter((field) => sheet[field] !== from[field]).map((field) => [field, sheet[field]]));
-}
-
-const hasChanges = () => Object.keys(changes()).length > 0;
-
-function store() {
-    isDraftStored = true;
-    if (!opened) return '';
-    if (!hasChanges()) {
-        dropDraft(slug);
-        return 'Saved';
-    }
-    const refusal = saveDraft(slug, { title: title.value, content: content.value, etag: opened.etag });
-    isDraftStored = !refusal;
-    return refusal || 'Not published yet · Draft saved';
+/** The fields of `text` that differ from the page; none if they are equal. */
+function changes(text = sheet()) {
+    const changed = Object.entries(text).filter(([field, value]) => field in opened && field !== 'etag' && value !== opened[field]);
+    return changed.length ? Object.fromEntries(changed) : null;
 }
 
 async function save(etag) {
-    check();
     try {
         done(await withKey('PATCH', changes(), etag));
     } catch (problem) {
@@ -136,55 +128,25 @@ async function save(etag) {
     }
 }
 
-function done(saved) {
-    load(saved);
-    const kept = page(slug);
-    if (kept) keep({ ...kept, title: opened.title });
+function done(read) {
+    load(read);
+    if (saved(slug)) keep({ ...saved(slug), title: opened.title });
     keepDraft();
     confirmOn($('save'), 'Saved');
 }
 
 const saveNow = once($('save'), () => {
-    if (!hasChanges()) return say('You haven’t changed anything yet.');
+    if (!changes()) return say('You haven’t changed anything yet.');
     keepDraft();
-    return save(opened.etag);
+    check();
+    return askForBreaks(saveNow, opened.content) || save(opened.etag);
 });
 
 login.addEventListener('submit', open);
 editor.addEventListener('submit', saveNow);
 helpTyping(saveNow, saveNow);
-const keepDraft = guard(store, () => !isKeySafe || !isDraftStored);
+const keepDraft = guard(slug, () => opened && changes() && { ...sheet(), etag: opened.etag }, 'Not published yet · Draft saved', isLinkSafe);
 $('show-preview').addEventListener('click', once($('show-preview'), togglePreview));
-
-// The key
-
-function showKept() {
-    // An imported key may be another page's.
-    const isKept = page(slug)?.edit_key === key;
-    $('kept').hidden = $('forget-key').hidden = !isKept;
-    $('not-kept').hidden = $('keep-key').hidden = isKept;
-    // A person who opened an edit link may think that the key is saved now.
-    if (!isKept) $('keeping').open = true;
-}
-
-$('keep-key').addEventListener('click', () => {
-    const isDone = keep({ slug, url: `${location.origin}/${slug}`, title: opened.title || slug, edit_key: key, created_at: new Date().toISOString() });
-    isKeySafe ||= isDone;
-    showKept();
-    if (!isDone) return say('This browser won’t save the edit link. Copy it instead.', 'bad');
-    tell('The edit link is saved in this browser.');
-    $('copy-link').focus();
-});
-$('forget-key').addEventListener('click', () => {
-    forget(slug);
-    isKeySafe = false;
-    showKept();
-    tell('This browser no longer has the edit link.');
-    $('copy-link').focus();
-});
-$('copy-link').addEventListener('click', async () => {
-    isKeySafe = await copy($('copy-link'), editLink(slug, key), 'The edit link, which is a secret, was') || isKeySafe;
-});
 
 // Deleting
 
@@ -211,5 +173,7 @@ addEventListener('hashchange', () => {
     if (!opened && $('key').value) open();
 });
 loginButton.disabled = false;
-$('key').value ||= page(slug)?.edit_key ?? '';
+$('key').value ||= saved(slug)?.edit_key ?? tabKey(slug) ?? '';
 if ($('key').value) open();
+// A person who has no key learns that the page was deleted.
+else ask(path, { method: 'HEAD' }).catch(understand).catch(() => {});

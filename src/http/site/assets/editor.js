@@ -1,35 +1,30 @@
 // The home page: writing, the draft, files, publishing, and the receipt of a page that was just published.
 
-import { dropDraft, forget, isPage, keep, newKey, saveDraft, takeDraft } from './keys.js';
-import { closePreview, followAtOnce, startPreview, togglePreview } from './preview.js';
-import { check, content, count, fill, form, guard, helpTyping, title } from './sheet.js';
-import { $, Problem, answer, ask, confirmOn, copy, download, editLink, once, say, tell } from './ui.js';
+import { hideLink, isLinkSafe, showLink } from './editlink.js';
+import { dropDraft, isPage, keep, newKey, saved, takeDraft } from './keys.js';
+import { closePreview, follow, startPreview, togglePreview } from './preview.js';
+import { askForBreaks, check, content, count, fill, form, guard, helpTyping, sheet, title } from './sheet.js';
+import { $, Problem, answer, ask, copy, once, say, tell } from './ui.js';
 
 const editor = $('editor');
 editor.noValidate = true;
 
-let isDraftStored = true;
-
 /** The text that was sent last and the key that was made for it, until its page is there. The draft holds both. */
 let sent = null;
+/** Whether the key is on its way, so that nothing may close the tab. */
+let isSending = false;
 
-const sheet = () => ({ title: title.value, content: content.value });
-
-/** Returns in words how storing the draft went. */
-function store() {
+const keepDraft = guard('', () => {
     const isEmpty = !title.value && !content.value;
     $('discard').hidden = isEmpty;
-    if (isEmpty) dropDraft('');
-    const refusal = isEmpty ? '' : saveDraft('', { ...sheet(), ...(sent && { sent }) });
-    isDraftStored = !refusal;
-    return refusal || (isEmpty ? '' : 'Draft saved');
-}
+    return isEmpty ? null : { ...sheet(), ...(sent && { sent }) };
+}, 'Draft saved', () => !isSending && isLinkSafe());
 
 function show(text) {
     fill(text);
     sent = text.sent ?? null;
     keepDraft();
-    followAtOnce();
+    follow();
 }
 
 $('discard').addEventListener('click', () => {
@@ -69,11 +64,11 @@ $('file').addEventListener('change', once($('file'), async () => {
 }));
 const drop = once(editor, (event) => openFile(event.dataTransfer.files[0]));
 // Anywhere on the page: beside the sheet, a browser would leave the page for the file.
-for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
+for (const type of ['dragover', 'dragleave', 'drop']) {
     addEventListener(type, (event) => {
         if (!event.dataTransfer?.types.includes('Files')) return;
         event.preventDefault();
-        content.classList.toggle('dropping', type === 'dragenter' || type === 'dragover');
+        content.classList.toggle('dropping', type === 'dragover');
         if (type === 'drop') drop(event);
     });
 }
@@ -106,15 +101,15 @@ async function send() {
 const publish = once(publishButton, async () => {
     keepDraft();
     check();
+    if (askForBreaks(publish)) return;
     publishButton.textContent = 'Publishing…';
-    // The key may be on its way, so nothing may close the tab.
-    isKeySafe = false;
+    isSending = true;
     let made;
     try {
         ({ body: made } = await send());
     } finally {
         publishButton.textContent = 'Publish';
-        isKeySafe = true;
+        isSending = false;
     }
     sent = null;
     const name = title.value.trim();
@@ -130,7 +125,7 @@ const publish = once(publishButton, async () => {
 /** Asks which heading became the title of the page `made`, and saves that too. */
 async function nameByServer(made) {
     const { body } = await ask(`/api/pages/${made.slug}`);
-    if (page?.slug === made.slug && !$('kept').hidden) keep({ ...made, title: body.title });
+    if (saved(made.slug)) keep({ ...made, title: body.title });
 }
 
 editor.addEventListener('submit', (event) => {
@@ -146,54 +141,23 @@ helpTyping(publish, () => {
 
 // The receipt
 
-/** The page whose receipt is shown, and whether its key is safe: saved here, copied or in a file. */
-let page = null;
-let isKeySafe = true;
-
-const keepDraft = guard(store, () => !isKeySafe || !isDraftStored);
-const link = () => editLink(page.slug, page.edit_key);
-const safe = (isDone) => { isKeySafe ||= isDone; };
-
-function showKept(isKept, why) {
-    $('kept').hidden = $('shared-part').hidden = !isKept;
-    $('not-kept').hidden = $('edit-link').hidden = isKept;
-    $('not-kept').firstChild.textContent = why ?? '';
-    $('edit-page').href = isKept ? `/${page.slug}/edit` : link();
-}
-
-function showReceipt(published) {
-    page = published;
+function showReceipt(page) {
     // The key is stored before anything else happens. The draft may take the room that it needs.
-    isKeySafe = keep(page);
+    const isStored = keep(page);
     dropDraft('');
-    isKeySafe ||= keep(page);
+    if (!isStored) keep(page);
     $('address').href = $('open-page').href = $('address').textContent = page.url;
-    $('edit-link').textContent = link();
+    showLink(page, 'This browser won’t save the edit link. Copy it now: you won’t see it again.');
     $('share').hidden = !navigator.share;
-    showKept(isKeySafe, 'This browser won’t save the edit link. Copy it now: you won’t see it again.');
+    $('share').onclick = () => navigator.share({ title: page.title, url: page.url }).catch(() => {});
     $('published').hidden = false;
     $('published-name').focus();
 }
 
-$('copy-address').addEventListener('click', () => copy($('copy-address'), page.url, 'The link was'));
-$('share').addEventListener('click', () => navigator.share({ title: page.title, url: page.url }).catch(() => {}));
-$('copy-link').addEventListener('click', async () => safe(await copy($('copy-link'), link(), 'The edit link, which is a secret, was')));
-$('save-key').addEventListener('click', () => {
-    download(`${page.slug}.key.txt`, `${link()}\n${page.url}\n${page.edit_key}\n`);
-    confirmOn($('save-key'), 'Saved', 'The edit link was saved to a file.');
-    safe(true);
-});
-$('forget-key').addEventListener('click', () => {
-    forget(page.slug);
-    isKeySafe = false;
-    showKept(false, 'This browser no longer has the edit link. Copy it before you leave.');
-    $('not-kept').focus();
-});
+$('copy-address').addEventListener('click', () => copy($('copy-address'), $('address').textContent, 'The link was'));
 $('another').addEventListener('click', () => {
-    if (!isKeySafe && !confirm('The edit link is not saved anywhere. Leave without it?')) return;
-    page = null;
-    isKeySafe = true;
-    $('edit-link').textContent = '';
+    if (!isLinkSafe() && !confirm('The edit link is not saved anywhere. Leave without it?')) return;
+    hideLink();
     $('published').hidden = true;
     say('');
     editor.hidden = false;

@@ -7,17 +7,17 @@ const SLUG = /^[0-9a-z-]+-[2-9b-z]{8}$/;
 /** The edit key in `text`, such as an edit link. */
 export const findKey = (text) => /hbk_[0-9A-Za-z]{43}(?![0-9A-Za-z])/.exec(text)?.[0];
 
+/** The page of the edit link in `text`. */
+export const findSlug = (text) => /([0-9a-z-]+-[2-9b-z]{8})\/edit#/.exec(text)?.[1];
+
 const KEY_CHARS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** A new edit key from the browser's cryptographic generator. The server refuses a key with fewer than 20 different characters. */
 export function newKey() {
-    let key = '';
-    while (key.length < 43) {
-        // Bytes from 248 on would make some characters likelier than others.
-        const [byte] = crypto.getRandomValues(new Uint8Array(1));
-        if (byte < 248) key += KEY_CHARS[byte % 62];
-    }
-    return new Set(key).size < 20 ? newKey() : `hbk_${key}`;
+    // Bytes from 248 on would make some characters likelier than others.
+    const bytes = crypto.getRandomValues(new Uint8Array(64)).filter((byte) => byte < 248).slice(0, 43);
+    const key = [...bytes].map((byte) => KEY_CHARS[byte % 62]).join('');
+    return bytes.length < 43 || new Set(key).size < 20 ? newKey() : `hbk_${key}`;
 }
 
 /** The result of `work` on the storage, or `otherwise` if the browser refuses. */
@@ -45,20 +45,27 @@ export const pages = () => stored((storage) => Object.keys(storage), []).filter(
     .sort((a, b) => b.created_at.localeCompare(a.created_at));
 
 /** The saved page `slug`, with its key. */
-export const page = (slug) => [read(KEY + slug)].find(isPage) ?? null;
+export const saved = (slug) => [read(KEY + slug)].find(isPage) ?? null;
 
 /** Saves `{ slug, url, title, edit_key, created_at }`. Returns whether it is stored. */
 export const keep = (page) => isPage(page) && write(KEY + page.slug, JSON.stringify(page));
 
-export const forget = (slug) => remove(KEY + slug);
+export function forget(slug) {
+    remove(KEY + slug);
+    stored(() => sessionStorage.removeItem(KEY + slug));
+}
+
+/** The key that opened the page in this tab. A reload needs it, and it goes with the tab. */
+export const tabKey = (slug) => stored(() => sessionStorage.getItem(KEY + slug));
+export const keepInTab = (slug, key) => stored(() => sessionStorage.setItem(KEY + slug, key));
 
 /** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
 export function importKeys(text, origins) {
     const counts = { added: 0, here: 0, differ: 0, none: 0 };
     let address;
-    for (const line of text.split('\n').map((line) => line.trim())) {
+    for (const line of text.split(/\s*\n\s*/).filter(Boolean)) {
         if (/^https?:\S+$/.test(line)) address = line;
-        else if (line) counts[importLine(line, address, origins)] += 1;
+        else counts[importLine(line, address, origins)] += 1;
     }
     return counts;
 }
@@ -68,7 +75,7 @@ function importLine(line, address, origins) {
         const { url, edit_key, title, created_at } = line[0] === '{' ? JSON.parse(line) : { url: address, edit_key: findKey(line) };
         const { origin, pathname } = new URL(url);
         const slug = pathname.slice(1);
-        const here = page(slug);
+        const here = saved(slug);
         if (here && origins.includes(origin)) return here.edit_key === edit_key ? 'here' : 'differ';
         return origins.includes(origin) && keep({ slug, url, title, edit_key, created_at }) ? 'added' : 'none';
     } catch {
@@ -80,7 +87,6 @@ export const exportKeys = () => pages()
     .map(({ url, edit_key, title, created_at }) => `${JSON.stringify({ url, edit_key, title, created_at })}\n`).join('');
 
 // A browser has one draft of the page `slug`, or with '' of a new page. The tab that wrote it last may write it again.
-
 let written = null;
 
 /** From now on, this tab may write the draft. */

@@ -1,12 +1,9 @@
 // My pages: the pages whose keys this browser has.
 
-import { exportKeys, forget, importKeys, pages } from './keys.js';
+import { exportKeys, findKey, findSlug, forget, importKeys, pages } from './keys.js';
 import { $, Problem, ask, button, copy, download, element, once, say, tell } from './ui.js';
 
-function when(iso) {
-    const time = new Date(iso);
-    return Number.isNaN(time.getTime()) ? '' : time.toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
-}
+const when = (iso) => (Date.parse(iso) ? new Date(iso).toLocaleDateString('en-GB', { dateStyle: 'long' }) : '');
 
 /** A button of the page `name`, which only screen readers hear. */
 const named = (label, name, act, className = 'quiet') => button(label, act, { className, ariaLabel: `${label}: ${name}` });
@@ -28,7 +25,7 @@ function confirmIn(item, page) {
         item.querySelector('.delete').focus();
     }, '');
     const question = element('div', `Delete “${page.title}” for everyone? This can’t be undone.`, { className: 'sure' });
-    question.append(isSure, cancel);
+    question.append(cancel, isSure);
     item.querySelector('.sure')?.remove();
     item.append(question);
     // Enter twice, or held down, deletes nothing.
@@ -67,6 +64,12 @@ function list() {
     showParts();
 }
 
+$('open').addEventListener('submit', once($('open').querySelector('button'), () => {
+    const [slug, key] = [findSlug($('link').value), findKey($('link').value)];
+    if (!slug || !key) throw new Problem('This isn’t an edit link: it ends in /edit#hbk_ and 43 letters and digits.', { field: $('link') });
+    $('link').value = '';
+    location.assign(`/${slug}/edit#${key}`);
+}));
 $('export').addEventListener('click', () => download('handbill-keys.jsonl', exportKeys()));
 $('import').addEventListener('change', once($('import'), async () => {
     // The service's own origin may not be the one that this browser uses.

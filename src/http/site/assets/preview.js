@@ -1,6 +1,6 @@
 // The preview, made by the server's own renderer: beside the text where there is room, else in its place.
 
-import { content, excess, form, isLong, title } from './sheet.js';
+import { content, excess, form, title } from './sheet.js';
 import { $, Problem, ask, clock } from './ui.js';
 
 // The one policy that may write HTML, for the one text that the server has sanitised. Published pages run no script at all.
@@ -15,27 +15,25 @@ const isWide = matchMedia('(min-width: 68.75rem)');
 const pane = $('preview');
 const button = document.querySelector('button[value=preview]');
 
-/** The person's choice, where there is room. */
-let isClosed = false;
-let isOpen = false;
+/** Whether the preview is in place of the text, where there is no room beside it. */
+let isInPlace = false;
 /** The text that the preview shows, and the text that was sent for it. */
 let shown = null;
 let asked = null;
 let timer;
-let pausedUntil = 0;
 /** The scroll position of the text, while the preview is in its place. */
 let place = 0;
 
-function note(words) {
-    $('preview-note').textContent = words;
-    $('preview-note').hidden = !words;
-}
+const note = (words) => { $('preview-note').textContent = words; };
 
 /** Shows the part of the page that is beside the text on the screen. */
 function followScroll() {
     const room = document.documentElement.scrollHeight - innerHeight;
-    if (isOpen && isWide.matches) pane.scrollTop = room > 0 ? (pane.scrollHeight - pane.clientHeight) * scrollY / room : 0;
+    if (isWide.matches) pane.scrollTop = room > 0 ? (pane.scrollHeight - pane.clientHeight) * scrollY / room : 0;
 }
+
+/** Whether a title is so wide that the page shows it smaller. The server has the same rule. */
+const isLong = (text) => [...text].reduce((sum, letter) => sum + (letter < '\u1100' ? 1 : 2), 0) > 64;
 
 function write(heading, html) {
     $('preview-title').textContent = heading;
@@ -48,13 +46,13 @@ function write(heading, html) {
 async function refresh() {
     clearTimeout(timer);
     const now = JSON.stringify([title.value, content.value]);
-    if (!isOpen || now === shown || now === asked) return;
+    if (pane.hidden || now === shown || now === asked) return;
     if (!content.value) {
         shown = now;
         write(title.value, '');
         return note('Your page appears here as you write.');
     }
-    if (excess()) return note(`Too long to preview: ${excess()}. Shorten the text.`);
+    if (excess()) return note(`${excess()}. Shorten it to see the preview.`);
     asked = now;
     try {
         const { body } = await ask('/', { method: 'POST', body: form('preview'), expect: (body) => 'article_html' in body, after: '' });
@@ -67,19 +65,15 @@ async function refresh() {
     }
 }
 
-async function follow() {
-    if (Date.now() < pausedUntil) return;
+/** Call this when the text was replaced, not typed. */
+export async function follow() {
     try {
         await refresh();
     } catch (problem) {
         if (!(problem instanceof Problem)) throw problem;
-        if (problem.status === 429) {
-            pausedUntil = Date.now() + problem.wait * 1000;
-            note(`Preview paused until ${clock(pausedUntil)} (too many refreshes).`);
-            later(problem.wait * 1000);
-        } else {
-            note(`Preview not up to date: ${problem.status ? problem.message : 'can’t reach Handbill.'}`);
-        }
+        if (problem.status !== 429) return note(`Preview not up to date: ${problem.status ? problem.message : 'can’t reach Handbill.'}`);
+        note(`Preview paused until ${clock(Date.now() + problem.wait * 1000)} (too many refreshes).`);
+        later(problem.wait * 1000);
     }
 }
 
@@ -88,33 +82,30 @@ function later(wait) {
     timer = setTimeout(follow, wait);
 }
 
-function show(open) {
-    isOpen = open;
-    const isBeside = open && isWide.matches;
-    const isInPlace = open && !isBeside;
-    const wasInPlace = document.body.classList.contains('previewing');
-    if (isInPlace && !wasInPlace) place = scrollY;
-    document.body.classList.toggle('split', isBeside);
+function show(inPlace) {
+    const wasInPlace = isInPlace;
+    if (inPlace && !wasInPlace) place = scrollY;
+    isInPlace = inPlace;
+    document.body.classList.toggle('split', isWide.matches);
     document.body.classList.toggle('previewing', isInPlace);
     document.body.classList.remove('answered');
-    pane.hidden = !open;
-    button.setAttribute('aria-pressed', isBeside);
+    pane.hidden = !isWide.matches && !isInPlace;
     button.textContent = isInPlace ? 'Back to text' : 'Preview';
     if (isInPlace !== wasInPlace) scrollTo(0, isInPlace ? 0 : place);
 }
 
-/** Closes the preview: the text is gone, or is another one. */
+/** Closes the preview: the text is gone. */
 export function closePreview() {
     show(false);
+    pane.hidden = true;
+    document.body.classList.remove('split');
     shown = null;
     write('', '');
 }
 
 export async function togglePreview() {
-    show(!isOpen);
-    if (isWide.matches) isClosed = !isOpen;
-    if (!isOpen) return content.focus({ preventScroll: true });
-    if (isWide.matches) return follow();
+    show(!isInPlace);
+    if (!isInPlace) return content.focus({ preventScroll: true });
     try {
         await refresh();
     } catch (problem) {
@@ -127,13 +118,10 @@ export async function togglePreview() {
 /** Call this when the sheet is there. */
 export function startPreview() {
     if (button.form.hidden) return;
-    show(isWide.matches && !isClosed);
+    show(false);
     follow();
 }
 
 isWide.addEventListener('change', startPreview);
 addEventListener('scroll', followScroll, { passive: true });
-button.form.addEventListener('input', () => isOpen && later(PAUSE));
-
-/** The text was replaced, not typed. */
-export const followAtOnce = follow;
+button.form.addEventListener('input', () => pane.hidden || later(PAUSE));

@@ -1,6 +1,7 @@
 // The sheet: its two fields, help while typing, how long the fields are, whether they may be sent, and when they are stored.
 
-import { $, Problem, mark, say } from './ui.js';
+import { dropDraft, saveDraft } from './keys.js';
+import { $, Problem, answer, mark, say } from './ui.js';
 
 export const [title, content] = [$('title'), $('content')];
 
@@ -12,19 +13,15 @@ const NEAR = 0.8;
 
 const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}][\p{L}\p{M}\p{N}'’-]*/gu;
 
-const kilobytes = (bytes) => `${Math.ceil(bytes / 102.4) / 10}`;
 const size = () => new TextEncoder().encode(content.value).length;
+const used = () => `${Math.ceil(size() / 1024)} of ${MAX_BYTES / 1024} KB`;
 
 /** What to say if the text is too long for a page, else nothing. */
-export const excess = () => (size() > MAX_BYTES ? `${Math.ceil(size() / 1024)} KB of ${MAX_BYTES / 1024} KB` : '');
-
-/** Whether a title is so wide that the page shows it smaller. The server has the same rule. */
-export const isLong = (text) => [...text].reduce((sum, letter) => sum + (letter < '\u1100' ? 1 : 2), 0) > 64;
+export const excess = () => (size() > MAX_BYTES ? `Text too long: ${used()}` : '');
 
 // Firefox has no fields that grow with their text.
 const grows = CSS.supports('field-sizing', 'content');
 function grow() {
-    title.classList.toggle('long', isLong(title.value));
     if (grows) return;
     const place = scrollY;
     for (const field of [title, content]) {
@@ -37,41 +34,67 @@ function grow() {
 // Such a line stands alone: it is empty, part of a list, a quote, code, a table, a heading or a rule.
 const ALONE = /^\s*$|^[ \t]*([-*+]\s|[-*_=]+\s*$|[>#]|```|~~~|\d{1,9}[.)]\s)|^( {4}|\t)|\|/;
 
-/** The text with a backslash behind each line that Markdown joins with the next one. */
-function withBreaks() {
+/** A break behind a line of fewer characters was typed to be seen. Longer lines may be a file's that is wrapped. */
+const SHORT = 50;
+
+/** Each line of `text`, and whether Markdown joins it with the next one. */
+function joined(text) {
     let isCode = false;
-    return content.value.split('\n').map((line, at, lines) => {
+    return text.split('\n').map((line, at, lines) => {
         const isFence = /^\s*(```|~~~)/.test(line);
         if (isFence) isCode = !isCode;
         const isAlone = isFence || isCode || [line, lines[at + 1] ?? ''].some((line) => ALONE.test(line));
-        return isAlone || /(\\| {2})$/.test(line) ? line : `${line}\\`;
-    }).join('\n');
+        return [line, !isAlone && !/(\\| {2})$/.test(line)];
+    });
+}
+
+const joinsShort = (text) => joined(text).some(([line, isJoined]) => isJoined && line.length < SHORT);
+
+/** Puts a backslash behind each line that Markdown joins with the next one. */
+function keepBreaks() {
+    content.focus();
+    replace(0, content.value.length, joined(content.value).map(([line, isJoined]) => (isJoined ? `${line}\\` : line)).join('\n'));
 }
 
 $('breaks').addEventListener('click', () => {
-    content.focus();
-    replace(0, content.value.length, withBreaks());
+    keepBreaks();
+    if (document.activeElement !== content) $('preview').focus();
 });
+
+/** What the button says that sends the text. */
+function sending() {
+    const { dataset, textContent } = content.form.querySelector('.actions .main');
+    return dataset.words ?? textContent;
+}
+
+let isBreakAsked = false;
+
+/** Asks once whether short lines stay lines, unless `before` had such lines too. Returns whether it asks; an answer calls `send`. */
+export function askForBreaks(send, before = '') {
+    if (isBreakAsked || joinsShort(before) || !joinsShort(content.value)) return false;
+    isBreakAsked = true;
+    const keep = answer('Keep line breaks', () => {
+        keepBreaks();
+        send();
+    });
+    say('Some of your lines will run together into one paragraph.', '', keep, answer(`${sending()} as it is`, send));
+    keep.focus();
+    return true;
+}
 
 let state = '';
 
-/** Shows the count, and returns the first field that is too long. */
+/** Shows how long the fields are. */
 export function count() {
-    const over = size() - MAX_BYTES;
-    const chars = [...title.value.trim()].length;
     const words = content.value.match(WORDS)?.length ?? 0;
-    $('count').textContent = [
-        words && `${words.toLocaleString('en')} ${words === 1 ? 'word' : 'words'}`,
-        over > 0 ? `${kilobytes(over)} KB too long` : over + MAX_BYTES >= NEAR * MAX_BYTES && `${kilobytes(over + MAX_BYTES)} of ${kilobytes(MAX_BYTES)} KB`,
-        state,
-    ].filter(Boolean).join(' · ');
-    $('count').classList.toggle('over', over > 0);
-    $('breaks').hidden = withBreaks() === content.value;
-    content.setAttribute('aria-invalid', over > 0);
-    const isLongTitle = chars > MAX_CHARS;
-    if (isLongTitle) mark(title, `Title too long: ${chars} of ${MAX_CHARS} characters.`);
+    const counted = words && `${words.toLocaleString('en')} ${words === 1 ? 'word' : 'words'}`;
+    $('count').textContent = [counted, excess() || (size() >= NEAR * MAX_BYTES && used()), state].filter(Boolean).join(' · ');
+    $('count').classList.toggle('over', Boolean(excess()));
+    $('joined').hidden = !joined(content.value).some(([, isJoined]) => isJoined);
+    content.setAttribute('aria-invalid', Boolean(excess()));
+    const chars = [...title.value.trim()].length;
+    if (chars > MAX_CHARS) mark(title, `Title too long: ${chars} of ${MAX_CHARS} characters.`);
     grow();
-    return over > 0 ? content : isLongTitle ? title : null;
 }
 
 let warned;
@@ -79,20 +102,17 @@ let warned;
 export function check() {
     for (const field of [title, content]) mark(field, '');
     if (!content.value) throw new Problem('Write some text first.', { field: content });
-    const field = count();
-    if (field) {
-        throw new Problem(field === title ? $('title-problem').textContent
-            : `Text too long: ${excess()}. Shorten it, or split it into several pages.`, { field });
-    }
+    count();
+    if (excess()) throw new Problem(`${excess()}. Shorten it, or split it into several pages.`, { field: content });
+    if ($('title-problem').textContent) throw new Problem($('title-problem').textContent, { field: title });
     const keys = `${title.value} ${content.value}`.match(/hbk_[0-9A-Za-z]{43}/g)?.join();
     if (!keys || keys === warned) return;
     warned = keys;
-    const { dataset, textContent } = content.form.querySelector('.actions .main');
-    const name = dataset.words ?? textContent;
-    throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${name} again if you mean it.`);
+    throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${sending()} again if you mean it.`);
 }
 
 export function fill(text) {
+    isBreakAsked = false;
     title.value = text.title;
     content.value = text.content;
     for (const field of [title, content]) mark(field, '');
@@ -108,12 +128,22 @@ export function form(action) {
     return fields;
 }
 
-/** Calls `store` while the sheet is written and when it is left, shows what it returns, and warns before that if `isUnsafe()`. */
-export function guard(store, isUnsafe) {
+/** The text as it is now. */
+export const sheet = () => ({ title: title.value, content: content.value });
+
+/**
+ * Keeps the draft of the page `slug` while the sheet is written and when it is left: what `draft()` returns, or none. The counter
+ * says so in `words`. Leaving warns if the draft is not stored, or unless `isSafe()`.
+ */
+export function guard(slug, draft, words, isSafe) {
     let timer;
+    let isStored = true;
     const keep = () => {
         clearTimeout(timer);
-        state = store();
+        const fields = draft();
+        const refusal = fields ? saveDraft(slug, fields) : dropDraft(slug);
+        isStored = !refusal;
+        state = fields ? refusal || words : '';
         count();
     };
     content.form.addEventListener('input', ({ target }) => {
@@ -129,7 +159,7 @@ export function guard(store, isUnsafe) {
     document.addEventListener('visibilitychange', () => document.hidden && keep());
     addEventListener('beforeunload', (event) => {
         keep();
-        if (isUnsafe()) event.preventDefault();
+        if (!isStored || !isSafe()) event.preventDefault();
     });
     return keep;
 }
@@ -139,8 +169,11 @@ export function guard(store, isUnsafe) {
 /** Replaces the text between `start` and `end`, and then selects the part of it from `from` to `to`. */
 function replace(start, end, text, from = text.length, to = from) {
     content.setSelectionRange(start, end);
-    // Only this keeps the history of changes.
-    document.execCommand(text ? 'insertText' : 'delete', false, text);
+    // Only this keeps the history of changes. The preview may hide the field, which takes no commands then.
+    if (!document.execCommand(text ? 'insertText' : 'delete', false, text)) {
+        content.setRangeText(text);
+        content.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    }
     content.setSelectionRange(start + from, start + to);
 }
 
@@ -198,7 +231,7 @@ function goOn(event) {
 /** A line break within a paragraph. */
 function breakLine(event) {
     const [value, start, end] = selection();
-    if (start === 0 || value[start - 1] === '\n') return;
+    if (!start || value[start - 1] === '\n') return;
     event.preventDefault();
     replace(start, end, '\\\n');
 }

@@ -147,5 +147,3 @@ export function download(name, text) {
     element('a', '', { href, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
-
-export const editLink = (slug, key) => `${location.origin}/${slug}/edit#${key}`;

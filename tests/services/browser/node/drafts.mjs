@@ -108,9 +108,9 @@ await withBrowser(name, async (browser) => {
         field.value = 'é'.repeat(51_201);
         field.dispatchEvent(new InputEvent('input', { bubbles: true }));
     });
-    assert.match(await text(tab, 'count'), /^1 word · 0.1 KB too long · Draft saved$/);
+    assert.match(await text(tab, 'count'), /^1 word · Text too long: 101 of 100 KB · Draft saved$/);
     await press(tab, '[value=publish]');
-    await said(tab, 'Text too long: 101 KB of 100 KB');
+    await said(tab, 'Text too long: 101 of 100 KB');
 
     // Keys leave one browser in a file and come into another.
     await tab.$eval('#content', (field) => { field.value = ''; });

@@ -79,6 +79,59 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'closed');
     assert.equal(await text(tab, 'opening-name'), 'There is no page at this link');
 
+    // A person without a key learns it too.
+    await tab.goto(`${base}/${elsewhere.slug}/edit`);
+    await shown(tab, 'closed');
+    assert.equal(await text(tab, 'opening-name'), 'This page was deleted');
+
+    // A key of another page is told from a wrong one, in an edit link and alone.
+    const strange = await publish(base, 'Strange', 'Text.');
+    await tab.goto(`${strange.address}/edit`);
+    await write(tab, 'key', `${page.address}/edit#${page.key}`);
+    await tab.keyboard.press('Enter');
+    await said(tab, `This edit link is for another page, ${page.slug}.`);
+    await write(tab, 'key', page.key);
+    await tab.keyboard.press('Enter');
+    await said(tab, 'This is the edit key of another page, “Mine”.');
+
+    // The list takes an edit link. A reload of this tab opens the page again, and the browser remembers nothing unasked.
+    await openPages(tab, base);
+    await write(tab, 'link', strange.address);
+    await tab.keyboard.press('Enter');
+    await said(tab, 'This isn’t an edit link');
+    await write(tab, 'link', `${strange.address}/edit#${strange.key}`);
+    await Promise.all([tab.waitForNavigation(), tab.keyboard.press('Enter')]);
+    await shown(tab, 'editor');
+    assert.equal(await tab.evaluate(() => location.hash), '');
+    await tab.reload();
+    await shown(tab, 'editor');
+    await shown(tab, 'not-kept');
+    assert.ok(await tab.evaluate((key) => !Object.values(localStorage).some((value) => value.includes(key)), strange.key));
+    await press(tab, '#keep-key');
+    await shown(tab, 'kept');
+    await press(tab, '#forget-key');
+    await shown(tab, 'edit-link');
+    assert.match(await text(tab, 'not-kept'), /Copy it before you leave/);
+    await press(tab, '#copy-link');
+    await said(tab, 'was copied');
+    await tab.reload();
+    await shown(tab, 'login');
+
+    // A copy counts when the browser forgets.
+    await publishByHand(tab, base, 'Copied', 'Text.');
+    await press(tab, '#copy-link');
+    await said(tab, 'was copied');
+    await press(tab, '#forget-key');
+    assert.equal(await text(tab, 'not-kept'), 'This browser no longer has the edit link.');
+    const dialogs = [];
+    tab.on('dialog', (dialog) => {
+        dialogs.push(dialog.message());
+        dialog.accept();
+    });
+    await press(tab, '#another');
+    await shown(tab, 'editor');
+    expectNothing(dialogs, 'a question about a link that was copied');
+
     // A save whose answer was lost is no conflict.
     const other = await publish(base, 'Elsewhere', 'Text.');
     await tab.goto(`${base}/help`);

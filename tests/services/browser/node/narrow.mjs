@@ -98,7 +98,7 @@ await withBrowser(name, async (browser) => {
 
     // Messages: a failure beside the bar, one beside a field, and a page that went.
     await tab.goto(`${base}/help`);
-    await tab.evaluate(() => localStorage.clear());
+    await tab.evaluate(() => { localStorage.clear(); sessionStorage.clear(); });
     await tab.goto(`${page.address}/edit#hbk_wrong`);
     await said(tab, 'no edit key');
     await fits('edit-refused');

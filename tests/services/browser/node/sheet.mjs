@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, press, read, said, shown, text, write } from './editing.mjs';
+import { follow, openEditor, openWatchedTab, press, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -14,6 +14,16 @@ async function chord(tab, key) {
     await tab.keyboard.down('Control');
     await tab.keyboard.press(key);
     await tab.keyboard.up('Control');
+}
+
+/** Fails if a button covers the name or a link of the bar. */
+async function expectBar(tab, width) {
+    const covered = await tab.evaluate(() => {
+        const first = Math.min(...[...document.querySelectorAll('.actions > *')].filter((button) => button.checkVisibility()).map((button) => button.getBoundingClientRect().left));
+        return [...document.querySelectorAll('.bar a')].filter((link) => link.checkVisibility() && link.getBoundingClientRect().right > first)
+            .map((link) => link.textContent);
+    });
+    expectNothing(covered, `covered at ${width}`);
 }
 
 const select = (tab, words) => tab.$eval('#content', (field, words) => {
@@ -99,12 +109,28 @@ await withBrowser(name, async (browser) => {
     assert.equal(await value(tab), 'First line\\\nsecond line');
 
     // A whole text keeps its lines at one press, and its lists, code and tables stay as they are.
-    assert.ok(await tab.$eval('#breaks', (button) => button.hidden), 'no line would be joined');
+    assert.ok(await tab.$eval('#joined', (offer) => offer.hidden), 'no line would be joined');
     const alone = '- milk\n- bread\n\n```\nlet x\nlet y\n```\n\na|b\n-|-\nc|d\n\n# Heading\n\n';
     await write(tab, 'content', `${alone}250 g flour\n500 ml milk\n**3** eggs\n`);
     await press(tab, '#breaks');
     assert.equal(await value(tab), `${alone}250 g flour\\\n500 ml milk\\\n**3** eggs\n`);
-    assert.ok(await tab.$eval('#breaks', (button) => button.hidden));
+    assert.ok(await tab.$eval('#joined', (offer) => offer.hidden));
+
+    // On a phone the offer is above the preview, and Publish asks a person who has not looked. Long lines may be a file's.
+    await tab.setViewport({ width: 390, height: 664 });
+    await write(tab, 'content', 'Roses are red\nViolets are blue\n');
+    await press(tab, '[value=preview]');
+    await shown(tab, 'breaks');
+    await press(tab, '#breaks');
+    assert.equal(await value(tab), 'Roses are red\\\nViolets are blue\n');
+    await tab.waitForFunction(() => document.querySelector('#preview-article br'));
+    await press(tab, '[value=preview]');
+    await write(tab, 'content', 'Roses are red\nViolets are blue\n');
+    await press(tab, '[value=publish]');
+    await said(tab, 'will run together');
+    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Keep line breaks');
+    await keepScreenshot(tab, `${name}-sheet-breaks`);
+    await tab.setViewport({ width: 1280, height: 800 });
 
     // Ctrl+S saves the draft at once.
     await write(tab, 'content', 'A draft to save');
@@ -134,9 +160,12 @@ await withBrowser(name, async (browser) => {
         await tab.evaluate(() => scrollTo(0, document.documentElement.scrollHeight / 2));
         const box = await tab.$eval('[value=publish]', (button) => button.getBoundingClientRect().toJSON());
         assert.ok(box.top >= 0 && box.bottom <= height && box.left >= 0 && box.right <= width, `${width}: ${JSON.stringify(box)}`);
-        const name = await tab.$eval('.name', (name) => name.getBoundingClientRect().right);
-        const first = await tab.$eval('.actions', (actions) => actions.getBoundingClientRect().left);
-        assert.ok(name <= first, `the buttons leave the name in view at ${width}: ${name} of ${first}`);
+        await expectBar(tab, width);
+        if (width < 1280) {
+            await press(tab, '[value=preview]');
+            await expectBar(tab, width);
+            await press(tab, '[value=preview]');
+        }
     }
 
     // A discarded draft comes back once.
@@ -154,6 +183,30 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'published');
     const slug = new URL(await text(tab, 'address')).pathname.slice(1);
     assert.match((await read(base, slug)).title, /^A title that is long/);
+
+    // Short lines stay lines if the writer says so, and run together if not. The question comes once for a text.
+    for (const [choice, kept] of [[1, 'Roses are red\\\nViolets are blue'], [2, 'Roses are red\nViolets are blue']]) {
+        await openEditor(tab, base);
+        await write(tab, 'title', 'A poem');
+        await write(tab, 'content', 'Roses are red\nViolets are blue');
+        await press(tab, '[value=publish]');
+        await said(tab, 'will run together');
+        await press(tab, `#status button:nth-of-type(${choice})`);
+        await shown(tab, 'published');
+        const poem = new URL(await text(tab, 'address')).pathname.slice(1);
+        assert.equal((await read(base, poem)).content, kept);
+    }
+    // A page whose lines run together is changed without the question, and a text with long lines is sent.
+    await follow(tab, '#edit-page');
+    await shown(tab, 'editor');
+    await write(tab, 'content', 'Roses are red\nViolets are violet');
+    await press(tab, '#save');
+    await said(tab, 'Saved');
+    await openEditor(tab, base);
+    await write(tab, 'title', 'Wrapped');
+    await write(tab, 'content', `${'wrapped '.repeat(7)}\nand it goes on`);
+    await press(tab, '[value=publish]');
+    await shown(tab, 'published');
 
     // An empty sheet is not sent, and says so beside the field.
     await openEditor(tab, base);
