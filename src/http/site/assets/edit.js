@@ -123,7 +123,7 @@ async function save(etag) {
         // It may be this very text, saved by a request whose answer was lost.
         if ((now.body.title ?? '') === title.value && now.body.content === content.value) return done(now);
         say('This page changed since you opened it, maybe in another tab. Your text is still here.', 'bad',
-            element('a', 'See the current page', { href: `/${slug}`, target: '_blank', className: 'quiet button' }),
+            element('a', 'See the current page', { href: `/${slug}`, target: '_blank', className: 'button' }),
             answer('Save mine anyway', once($('save'), () => save(null))));
     }
 }

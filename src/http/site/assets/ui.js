@@ -21,7 +21,7 @@ export function say(text, kind = '', ...buttons) {
 export const answer = (label, act) => button(label, () => {
     say('');
     act();
-});
+}, { className: '' });
 
 /** Tells those who cannot see it what a button has just shown. */
 export const tell = (text) => { $('told').textContent = text; };
