@@ -89,7 +89,7 @@ impl ScyllaStore {
                 last = Some(now);
             }
         };
-        let (session, datacenter) = session::connect(settings, |error| {
+        let (session, datacenter) = session::connect(settings, session::KEEPALIVE, |error| {
             report(Progress::OutOfReach(error.to_string()));
             Ok::<_, ConnectError>(())
         })

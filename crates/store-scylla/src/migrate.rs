@@ -88,7 +88,7 @@ pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Repor
     let started = Instant::now();
     let mut is_logged = false;
     #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
-    let (session, datacenter) = session::connect(settings, |error| {
+    let (session, datacenter) = session::connect(settings, session::REQUEST_TIMEOUT, |error| {
         if started.elapsed() >= settings.schema_wait {
             return Err(MigrateError::Session(error));
         }
@@ -145,27 +145,31 @@ pub async fn migrate_with(
 /// Writes the setting `name`, unless it is there.
 async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<(), MigrateError> {
     let cql = format!("INSERT INTO {keyspace}.settings (name, value) VALUES (?, ?) IF NOT EXISTS");
-    repeated(session, &cql, (name, value)).await?;
+    repeated(session, cql, (name, value)).await?;
     Ok(())
 }
 
 async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<String, MigrateError> {
     let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = ?");
-    let rows = repeated(session, &cql, (name,)).await?.into_rows_result();
+    let rows = repeated(session, cql, (name,)).await?.into_rows_result();
     let rows = rows.map_err(|error| SchemaError::Unreadable(error.into()))?;
     let row = rows.maybe_first_row::<(Option<String>,)>().map_err(|error| SchemaError::Unreadable(error.into()))?;
     Ok(row.and_then(|(value,)| value).unwrap_or_default())
 }
 
 /// The answer to a statement that may be sent several times. An attempt that fails is repeated a few times.
-async fn repeated(session: &Session, cql: &str, values: impl SerializeRow) -> Result<QueryResult, ExecutionError> {
+async fn repeated(
+    session: &Session,
+    statement: impl Into<Statement> + Clone,
+    values: impl SerializeRow,
+) -> Result<QueryResult, ExecutionError> {
     for _ in 0..STATEMENT_REPEATS {
-        if let Ok(answer) = session.query_unpaged(cql, &values).await {
-            return Ok(answer);
+        match session.query_unpaged(statement.clone(), &values).await {
+            Err(error) if !is_already_done(&error) => sleep(STATEMENT_PAUSE).await,
+            answer => return answer,
         }
-        sleep(STATEMENT_PAUSE).await;
     }
-    session.query_unpaged(cql, &values).await
+    session.query_unpaged(statement, &values).await
 }
 
 /// Makes `keyspace` the default for statements that name none: those of the files. While another process creates the keyspace,
@@ -210,7 +214,7 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
              VALUES ('{COMPONENT}', ?, ?, ?, ?)"
         );
         let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
-        repeated(session, &cql, values).await?;
+        repeated(session, cql, values).await?;
         names.push(format!("{:04} {}", migration.number, migration.name));
     }
     match schema::check(session, keyspace, migrations).await? {
@@ -233,7 +237,7 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
     }
     // The driver then waits for agreement.
     statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));
-    match session.query_unpaged(statement, ()).await {
+    match repeated(session, statement, ()).await {
         Err(error) if !is_already_done(&error) => Err(error.into()),
         _ => Ok(()),
     }

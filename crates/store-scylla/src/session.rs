@@ -21,7 +21,7 @@ use super::login::{self, FileLogin};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
 /// The driver's default is 30 s for a keep-alive and 30 s for its answer. So a hung node delays requests for at most 2 s.
-const KEEPALIVE: Duration = Duration::from_secs(1);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(1);
 
 /// A node that does not answer must not hold up the next try.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -30,7 +30,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest time for a request that is not about a page.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A read without an answer after this time is also sent to another node. A healthy read takes far less.
 const SECOND_READ: SimpleSpeculativeExecutionPolicy =
@@ -120,14 +120,18 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
 }
 
 /// A session on the cluster of `settings`, and the datacentre of the nodes that it asks first, if it prefers one. Tries until an
-/// attempt succeeds or `failed` returns an error. `failed` gets the error of each attempt.
+/// attempt succeeds or `failed` returns an error. `failed` gets the error of each attempt. A connection to a node that is silent for
+/// `longest_silence` is given up.
 pub(super) async fn connect<E: From<SettingsError>>(
     settings: &ScyllaSettings,
+    longest_silence: Duration,
     mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
 ) -> Result<(Session, Option<String>), E> {
     loop {
         // Each attempt reads the files again, because a password or certificate may have been corrected.
-        match builder(settings)?.build().await {
+        let mut builder = builder(settings)?;
+        builder.config.keepalive_timeout = Some(longest_silence);
+        match builder.build().await {
             Ok(session) => {
                 let datacenter = choose_datacenter(&session, settings)?;
                 return Ok((session, datacenter));
