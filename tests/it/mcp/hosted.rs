@@ -1,13 +1,10 @@
-//! A host of its own for the tools (contract, decision 24), and what a hosted client does before it connects.
-//!
-//! The stand-in follows what users of such a client report step by step. No test can show the real one.
+//! A host of its own for the tools (contract, decision 24).
 
 use handbill::http::SiteSettings;
 use handbill_core::domain::origin::Origin;
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
-use crate::support::revision::{LEGACY, headers, message, opening};
 
 const HOST: &str = "mcp.pages.example";
 
@@ -24,43 +21,8 @@ async fn get(app: &TestApp, host: &str, path: &str) -> Answer {
     app.send(Request::get(path).without("host").header("host", host)).await
 }
 
-/// Connects as a hosted client does: it looks for the login of the origin, registers if it finds one, and else calls
-/// without credentials. `Err` says where it stops.
-async fn connect(app: &TestApp, host: &str) -> Result<(), String> {
-    for path in [
-        "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/oauth-protected-resource",
-        "/.well-known/oauth-authorization-server",
-    ] {
-        let found = get(app, host, path).await;
-        if found.status != 200 || found.json().get("token_endpoint").is_none() && !path.ends_with("server") {
-            continue;
-        }
-        if found.json().get("registration_endpoint").is_none() {
-            return Err(format!("{path}: couldn't register with the sign-in service"));
-        }
-    }
-    let revision = LEGACY[0];
-    let message = message(revision, "initialize", opening(revision));
-    let mut request = Request::new("POST", "/mcp").without("host").header("host", host);
-    request = request.header("content-type", "application/json").body(message.to_string());
-    for (name, value) in headers(revision, &message) {
-        request = request.header(name, value);
-    }
-    let answer = app.send(request).await;
-    if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
-}
-
 #[tokio::test]
-async fn a_hosted_client_fails_at_the_public_host_and_connects_at_the_host_of_the_tools() {
-    let app = start();
-    let failed = connect(&app, "pages.example").await.unwrap_err();
-    assert!(failed.contains("couldn't register"), "{failed}");
-    assert_eq!(connect(&app, HOST).await, Ok(()));
-}
-
-#[tokio::test]
-async fn the_host_of_the_tools_has_them_and_what_describes_them_and_nothing_else() {
+async fn the_host_of_the_tools_has_them_and_their_descriptions_alone() {
     let app = start();
     let page = app.published().await;
     for host in [HOST, "MCP.pages.example:8443"] {
