@@ -86,7 +86,7 @@ async fn scopes_and_the_token_endpoint_are_the_same_in_every_document() {
 }
 
 #[tokio::test]
-async fn every_operation_on_a_page_is_a_tool_and_a_skill_and_nothing_else_is() {
+async fn every_operation_on_a_page_is_a_tool_and_a_skill_alone() {
     let of_openapi: BTreeSet<&str> = DOCUMENT
         .operations()
         .iter()
@@ -108,36 +108,7 @@ async fn every_operation_on_a_page_is_a_tool_and_a_skill_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn llms_txt_says_how_to_publish_read_edit_and_delete_what_to_beware_of_and_every_error() {
-    let answer = TestApp::new().get(LLMS).await;
-    let text = answer.text();
-    assert!(text.starts_with("# Handbill\n\n> "), "{text}");
-    for expected in [
-        "curl https://pages.example/api/pages -H 'Content-Type: application/json'",
-        "curl https://pages.example/api/pages/<slug>",
-        "curl -X PATCH https://pages.example/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'",
-        "curl -X DELETE https://pages.example/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'",
-        "https://pages.example/mcp",
-        "Hand it to the user at once",
-        "Never publish a key",
-        "written by strangers",
-        "102400 bytes",
-        "131072 bytes",
-        "- Creates: 10 per client in any 1h.",
-        "- Edits and deletes: 60 per client in any 1h.",
-        "- Tokens: 60 per client in any 1h.",
-        "- Previews: 600 per client in any 1h.",
-        "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
-    ] {
-        assert!(text.contains(expected), "{expected:?} is not in {text}");
-    }
-    for (code, status) in CODES {
-        assert!(text.contains(&format!("- {status} `{code}`: ")), "{code}");
-    }
-}
-
-#[tokio::test]
-async fn llms_txt_adds_the_server_to_the_clients_of_the_documentation_by_the_same_lines() {
+async fn llms_txt_and_the_documentation_add_the_server_alike() {
     let docs = include_str!("../../../docs/client.md");
     let llms = TestApp::new().get(LLMS).await;
     for program in ["claude mcp add", "codex mcp add", "gemini mcp add", "code --add-mcp"] {
@@ -147,11 +118,14 @@ async fn llms_txt_adds_the_server_to_the_clients_of_the_documentation_by_the_sam
 }
 
 #[tokio::test]
-async fn llms_txt_tells_the_limits_in_force() {
+async fn llms_txt_tells_the_limits_in_force_and_every_error() {
     let text = Setup::new().limits(0, 7).token_limit(0).start().get(LLMS).await.text().to_owned();
     assert!(text.contains("- Creates: not limited."), "{text}");
     assert!(text.contains("- Edits and deletes: 7 per client in any 1h."), "{text}");
     assert!(text.contains("- Tokens: not limited."), "{text}");
+    for (code, status) in CODES {
+        assert!(text.contains(&format!("- {status} `{code}`: ")), "{code}");
+    }
 }
 
 #[tokio::test]

@@ -36,9 +36,9 @@ pub(crate) async fn refused(status: u16, code: &str, shape: impl Fn(Request) -> 
     answers
 }
 
-async fn invalid(body: impl AsRef<[u8]>) -> Vec<Answer> {
+async fn invalid(body: impl AsRef<[u8]>) {
     let body = Bytes::copy_from_slice(body.as_ref());
-    refused(400, "invalid_body", |request| request.body(body.clone())).await
+    refused(400, "invalid_body", |request| request.body(body.clone())).await;
 }
 
 /// Fails unless every message has `part`.
@@ -50,33 +50,28 @@ fn name(answers: &[Answer], part: &str) {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_answers_400() {
-    let texts = [
+async fn a_body_that_is_not_the_json_of_an_object_answers_400() {
+    let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
+    for text in [
         "",
-        " ",
         "{",
-        "}",
-        "{]",
         "title=T&content=c",
         "{'title': 'T', 'content': 'c'}",
-        "{title: \"T\", content: \"c\"}",
-        "{\"title\": \"T\", \"content\": \"c\",}",
-        "{\"title\": \"T\", \"content\": \"c\"",
+        r#"{"title": "T", "content": "c",}"#,
         "{\"title\": \"T\", \"content\": \"line\nbreak\"}",
-        "{\"title\": \"T\", \"content\": \"\\x41\"}",
-        "{\"title\": \"T\", \"content\": NaN}",
-        "// comment\n{\"title\": \"T\", \"content\": \"c\"}",
-    ];
-    for text in texts {
+        r#"{"title": "T", "content": "c"}{}"#,
+        r#"{"title": "T", "content": "\ud83d x"}"#,
+        "\u{feff}{\"title\": \"T\", \"content\": \"c\"}",
+        "null",
+        r#"["T", "c"]"#,
+        &deep,
+        &format!(r#"{{"title": "T", "content": {deep}}}"#),
+    ] {
         invalid(text).await;
     }
-}
-
-#[tokio::test]
-async fn anything_after_the_json_answers_400() {
-    for tail in ["x", "{}", ",", "\0", "]"] {
-        invalid(format!(r#"{{"title": "T", "content": "c"}}{tail}"#)).await;
-    }
+    // Latin-1, and a surrogate in three bytes, as some encoders write it.
+    invalid(b"{\"title\": \"caf\xe9\", \"content\": \"c\"}").await;
+    invalid(b"{\"title\": \"\xed\xa0\x80\", \"content\": \"c\"}").await;
 }
 
 #[tokio::test]
@@ -88,76 +83,9 @@ async fn white_space_around_the_json_is_accepted() {
 }
 
 #[tokio::test]
-async fn another_value_than_an_object_answers_400() {
-    for value in ["null", "true", "1", "\"text\"", "[]", r#"["T", "c"]"#, r#"[{"title": "T", "content": "c"}]"#] {
-        invalid(value).await;
-    }
-}
-
-#[tokio::test]
-async fn a_field_of_another_type_answers_400_and_is_named() {
-    for value in ["1", "true", "[]", "[\"x\"]", "{}"] {
-        name(&invalid(format!(r#"{{"title": {value}, "content": "c"}}"#)).await, "`title`");
-        name(&invalid(format!(r#"{{"title": "T", "content": {value}}}"#)).await, "`content`");
-    }
-}
-
-#[tokio::test]
-async fn an_unknown_field_answers_400_and_is_named() {
-    for field in ["titel", "contents", "slug", "edit_key", "created_at", "Title", "contentHtml", "x-y"] {
-        name(&invalid(json!({"title": "T", "content": "c", field: "x"}).to_string()).await, &format!("`{field}`"));
-    }
-}
-
-#[tokio::test]
-async fn a_field_that_is_there_twice_answers_400_and_is_named() {
-    name(&invalid(r#"{"title": "T", "content": "c", "title": "T"}"#).await, "`title`");
-    name(&invalid(r#"{"title": "T", "content": "c", "content": "d"}"#).await, "`content`");
-    // The same name, written with an escape.
-    name(&invalid(r#"{"title": "T", "content": "c", "\u0074itle": "U"}"#).await, "`title`");
-}
-
-#[tokio::test]
-async fn a_lone_surrogate_answers_400() {
-    for text in [r"\ud800", r"\udc00", r"\ud83d x", r"\ude00\ud83d"] {
-        invalid(format!(r#"{{"title": "T", "content": "{text}"}}"#)).await;
-        invalid(format!(r#"{{"title": "{text}", "content": "c"}}"#)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_body_that_is_not_utf_8_answers_400() {
-    invalid(b"{\"title\": \"T\", \"content\": \"\xff\"}").await;
-    invalid(b"{\"title\": \"T\", \"content\": \"\xc0\xaf\"}").await;
-    // A surrogate in three bytes, as some encoders write it.
-    invalid(b"{\"title\": \"\xed\xa0\x80\", \"content\": \"c\"}").await;
-    // Latin-1.
-    invalid(b"{\"title\": \"caf\xe9\", \"content\": \"c\"}").await;
-    let utf_16: Vec<u8> = r#"{"title": "T", "content": "c"}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    invalid(utf_16).await;
-}
-
-#[tokio::test]
-async fn a_byte_order_mark_before_the_json_answers_400() {
-    invalid("\u{feff}{\"title\": \"T\", \"content\": \"c\"}").await;
-}
-
-#[tokio::test]
-async fn deep_nesting_answers_400() {
-    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
-        let deep = format!("{}1{}", open.repeat(20_000), close.repeat(20_000));
-        invalid(&deep).await;
-        invalid(format!(r#"{{"title": {deep}, "content": "c"}}"#)).await;
-        invalid(format!(r#"{{"other": {deep}, "title": "T", "content": "c"}}"#)).await;
-    }
-}
-
-#[tokio::test]
 async fn a_body_that_is_not_declared_as_json_answers_400() {
     let body = r#"{"title": "T", "content": "c"}"#;
-    let types =
-        ["", "text/plain", "text/json", "application/x-www-form-urlencoded", "application/jsonp", "json", "*/*"];
-    for content_type in types {
+    for content_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "*/*"] {
         let answers = refused(400, "invalid_body", |request| {
             request.without("content-type").header("content-type", content_type).body(body)
         });
@@ -180,14 +108,14 @@ async fn json_may_be_declared_with_parameters_and_in_any_case() {
 #[tokio::test]
 async fn an_encoded_body_answers_400() {
     let body = r#"{"title": "T", "content": "c"}"#;
-    for encoding in ["gzip", "br", "deflate", "identity"] {
+    for encoding in ["gzip", "identity"] {
         let answers = refused(400, "invalid_body", |request| request.header("content-encoding", encoding).body(body));
         name(&answers.await, "Content-Encoding");
     }
 }
 
 #[tokio::test]
-async fn a_body_of_131072_bytes_is_accepted_and_of_one_more_answers_413() {
+async fn a_body_of_131072_bytes_is_accepted_and_no_more() {
     let (app, page) = service().await;
     let body = r#"{"title": "T", "content": "c"}"#;
     let largest = format!("{body}{}", " ".repeat(MAX_BODY_BYTES - body.len()));
@@ -195,20 +123,10 @@ async fn a_body_of_131072_bytes_is_accepted_and_of_one_more_answers_413() {
     app.send(Request::update(&page.slug, largest.clone()).key(&page.key)).await.expect_status(200);
     let larger = format!("{largest} ");
     refused(413, "body_too_large", |request| request.body(larger.clone())).await;
-}
-
-#[tokio::test]
-async fn a_body_that_is_too_large_answers_413_whatever_is_in_it() {
+    let pieces = || stream::iter((0..200).map(|_| Ok::<_, Infallible>(Bytes::from(vec![b' '; 1024]))));
+    refused(413, "body_too_large", |request| request.body(Body::from_stream(pieces()))).await;
     let nonsense = vec![0xff; 3 * MAX_BODY_BYTES];
-    refused(413, "body_too_large", |request| request.body(nonsense.clone())).await;
     refused(413, "body_too_large", |request| request.without("content-type").body(nonsense.clone())).await;
-}
-
-#[tokio::test]
-async fn a_body_of_many_pieces_is_counted_as_a_whole() {
-    let pieces =
-        || Body::from_stream(stream::iter((0..200).map(|_| Ok::<_, Infallible>(Bytes::from(vec![b' '; 1024])))));
-    refused(413, "body_too_large", |request| request.body(pieces())).await;
 }
 
 #[tokio::test]
@@ -228,35 +146,26 @@ async fn content_that_is_too_large_answers_413_whatever_else_is_wrong() {
 }
 
 #[tokio::test]
-async fn no_message_quotes_a_value_or_a_key_that_stands_in_a_wrong_place() {
+async fn no_message_quotes_a_value_or_a_key_in_a_wrong_place() {
     let (app, page) = service().await;
     let key = &page.key;
-    let bodies = [
+    for body in [
         json!({"title": "T", "content": "c", key: "x"}).to_string(),
-        json!({"title": "T", "content": "c", "edit_key": format!("{key}x")}).to_string(),
-        json!({"title": [key], "content": "c"}).to_string(),
-        json!({"title": {key: 1}, "content": "c"}).to_string(),
-        json!({"title": "T", "content": {"key": key}}).to_string(),
-        json!([key]).to_string(),
-        json!(key).to_string(),
-        key.clone(),
-        format!("{{\"{key}"),
-        format!("title={key}"),
-        json!({"title": format!("{key}\n{}", "x".repeat(300)), "content": "c"}).to_string(),
-        json!({"title": key, "content": "c", "title ": 1}).to_string(),
         json!({"title": "T", "content": "c", (&key[..30]): "x"}).to_string(),
-    ];
-    for body in bodies {
+        json!({"title": "T", "content": "c", "edit_key": format!("{key}x")}).to_string(),
+        json!({"title": {key: 1}, "content": "c"}).to_string(),
+        json!([key]).to_string(),
+        key.clone(),
+        json!({"title": format!("{key}\n{}", "x".repeat(300)), "content": "c"}).to_string(),
+    ] {
         for request in [Request::create(body.clone()), Request::update(&page.slug, body.clone()).key(key)] {
             let answer = app.send(request).await;
             answer.expect_error(400, "invalid_body");
             assert!(!holds_a_key(&answer.body) && !answer.text().contains(&key[4..24]), "{answer:?}");
         }
     }
-    for value in ["swordfish", "swordfish\n", "4815162342"] {
-        for body in [json!({"title": {value: value}}), json!({"title": "T", "content": [value]}), json!(value)] {
-            let answer = app.create(body.to_string()).await;
-            assert!(!answer.text().contains(value.trim()), "{answer:?}");
-        }
+    for body in [json!({"title": {"swordfish": 1}}), json!({"title": "T", "content": ["swordfish"]})] {
+        let answer = app.create(body.to_string()).await;
+        assert!(!answer.text().contains("swordfish"), "{answer:?}");
     }
 }

@@ -64,25 +64,3 @@ async fn of_a_hundred_creates_at_once_exactly_the_limit_is_admitted() {
     assert_eq!(statuses.iter().filter(|&&status| status == 201).count(), 10);
     assert_eq!(statuses.iter().filter(|&&status| status == 429).count(), 90);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn creates_of_one_title_at_once_make_a_page_each() {
-    let app = Setup::unlimited().start();
-    let mut creates = JoinSet::new();
-    for number in 0..16 {
-        let app = app.clone();
-        creates.spawn(async move { (number, app.publish("Same", &format!("Text {number}")).await.slug) });
-    }
-    for (number, slug) in creates.join_all().await {
-        assert_eq!(app.page(&slug).await["content"], format!("Text {number}"));
-    }
-}
-
-#[tokio::test]
-async fn a_change_through_one_replica_is_seen_at_another_at_once() {
-    let one = TestApp::new();
-    let two = Setup::new().over_the_store_of(&one).start();
-    let page = one.published().await;
-    two.update(&page, json!({"content": "by the other"})).await.expect_status(200);
-    assert_eq!(one.page(&page.slug).await["content"], "by the other");
-}

@@ -80,7 +80,7 @@ pub(crate) async fn preflights(app: &TestApp, page: &Published) {
 }
 
 #[tokio::test]
-async fn a_page_on_another_site_may_read_the_tags_the_limits_and_where_to_look() {
+async fn a_page_on_another_site_may_read_the_tags_and_the_limits() {
     let app = TestApp::new();
     let request = Request::create(r#"{"title": "T", "content": "c"}"#).header("origin", ORIGIN);
     let exposed = app.send(request).await.members("access-control-expose-headers");

@@ -37,33 +37,16 @@ async fn a_create_needs_no_credential_and_minds_none() {
 }
 
 #[tokio::test]
-async fn a_create_without_a_title_answers_400() {
+async fn a_create_without_title_or_content_answers_400() {
     let app = TestApp::new();
-    let answer = app.create(r#"{"content": "c"}"#).await;
-    assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
-}
-
-#[tokio::test]
-async fn a_create_without_content_answers_400() {
-    let app = TestApp::new();
-    let answer = app.create(r#"{"title": "T"}"#).await;
-    assert!(answer.expect_error(400, "invalid_body").field("message").contains("`content`"));
-}
-
-#[tokio::test]
-async fn an_empty_title_or_one_of_white_space_answers_400_on_create() {
-    let app = TestApp::new();
-    for title in ["", " ", "\t\r\n ", "\u{a0}\u{3000}"] {
-        let answer = app.create(body(title, "c")).await;
-        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+    for (field, body) in [
+        ("`title`", r#"{"content": "c"}"#),
+        ("`title`", r#"{"title": null, "content": "c"}"#),
+        ("`content`", r#"{"title": "T"}"#),
+        ("`content`", r#"{"title": "T", "content": null}"#),
+    ] {
+        assert!(app.create(body).await.expect_error(400, "invalid_body").field("message").contains(field), "{body}");
     }
-}
-
-#[tokio::test]
-async fn a_null_title_or_content_answers_400_on_create() {
-    let app = TestApp::new();
-    app.create(r#"{"title": null, "content": "c"}"#).await.expect_error(400, "invalid_body");
-    app.create(r#"{"title": "T", "content": null}"#).await.expect_error(400, "invalid_body");
 }
 
 #[tokio::test]
@@ -84,29 +67,15 @@ async fn the_longest_title_is_accepted_and_a_longer_one_is_not() {
         let answer = app.create(body(&character.repeat(max_title_chars() + 1), "c")).await;
         assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
     }
-    app.create(body(&"e\u{301}".repeat(max_title_chars() / 2 + 1), "c")).await.expect_error(400, "invalid_body");
+    let trimmed = format!("   {}   ", "a".repeat(max_title_chars()));
+    app.create(body(&trimmed, "c")).await.expect_status(201);
 }
 
 #[tokio::test]
-async fn a_title_is_counted_after_it_is_trimmed() {
+async fn a_control_or_separator_within_a_title_answers_400() {
     let app = TestApp::new();
-    app.create(body(&format!("   {}   ", "a".repeat(max_title_chars())), "c")).await.expect_status(201);
-}
-
-#[tokio::test]
-async fn a_control_character_within_a_title_answers_400() {
-    let app = TestApp::new();
-    for control in ['\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}'] {
-        let message =
-            app.create(body(&format!("a{control}b"), "c")).await.expect_error(400, "invalid_body").field("message");
-        assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(control))), "{message}");
-    }
-}
-
-#[tokio::test]
-async fn a_bidirectional_control_or_a_separator_within_a_title_answers_400() {
-    let app = TestApp::new();
-    for refused in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{2028}', '\u{2029}']) {
+    let controls = ['\0', '\t', '\n', '\u{1b}', '\u{7f}', '\u{85}', '\u{2028}', '\u{2029}'];
+    for refused in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(controls) {
         let answer = app.create(body(&format!("a{refused}b"), "c")).await;
         let message = answer.expect_error(400, "invalid_body").field("message");
         assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(refused))), "{message}");
@@ -116,7 +85,7 @@ async fn a_bidirectional_control_or_a_separator_within_a_title_answers_400() {
 }
 
 #[tokio::test]
-async fn the_marks_and_joiners_that_scripts_need_are_kept_in_a_title() {
+async fn marks_and_joiners_are_kept_in_a_title() {
     let app = Setup::unlimited().start();
     for kept in ["a\u{200e}b", "a\u{200f}b", "a\u{61c}b", "می\u{200c}خواهم", "👩\u{200d}💻", "a\u{2060}b"] {
         let page = app.publish(kept, "c").await;
@@ -128,16 +97,7 @@ async fn the_marks_and_joiners_that_scripts_need_are_kept_in_a_title() {
 async fn a_title_that_shows_nothing_answers_400_on_create() {
     let app = TestApp::new();
     let long = "\u{200b}\u{2800}".repeat(200);
-    for title in [
-        &*long,
-        "\u{200b}",
-        "\u{2800}",
-        "\u{3164}",
-        "\u{ad} \u{2060}\u{feff}",
-        "\u{fe0f}\u{200d}",
-        "\u{e0041}",
-        "\u{115f}\u{1160}",
-    ] {
+    for title in ["", "\t\r\n ", &*long, "\u{200b}", "\u{2800}", "\u{3164}", "\u{ad} \u{2060}\u{feff}", "\u{e0041}"] {
         let message = app.create(body(title, "c")).await.expect_error(400, "invalid_body").field("message");
         assert!(message.contains("`title` is empty"), "{message}");
     }
@@ -151,47 +111,19 @@ async fn empty_content_answers_400_empty_content() {
 }
 
 #[tokio::test]
-async fn white_space_alone_is_content() {
-    let app = TestApp::new();
-    for content in [" ", "\n", "\t\r\n"] {
-        let page = app.publish("T", content).await;
-        assert_eq!(app.page(&page.slug).await["content"], content);
-    }
-}
-
-#[tokio::test]
-async fn content_of_102400_bytes_is_accepted_and_of_one_more_answers_413() {
-    let app = TestApp::new();
-    let largest = "a".repeat(max_content_bytes());
-    let page = app.publish("T", &largest).await;
-    assert_eq!(app.page(&page.slug).await["content"], largest.as_str());
-    let answer = app.create(body("T", &format!("{largest}a"))).await;
-    assert!(answer.expect_error(413, "content_too_large").field("message").contains("`content`"));
-}
-
-#[tokio::test]
-async fn content_is_counted_in_bytes_of_utf_8() {
+async fn content_of_102400_bytes_of_utf_8_is_accepted_and_no_more() {
     let app = TestApp::new();
     app.create(body("T", &"é".repeat(max_content_bytes() / 2))).await.expect_status(201);
     app.create(body("T", &format!("{}a", "é".repeat(max_content_bytes() / 2))))
         .await
         .expect_error(413, "content_too_large");
-    // 34,134 characters of three bytes are 102,402 bytes.
-    app.create(body("T", &"漢".repeat(34_134))).await.expect_error(413, "content_too_large");
-}
-
-#[tokio::test]
-async fn content_is_counted_as_it_reads_and_not_as_it_is_escaped() {
-    let app = TestApp::new();
-    let escaped = format!(r#"{{"title": "T", "content": "{}"}}"#, r"\u00e9".repeat(20_000));
-    let created = app.create(escaped).await;
-    assert_eq!(app.page(&created.expect_status(201).field("slug")).await["content"], "é".repeat(20_000));
 }
 
 #[tokio::test]
 async fn content_is_kept_byte_for_byte() {
     let app = Setup::unlimited().start();
     let contents = [
+        " ",
         "line\r\nline\rline\n",
         "trailing  \n\n\n  ",
         "\u{feff}with a byte order mark",
@@ -208,14 +140,7 @@ async fn content_is_kept_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn an_escaped_nul_and_a_surrogate_pair_are_read_as_json_has_them() {
-    let app = TestApp::new();
-    let created = app.create(r#"{"title": "T", "content": "\u0000\ud83d\ude00\/"}"#).await;
-    assert_eq!(app.page(&created.expect_status(201).field("slug")).await["content"], "\0\u{1f600}/");
-}
-
-#[tokio::test]
-async fn a_create_over_its_limit_answers_429_with_retry_after_and_publishes_nothing() {
+async fn a_create_over_its_limit_answers_429_with_retry_after() {
     let app = Setup::new().limits(1, 60).start();
     app.published().await;
     assert!(app.create(body("T", "c")).await.expect_error(429, "rate_limited").retry_after() >= 1);

@@ -23,9 +23,6 @@ pub(crate) const DOCUMENTS: [(&str, &str); 7] = [
     (LLMS, "text/plain; charset=utf-8"),
 ];
 
-/// Other addresses whose answers stay the same until Handbill or its settings change.
-const FIXED: [&str; 5] = ["/", "/pages", "/help", "/robots.txt", "/favicon.ico"];
-
 /// The document at `path`, of a service without any settings.
 pub(crate) async fn json(path: &str) -> Value {
     let answer = TestApp::new().get(path).await;
@@ -33,7 +30,7 @@ pub(crate) async fn json(path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_document_is_served_in_its_type_and_may_be_kept_for_an_hour() {
+async fn every_document_has_its_type_and_may_be_kept_for_an_hour() {
     let app = TestApp::new();
     for (path, content_type) in DOCUMENTS {
         let answer = app.get(path).await;
@@ -43,39 +40,6 @@ async fn every_document_is_served_in_its_type_and_may_be_kept_for_an_hour() {
         if content_type.ends_with("json") {
             assert!(answer.json().is_object(), "{path}");
         }
-    }
-}
-
-#[tokio::test]
-async fn a_representation_that_the_client_has_is_answered_304_without_a_body() {
-    let app = TestApp::new();
-    for path in DOCUMENTS.iter().map(|(path, _)| *path).chain(FIXED) {
-        let answer = app.get(path).await;
-        let tag = answer.expect_status(200).header("etag").to_owned();
-        assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 10, "{path} has a strong tag: {tag}");
-        for held in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
-            let again = app.send(Request::get(path).header("if-none-match", &held)).await;
-            assert!(again.expect_status(304).body.is_empty(), "{path}");
-            assert_eq!(again.header("etag"), tag, "{path}");
-            for header in ["cache-control", "vary", "link"] {
-                assert_eq!(again.members(header), answer.members(header), "{path}: {header}");
-            }
-        }
-        let other = app.send(Request::get(path).header("if-none-match", "\"other\"")).await;
-        assert_eq!(other.expect_status(200).body, answer.body, "{path}");
-    }
-}
-
-#[tokio::test]
-async fn head_answers_as_get_does_without_the_body() {
-    let app = TestApp::new();
-    for path in DOCUMENTS.iter().map(|(path, _)| *path).chain(FIXED) {
-        let (get, head) = (app.get(path).await, app.send(Request::new("HEAD", path)).await);
-        assert!(head.expect_status(200).body.is_empty(), "{path}");
-        for header in ["content-type", "content-length", "etag", "cache-control", "vary", "link"] {
-            assert_eq!(head.members(header), get.members(header), "{path}: {header}");
-        }
-        assert_eq!(get.header("content-length"), get.body.len().to_string(), "{path}");
     }
 }
 
@@ -117,7 +81,7 @@ fn linked(answer: &Answer, rel: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_home_page_and_every_answer_of_the_api_lead_to_the_description_of_the_service() {
+async fn the_home_page_and_the_api_lead_to_the_openapi_document() {
     let app = TestApp::new();
     let page = app.published().await;
     let openapi = format!("{BASE_URL}/openapi.json");
@@ -147,11 +111,4 @@ async fn a_page_leads_to_its_markdown() {
     let answer = app.get(&format!("/{}", page.slug)).await;
     assert_eq!(linked(&answer, "alternate"), [format!("{BASE_URL}/{}.md", page.slug)]);
     assert!(linked(&answer, "service-desc").is_empty(), "a page is no interface: {answer:?}");
-}
-
-#[tokio::test]
-async fn the_home_page_tells_people_of_mcp_and_of_the_documentation() {
-    let home = TestApp::new().get("/").await;
-    assert!(home.text().contains(&format!("{BASE_URL}/mcp")), "{home:?}");
-    assert!(home.text().contains(&format!("href=\"{BASE_URL}/llms.txt\"")), "{home:?}");
 }

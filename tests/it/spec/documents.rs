@@ -1,6 +1,6 @@
 //! The content of each document by which others find the service, as its standard demands (spec §4.7).
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, PROTECTED_RESOURCE, WELL_KNOWN_CARD, json};
 use crate::support::app::{BASE_URL, TestApp};
@@ -13,20 +13,7 @@ async fn both_addresses_of_the_server_card_have_the_same_card() {
 }
 
 #[tokio::test]
-async fn the_server_card_is_as_its_schema_has_it() {
-    let mut schema: Value = serde_json::from_str(include_str!("server-card.schema.json")).unwrap();
-    schema["$ref"] = json!("#/$defs/ServerCard");
-    let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&schema).unwrap();
-    let card = json(WELL_KNOWN_CARD).await;
-    let faults: Vec<String> = validator.iter_errors(&card).map(|fault| fault.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}");
-    let mut without_name = card.clone();
-    without_name.as_object_mut().unwrap().remove("name");
-    assert!(!validator.is_valid(&without_name), "the schema is in force");
-}
-
-#[tokio::test]
-async fn the_server_card_says_where_and_in_which_versions_mcp_is_spoken() {
+async fn the_server_card_says_where_and_how_mcp_is_spoken() {
     let card = json(CARD).await;
     let remote = &card["remotes"][0];
     assert_eq!(remote["type"], "streamable-http");
@@ -41,7 +28,7 @@ async fn the_server_card_says_where_and_in_which_versions_mcp_is_spoken() {
 }
 
 #[tokio::test]
-async fn the_authorization_server_has_the_one_grant_and_no_endpoint_that_does_not_exist() {
+async fn the_authorization_server_has_the_one_grant() {
     let expected = json!({
         "issuer": BASE_URL,
         "token_endpoint": format!("{BASE_URL}/oauth/token"),
@@ -56,7 +43,7 @@ async fn the_authorization_server_has_the_one_grant_and_no_endpoint_that_does_no
 }
 
 #[tokio::test]
-async fn the_protected_resource_is_the_whole_site_and_takes_keys_in_the_header_only() {
+async fn the_protected_resource_takes_keys_in_the_header_only() {
     let expected = json!({
         "resource": BASE_URL,
         "authorization_servers": [BASE_URL],
@@ -69,18 +56,7 @@ async fn the_protected_resource_is_the_whole_site_and_takes_keys_in_the_header_o
 }
 
 #[tokio::test]
-async fn no_empty_list_is_in_the_oauth_documents() {
-    // RFC 8414 §3.2 and RFC 9728 §3.2.
-    for path in [AUTHORIZATION_SERVER, PROTECTED_RESOURCE] {
-        let document = json(path).await;
-        for (name, value) in document.as_object().unwrap() {
-            assert!(value.as_array().is_none_or(|list| !list.is_empty()), "{path}: {name}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_well_known_document_that_does_not_exist_is_404_in_json_also_for_a_browser() {
+async fn a_well_known_document_that_does_not_exist_is_404_in_json() {
     let app = TestApp::new();
     for path in [
         "/.well-known/oauth-protected-resource/mcp",
@@ -96,35 +72,7 @@ async fn a_well_known_document_that_does_not_exist_is_404_in_json_also_for_a_bro
 }
 
 #[tokio::test]
-async fn the_agent_card_has_all_that_a2a_1_0_requires_and_nothing_of_0_3() {
-    let card = json(AGENT_CARD).await;
-    for required in ["name", "description", "version"] {
-        assert!(card[required].as_str().is_some_and(|text| !text.is_empty()), "{required}");
-    }
-    for required in ["supportedInterfaces", "defaultInputModes", "defaultOutputModes", "skills"] {
-        assert!(card[required].as_array().is_some_and(|list| !list.is_empty()), "{required}");
-    }
-    assert!(card["capabilities"].is_object());
-    for skill in card["skills"].as_array().unwrap() {
-        for required in ["id", "name", "description"] {
-            assert!(skill[required].as_str().is_some_and(|text| !text.is_empty()), "{skill}");
-        }
-        assert!(!skill["tags"].as_array().unwrap().is_empty(), "{skill}");
-    }
-    for (name, scheme) in card["securitySchemes"].as_object().unwrap() {
-        let kinds: Vec<&String> = scheme.as_object().unwrap().keys().collect();
-        assert!(
-            ["httpAuthSecurityScheme", "oauth2SecurityScheme"].contains(&kinds[0].as_str()) && kinds.len() == 1,
-            "{name}"
-        );
-    }
-    for old in ["url", "protocolVersion", "preferredTransport", "additionalInterfaces", "security"] {
-        assert!(card.get(old).is_none(), "{old}");
-    }
-}
-
-#[tokio::test]
-async fn the_agent_card_says_that_this_is_no_conversational_agent_and_names_no_binding_of_a2a() {
+async fn the_agent_card_names_no_binding_of_a2a() {
     let card = json(AGENT_CARD).await;
     assert!(card["description"].as_str().unwrap().contains("Not a conversational agent"), "{card}");
     for interface in card["supportedInterfaces"].as_array().unwrap() {

@@ -133,7 +133,7 @@ async fn a_head_of_nearly_32_kib_is_accepted() {
 }
 
 #[tokio::test]
-async fn an_unexpected_accept_header_changes_nothing_of_the_api() {
+async fn an_accept_header_changes_nothing_of_the_api() {
     let app = TestApp::new();
     let page = app.published().await;
     for accept in ["text/html", "text/markdown", "application/xml", "nonsense", "*/*;q=0"] {
@@ -163,7 +163,7 @@ async fn every_answer_has_an_id_to_find_it_by() {
 }
 
 #[tokio::test]
-async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
+async fn a_400_names_the_field_or_header_and_says_why() {
     let app = Setup::unlimited().start();
     let page = app.published().await;
     let update = |body: &str| Request::update(&page.slug, body.to_owned()).key(&page.key);
@@ -177,7 +177,11 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
         (create(r#"{"title": "T", "content": ""}"#), "`content`", "is empty"),
         (create(r#"{"title": 1, "content": "c"}"#), "`title`", "has the wrong type"),
         (create(r#"{"title": "T", "content": "c", "text": ""}"#), "`text`", "Unknown field"),
+        (update(r#"{"Title": "T"}"#), "`Title`", "Unknown field"),
+        (update(r#"{"content": ["c"]}"#), "`content`", "has the wrong type"),
         (create(r#"{"title": "T", "title": "T", "content": "c"}"#), "`title`", "is there twice"),
+        // The same name, written with an escape.
+        (create(r#"{"title": "T", "content": "c", "\u0074itle": "U"}"#), "`title`", "is there twice"),
         (create(&long), "`title`", "is too long"),
         (create(r#"{"title": "a\u0007b", "content": "c"}"#), "`title`", "is not valid"),
         (create(r#"{"title": "T","#), "line 1, column", "is not valid JSON"),

@@ -1,7 +1,5 @@
 //! The HTML that a page's Markdown becomes (spec §2.5; contract, decision 12).
 
-use serde_json::json;
-
 use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
@@ -10,11 +8,6 @@ async fn html_of(content: &str) -> String {
     let app = Setup::unlimited().start();
     let page = app.publish("T", content).await;
     app.page(&page.slug).await["content_html"].as_str().unwrap().to_owned()
-}
-
-/// `html` without its tags, as far as a test needs it.
-fn text_of(html: &str) -> String {
-    html.split('<').enumerate().map(|(at, part)| if at == 0 { part } else { part.split_once('>').unwrap().1 }).collect()
 }
 
 /// Whether a page with this content is marked as not to be indexed, which its three views must agree on.
@@ -64,21 +57,6 @@ async fn headings_are_of_levels_two_to_four() {
 }
 
 #[tokio::test]
-async fn raw_html_is_shown_as_text() {
-    for raw in
-        ["<script>alert(1)</script>", "<b>x</b>", "<img src=x onerror=alert(1)>", "<!-- x -->", "<div class=x>", "</p>"]
-    {
-        for markdown in [raw.to_owned(), format!("inline {raw} here"), format!("- {raw}")] {
-            let html = html_of(&markdown).await;
-            let name = raw.trim_start_matches(['<', '/', '!']).split([' ', '>', '\n', '-']).next().unwrap();
-            assert!(name == "p" || name.is_empty() || !html.contains(&format!("<{name}")), "{markdown} became {html}");
-            let visible = text_of(&html).replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
-            assert!(visible.contains(raw), "{markdown} became {html}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn markdown_in_and_around_raw_html_is_formatted() {
     for (markdown, expected) in [
         ("<div>\n*a*\n</div>", "<p>&lt;div&gt;\n<em>a</em>\n&lt;/div&gt;</p>\n"),
@@ -115,7 +93,7 @@ async fn markdown_in_and_around_raw_html_is_formatted() {
 }
 
 #[tokio::test]
-async fn an_address_in_angle_brackets_is_a_link_at_the_beginning_of_a_line_too() {
+async fn an_address_in_angle_brackets_is_a_link_at_the_beginning_too() {
     let link = r#"<a href="https://a.example/" rel="nofollow ugc">"#;
     assert_eq!(html_of("<https://a.example>\n*b*").await, format!("<p>{link}https://a.example</a>\n<em>b</em></p>\n"));
     assert_eq!(html_of("[a]\n\n[a]:\n<https://a.example>\n'title'").await, format!("<p>{link}a</a></p>\n"));
@@ -156,18 +134,6 @@ async fn lines_that_are_no_table_are_no_code() {
     for markdown in ["a | b", "|a|b|\n|-|", "a\n|-|-|", "|a|\n\n|-|", "a\n-\n", "a | b\n- | -", "# a | b\n--|--"] {
         assert!(!html_of(markdown).await.contains("<pre>"), "{markdown}");
     }
-}
-
-#[tokio::test]
-async fn constructs_outside_the_subset_stay_text() {
-    for markdown in ["| a | b |\n|---|---|\n| 1 | 2 |", "text[^1]\n\n[^1]: note", "- [ ] to do\n- [x] done"] {
-        let html = html_of(markdown).await;
-        for element in ["<table", "<sup", "<input", "footnote"] {
-            assert!(!html.contains(element), "{markdown} became {html}");
-        }
-    }
-    assert!(html_of("- [x] done").await.contains("[x] done"));
-    assert!(html_of("| a | b |\n|---|---|").await.contains("| a   | b   |"));
 }
 
 #[tokio::test]
@@ -316,7 +282,7 @@ async fn an_address_that_holds_a_user_name_or_password_is_text() {
 }
 
 #[tokio::test]
-async fn a_link_to_anything_but_the_web_mail_or_this_site_is_its_text() {
+async fn a_link_to_anything_but_the_web_or_mail_is_its_text() {
     for address in [
         "javascript:alert(1)",
         "JaVaScRiPt:alert(1)",
@@ -374,57 +340,6 @@ async fn no_element_has_a_class_but_the_language_of_code() {
 }
 
 #[tokio::test]
-async fn the_html_is_at_most_64_kb_and_six_times_the_source_and_no_text_is_lost() {
-    for (piece, text) in [
-        ("[a](#)", "a"),
-        ("![a](https:b)", ""),
-        ("-\n", ""),
-        ("***\n", ""),
-        ("&", "&"),
-        ("*&*", "&"),
-        ("![\"](https:b)", ""),
-        ("> &\n\n", "&"),
-        (">>>>>>>>>>>>>>>>>>>>>>>>>>>>>>a\n\n", "a"),
-        ("- - - - - - - - - - - - - - -\n", ""),
-        ("[<](#) ", "<"),
-        ("http://a ", "http://a"),
-    ] {
-        let markdown = piece.repeat(50_000 / piece.len()) + "\n\n*last*";
-        let html = html_of(&markdown).await;
-        assert!(html.len() <= 64 * 1024 + 6 * markdown.len(), "{piece:?}: {} bytes", html.len());
-        let shown = text_of(&html).replace("&amp;", "&").replace("&lt;", "<");
-        assert!(shown.matches(text).count() >= if text.is_empty() { 1 } else { 50_000 / piece.len() }, "{piece:?}");
-        assert!(shown.trim_end().ends_with("last"), "{piece:?}");
-    }
-}
-
-#[tokio::test]
-async fn elements_nest_at_most_32_deep() {
-    for markdown in [">".repeat(1000), "- ".repeat(1000), "*a ".repeat(1000) + &"b*".repeat(1000)] {
-        let html = html_of(&format!("{markdown} x")).await;
-        let (mut depth, mut deepest) = (0_usize, 0);
-        for tag in html.split('<').skip(1) {
-            match tag.as_bytes()[0] {
-                b'/' => depth -= 1,
-                _ if tag.starts_with("hr") || tag.starts_with("br") || tag.starts_with("img") => {}
-                _ => depth += 1,
-            }
-            deepest = deepest.max(depth);
-        }
-        assert!((1..=32).contains(&deepest), "{deepest}");
-    }
-}
-
-#[tokio::test]
-async fn an_update_renders_the_new_content() {
-    let app = TestApp::new();
-    let page = app.publish("T", "*old*").await;
-    let updated = app.update(&page, json!({"content": "**new**"})).await;
-    assert_eq!(updated.field("content_html"), html_of("**new**").await);
-    assert_eq!(app.page(&page.slug).await["content_html"], updated.field("content_html").as_str());
-}
-
-#[tokio::test]
 async fn a_page_is_marked_noindex_exactly_when_it_links_elsewhere() {
     for content in [
         "[x](https://elsewhere.example/)",
@@ -456,15 +371,4 @@ async fn a_page_is_marked_noindex_exactly_when_it_links_elsewhere() {
     ] {
         assert!(!is_marked_noindex(content).await, "{content}");
     }
-}
-
-#[tokio::test]
-async fn an_update_that_takes_the_external_link_out_takes_the_mark_away() {
-    let app = TestApp::new();
-    let page = app.publish("T", "[x](https://elsewhere.example/)").await;
-    assert_eq!(app.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
-    app.update(&page, json!({"content": "[x](/here)"})).await.expect_status(200);
-    assert!(!app.get(&format!("/{}", page.slug)).await.headers.contains_key("x-robots-tag"));
-    app.update(&page, json!({"content": "[x](https://elsewhere.example/)"})).await.expect_status(200);
-    assert_eq!(app.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
 }

@@ -22,7 +22,7 @@ async fn create(app: &TestApp, key: &str, title: &str, content: &str) -> (Publis
 }
 
 #[tokio::test]
-async fn a_create_sent_again_with_its_key_finds_the_page_it_made_at_every_replica() {
+async fn a_create_sent_again_with_its_key_finds_its_page() {
     let app = Setup::unlimited().start();
     let (other, key) = (Setup::unlimited().over_the_store_of(&app).start(), new_key());
     let (page, first) = create(&app, &key, "Hello, world", "Text").await;
@@ -47,7 +47,7 @@ async fn creates_with_one_key_at_the_same_time_make_one_page() {
 }
 
 #[tokio::test]
-async fn other_content_with_the_same_key_and_title_is_key_in_use_and_changes_nothing() {
+async fn other_content_with_the_same_key_and_title_is_key_in_use() {
     let app = TestApp::new();
     let key = new_key();
     let (page, _) = create(&app, &key, "T", "first").await;
@@ -58,7 +58,7 @@ async fn other_content_with_the_same_key_and_title_is_key_in_use_and_changes_not
 }
 
 #[tokio::test]
-async fn a_create_whose_key_is_in_use_uses_quota_and_a_key_that_is_none_does_not() {
+async fn a_create_whose_key_is_in_use_uses_quota() {
     let app = Setup::new().limits(2, 0).start();
     let key = new_key();
     create(&app, &key, "T", "first").await;
@@ -68,7 +68,7 @@ async fn a_create_whose_key_is_in_use_uses_quota_and_a_key_that_is_none_does_not
 }
 
 #[tokio::test]
-async fn a_repeat_after_the_content_changed_or_the_page_was_deleted_is_key_in_use() {
+async fn a_repeat_after_a_change_or_a_deletion_is_key_in_use() {
     let app = TestApp::new();
     let key = new_key();
     let (page, first) = create(&app, &key, "T", "first").await;
@@ -113,7 +113,7 @@ async fn a_key_that_no_generator_made_answers_400_and_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_text_that_contains_its_own_key_is_refused_and_one_with_another_key_is_not() {
+async fn a_create_that_contains_its_own_key_answers_400() {
     let app = TestApp::new();
     let key = new_key();
     let spelt = key.replace('_', "\\_");

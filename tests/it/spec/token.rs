@@ -57,7 +57,7 @@ async fn slug_and_key_by_http_basic_give_a_token() {
 }
 
 #[tokio::test]
-async fn a_client_that_uses_http_basic_may_name_itself_in_the_form_too() {
+async fn a_client_of_http_basic_may_name_itself_in_the_form_too() {
     let app = TestApp::new();
     let page = app.published().await;
     let named = |id: &str| {
@@ -69,7 +69,7 @@ async fn a_client_that_uses_http_basic_may_name_itself_in_the_form_too() {
 }
 
 #[tokio::test]
-async fn the_form_may_have_a_charset_and_fields_that_mean_nothing_here() {
+async fn the_form_may_have_a_charset_and_other_fields() {
     let app = TestApp::new();
     let page = app.published().await;
     let form = format!("{}&resource=https%3A%2F%2Fpages.example&x=", post_form(&page));
@@ -144,16 +144,10 @@ async fn a_field_that_is_there_twice_answers_400_invalid_request() {
         let answer = app.send(with(&page, &form)).await;
         assert!(answer.expect_error(400, "invalid_request").field("message").contains(named), "{form}: {answer:?}");
     }
-    let twice = Request::token(GRANT).header("authorization", basic(&page.slug, &page.key));
-    app.send(twice.header("authorization", basic(&page.slug, &page.key))).await.expect_error(400, "invalid_request");
-}
-
-#[tokio::test]
-async fn the_name_of_a_field_that_is_there_twice_is_not_repeated_where_it_may_be_a_key() {
-    let app = TestApp::new();
-    let page = app.published().await;
     let answer = app.send(Request::token(format!("{GRANT}&{key}=1&{key}=2", key = page.key))).await;
     assert!(!answer.expect_error(400, "invalid_request").text().contains(&page.key[4..]), "{answer:?}");
+    let twice = Request::token(GRANT).header("authorization", basic(&page.slug, &page.key));
+    app.send(twice.header("authorization", basic(&page.slug, &page.key))).await.expect_error(400, "invalid_request");
 }
 
 #[tokio::test]
@@ -167,17 +161,13 @@ async fn two_ways_to_authenticate_at_once_answer_400_invalid_request() {
 }
 
 #[tokio::test]
-async fn credentials_in_the_query_answer_400_invalid_request_even_beside_a_right_form() {
+async fn credentials_in_the_query_answer_400_beside_a_right_form() {
     let app = TestApp::new();
     let page = app.published().await;
-    for query in [
-        format!("client_id={}", page.slug),
-        "client_secret=x".to_owned(),
-        "client%5Fsecret=".to_owned(),
-        format!("a={}", page.key),
-        page.key.clone(),
-        "access_token=x".to_owned(),
-    ] {
+    let mut queries = queries_around(&page.key);
+    queries.push(format!("client_id={}", page.slug));
+    queries.extend(["client_secret=x", "client%5Fsecret=", "access_token=x"].map(str::to_owned));
+    for query in queries {
         app.send(Request::token(post_form(&page)).query(&query)).await.expect_error(400, "invalid_request");
     }
     let all = format!("{}&client_id={}&client_secret={}", GRANT, page.slug, page.key);
@@ -185,7 +175,7 @@ async fn credentials_in_the_query_answer_400_invalid_request_even_beside_a_right
 }
 
 #[tokio::test]
-async fn another_content_type_or_an_encoding_answers_400_invalid_request() {
+async fn another_content_type_or_an_encoding_answers_400() {
     let app = TestApp::new();
     let page = app.published().await;
     let json = json!({"grant_type": "client_credentials", "client_id": page.slug, "client_secret": page.key});
@@ -235,7 +225,7 @@ pub(crate) async fn ask_without_credentials(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn wrong_or_unknown_credentials_and_a_deleted_page_answer_401_invalid_client_alike() {
+async fn wrong_or_unknown_credentials_answer_401_alike() {
     let app = TestApp::new();
     let (page, other, deleted) = (app.published().await, app.published().await, app.deleted().await);
     let last = if page.key.ends_with('x') { "y" } else { "x" };
@@ -270,7 +260,6 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
     for form in [
         after(b"x=\xff"),
         after(b"\xc3=x"),
-        after(b"x=%ff"),
         after(b"%C3%28=x"),
         // Two halves of a character are no character.
         after(b"%c3=%a9"),
@@ -278,10 +267,7 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
         // A surrogate, as some encoders write it, and a slash in more bytes than it needs.
         after(b"x=%ed%a0%80"),
         after(b"x=%c0%af"),
-        format!("{GRANT}&client_id={}&client_secret=%ff", page.slug).into_bytes(),
-        format!("{GRANT}&client_id=%ff&client_secret={}", page.key).into_bytes(),
         format!("grant_type=%ff&client_id={}&client_secret={}", page.slug, page.key).into_bytes(),
-        format!("caf\u{e9}={GRANT}").chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(),
     ] {
         let answer = app.send(Request::token(form.clone())).await;
         answer.expect_error(400, "invalid_request");
@@ -291,26 +277,7 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
 }
 
 #[tokio::test]
-async fn http_basic_that_is_not_utf_8_answers_401_invalid_client() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for (id, secret) in [(page.slug.as_str(), "%ff"), ("%ff", page.key.as_str())] {
-        let request = Request::token(GRANT).header("authorization", basic(id, secret));
-        app.send(request).await.expect_error(401, "invalid_client");
-    }
-}
-
-#[tokio::test]
-async fn a_key_in_other_text_in_the_query_answers_400_invalid_request() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for query in queries_around(&page.key) {
-        app.send(Request::token(post_form(&page)).query(&query)).await.expect_error(400, "invalid_request");
-    }
-}
-
-#[tokio::test]
-async fn the_form_is_judged_before_the_grant_the_client_and_the_scope() {
+async fn the_form_comes_before_the_grant_the_client_and_the_scope() {
     let app = TestApp::new();
     let page = app.published().await;
     let wrong = "grant_type=password&client_id=x&client_secret=y&scope=all";
@@ -326,7 +293,7 @@ async fn the_form_is_judged_before_the_grant_the_client_and_the_scope() {
 }
 
 #[tokio::test]
-async fn an_empty_authorization_header_is_no_second_way_to_authenticate() {
+async fn an_empty_authorization_header_is_no_second_way() {
     let app = TestApp::new();
     let page = app.published().await;
     app.send(Request::token(post_form(&page)).header("authorization", "")).await.expect_status(200);
@@ -336,7 +303,7 @@ async fn an_empty_authorization_header_is_no_second_way_to_authenticate() {
 }
 
 #[tokio::test]
-async fn a_401_asks_for_basic_credentials_and_says_where_the_metadata_is() {
+async fn a_401_asks_for_basic_and_says_where_the_metadata_is() {
     let app = TestApp::new();
     for form in [GRANT.to_owned(), format!("{GRANT}&client_id={NEVER_USED}&client_secret=x")] {
         let answer = app.send(Request::token(form)).await;

@@ -1,4 +1,4 @@
-//! The sections of `tests/it/spec` about what replicas share: pages, keys and limits.
+//! The sections of `tests/it/spec` about what replicas share and could get wrong between them.
 
 #[path = "../../it/spec/authentication.rs"]
 mod authentication;
@@ -6,12 +6,8 @@ mod authentication;
 mod concurrency;
 #[path = "../../it/spec/conditional.rs"]
 mod conditional;
-#[path = "../../it/spec/delete.rs"]
-mod delete;
 #[path = "../../it/spec/limits.rs"]
 mod limits;
-#[path = "../../it/spec/read.rs"]
-mod read;
 #[path = "../../it/spec/token.rs"]
 mod token;
 #[path = "../../it/spec/token_limits.rs"]
