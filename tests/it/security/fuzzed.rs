@@ -23,12 +23,12 @@ fn any_text_renders_to_bounded_html_of_the_subset() {
 }
 
 #[test]
-fn a_slug_is_taken_in_its_grammar_alone_and_every_title_gives_one() {
+fn a_slug_is_taken_in_its_grammar_and_every_title_gives_one() {
     on_each_seed("slug", slug::check);
 }
 
 #[test]
-fn a_body_is_taken_if_it_fits_alone_and_a_refusal_repeats_no_key() {
+fn a_body_is_taken_if_it_fits_and_a_refusal_repeats_no_key() {
     on_each_seed("request_json", request_json::check);
 }
 

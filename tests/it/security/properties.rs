@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn any_content_comes_out_within_64_kb_and_six_times_its_bytes(source in anything(), times in 1..400_usize) {
+    fn any_content_comes_out_within_the_bound_of_its_bytes(source in anything(), times in 1..400_usize) {
         let source = source.repeat(times);
         let html = render(&source).html;
         assert!(html.len() <= 64 * 1024 + 6 * source.len(), "{} bytes from {}", html.len(), source.len());
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn the_origins_are_those_of_the_first_two_sites_that_links_lead_to(source in anything()) {
+    fn the_origins_are_those_of_the_first_two_linked_sites(source in anything()) {
         let rendered = render(&source);
         let mut expected: Vec<String> = Vec::new();
         for link in rendered.html.split("<a href=\"").skip(1) {
@@ -80,15 +80,5 @@ proptest! {
             }
         }
         assert_eq!(rendered.link_origins, expected);
-    }
-
-    #[test]
-    fn text_without_markup_is_lost_to_nobody(words in "[a-zA-Zäöüß0-9 ,;<>&\"']{1,200}") {
-        // Letters come first and last, so there is neither indentation nor a hard break.
-        let source = format!("x{words}x");
-        let facts = assert_only_the_subset(&render(&source).html, &source);
-        if !source.contains('&') {
-            assert_eq!(facts.text, format!("{source}\n"));
-        }
     }
 }

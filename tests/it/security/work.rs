@@ -19,102 +19,33 @@ fn max_html_bytes(content: &str) -> usize {
 }
 
 /// Pieces that are expensive when content consists of nothing else.
-const REPEATED: [&str; 116] = [
-    "- ",
-    "> ",
-    ">",
-    "1. ",
-    "* ",
-    "+ ",
-    "> - ",
-    ">- ",
-    "*_",
-    "**a ",
-    "*a ",
-    "_a ",
-    "*a_ ",
-    "*a **a ",
-    "***x ",
-    "*",
-    "_",
-    "~",
-    "~~a ",
-    "~a~~ ",
-    "[",
-    "![",
-    "]",
-    "](",
-    "[](",
-    "[a](",
-    "[a](b",
-    "[a](<b",
-    "[a](b \"",
-    "![a](b",
-    "[a][",
-    "[[]]",
-    "[](#)",
-    "[a](/.)",
+const REPEATED: [&str; 87] = [
+    "- ", "> ", ">", "1. ", "* ", "+ ", "> - ", ">- ", "*_", "**a ", "*a ", "_a ", "*a_ ", "*a **a ", "***x ", "*",
+    "_", "~", "~~a ", "~a~~ ", "[", "![", "]", "](", "[](", "[a](", "[a](b", "[a](<b", "[a](b \"", "![a](b", "[a][",
+    "[[]]", "[](#)", "[a](/.)", "[*a*](#)", "<a", "<a<a<a ", "<a ", "<a b=\"", "</a ", "<!--", "<!A ", "<?", "<https:",
+    "<a@b>", "<", "&lt;", "&", "&#", "&#0;", "&nbsp;", "&ngE;", "\"", "\u{a0}", "©", "`", "`a``", "`a", "\\", "\\\n",
+    "\0", "\u{feff}", "\t", "\t- ", "\r", "\r\n", "\n", "-\n", "- a\n\n", "- -\n", "1.\n2)\n", "***\n", "a\n---\n",
+    "#\n", ">\n\n", "> a\n\n", "```\n", "[a]: b\n", "a  \n", "http://", "://", "a;", "&copy;", "\\a", "a|b\n", "-|-\n",
+    "<b>\n",
+];
+
+/// Longer ones.
+const REPEATED_LONG: [&str; 29] = [
     "![](https:a)",
-    "[*a*](#)",
     "[![a](https:b)](#)",
-    "<a",
-    "<a<a<a ",
-    "<a ",
-    "<a b=\"",
-    "</a ",
-    "<!--",
-    "<!A ",
-    "<?",
     "<![CDATA[",
     "<https:a>",
-    "<https:",
-    "<a@b>",
-    "<",
-    "&lt;",
     "&amp;&amp;",
-    "&",
-    "&#",
-    "&#0;",
-    "&nbsp;",
-    "&ngE;",
-    "\"",
-    "\u{a0}",
-    "©",
-    "`",
-    "`a``",
-    "`a",
-    "\\",
-    "\\\n",
-    "\0",
-    "\u{feff}",
-    "\t",
-    "\t- ",
-    "\r",
-    "\r\n",
-    "\n",
-    "-\n",
-    "- a\n\n",
-    "- -\n",
-    "1.\n2)\n",
     "*\n-\n+\n",
-    "***\n",
-    "a\n---\n",
-    "#\n",
-    ">\n\n",
-    "> a\n\n",
     "    a\n\n",
-    "```\n",
     "```a\n```\n",
     "|a|b|\n|-|-|\n|c|d|\n",
     "[^a]: b\n",
-    "[a]: b\n",
     "- [ ] a\n",
     "<div>\n\n",
-    "a  \n",
     "*a* **b** `c` [d](/e) ",
     "http://a ",
     "http://a,",
-    "http://",
     "http://http://",
     "http://a@b ",
     "http://a@http://",
@@ -123,19 +54,12 @@ const REPEATED: [&str; 116] = [
     "https://a/_b_",
     "https://a)",
     "https://é.",
-    "://",
-    "a;",
-    "&copy;",
     "http://a&copy;",
-    "\\a",
     "|a|\n|-|\n\n",
     "|a|\n|-|\n---\n",
-    "a|b\n",
-    "-|-\n",
     "a|\n===\n",
     "# [a](\n<b>\n",
     "[a]:\n<b>\n",
-    "<b>\n",
 ];
 
 /// Pairs of pieces: the first fills one half of the content, the second the other.
@@ -196,7 +120,7 @@ fn no_content_takes_much_more_work_than_ordinary_content() {
 }
 
 #[test]
-fn no_content_comes_out_deeper_than_32_elements_or_as_more_than_the_subset() {
+fn no_expensive_content_comes_out_as_more_than_the_subset() {
     for (name, source) in families() {
         // A twentieth of the content nests as deep as all of it, and the parser of this test is slower than the one
         // under test.
@@ -256,7 +180,7 @@ fn processor_seconds() -> f64 {
 fn families() -> Vec<(String, String)> {
     let full = MAX_BYTES;
     let mut families: Vec<(String, String)> = Vec::new();
-    for piece in REPEATED {
+    for piece in REPEATED.into_iter().chain(REPEATED_LONG) {
         families.push((format!("repeated {piece:?}"), repeated(piece, full)));
     }
     for (first, second) in HALVES {
