@@ -10,7 +10,7 @@ use crate::process::support::Server;
 use crate::process::takedowns::status;
 
 #[test]
-fn pages_move_into_a_cluster_and_back_with_every_key_and_date_while_both_are_used() {
+fn pages_move_into_a_cluster_and_back_while_both_are_used() {
     let cluster = Cluster::migrated();
     let (data, file) = (cluster.path("data"), cluster.path("export.ndjson"));
     let sqlite = Server::start(&data, &[]);
@@ -38,33 +38,9 @@ fn pages_move_into_a_cluster_and_back_with_every_key_and_date_while_both_are_use
     known.check(moved.address, replica.address);
 }
 
-#[test]
-fn an_older_export_brings_nothing_back_into_a_cluster_and_overwrites_nothing() {
-    let cluster = Cluster::migrated();
-    let replica = cluster.replica(&[]);
-    let mut known = Known::default();
-    known.load(replica.address, 30);
-    let old = cluster.path("old.ndjson");
-    fs::write(&old, cluster.done(["export"])).unwrap();
-    let mut connection = Connection::open(replica.address).unwrap();
-    let active: Vec<_> = known.0.iter().filter(|(_, (_, page))| page.is_some()).map(|(slug, _)| slug.clone()).collect();
-    for (number, slug) in active.iter().enumerate() {
-        match number % 2 {
-            0 => known.delete(&mut connection, slug),
-            _ => known.change(&mut connection, slug, "Newer than the export."),
-        }
-    }
-    assert_eq!(
-        cluster.done([OsStr::new("import"), old.as_os_str()]),
-        "stored: 0 pages, 0 deletions; left as they were: 10 already there, 10 older than the page in the store, 10 deleted in the \
-         store, 0 hidden in the store\n"
-    );
-    known.check(replica.address, replica.address);
-}
-
 /// A restore: an older state of the pages, and the journal of what was done since.
 #[test]
-fn no_page_that_was_deleted_or_hidden_returns_from_an_older_backup_once_the_journal_is_replayed() {
+fn no_deleted_page_returns_once_the_journal_is_replayed() {
     let cluster = Cluster::migrated();
     let replica = cluster.replica(&[]);
     let mut known = Known::default();

@@ -111,14 +111,6 @@ impl Connection {
         Ok(rest)
     }
 
-    /// Waits until the other side has ended the connection, in any way, without having sent anything.
-    pub(crate) fn is_ended(&mut self) -> bool {
-        match self.rest() {
-            Ok(rest) => rest.is_empty(),
-            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
-        }
-    }
-
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {

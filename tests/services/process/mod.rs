@@ -10,7 +10,6 @@ mod commands;
 mod connections;
 mod crash;
 mod damage;
-mod document;
 mod drain;
 mod logs;
 mod metrics;

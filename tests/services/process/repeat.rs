@@ -155,7 +155,7 @@ fn message(from: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_that_dies_before_each_answer_leaves_one_page_and_one_key_for_each_text() {
+fn a_server_that_dies_before_each_answer_leaves_one_page_each() {
     let mut behind = Behind::start();
     let kills = setting("HANDBILL_TEST_KILLS", KILLS);
     let urls: HashSet<String> =

@@ -248,7 +248,7 @@ impl Presenter<'_> {
 }
 
 #[test]
-fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
+fn a_key_is_in_no_log_trace_or_metric_and_on_disk_as_its_hash() {
     let directory = tempdir().unwrap();
     // This enables every event and every span of every library, and names the library that logs whole results.
     let everything = "trace,rmcp=trace,rmcp::service=trace";
@@ -300,10 +300,12 @@ fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
             only_hashed.are_not_in(name, bytes);
         }
     }
+    let traces = String::from_utf8_lossy(&traces);
     for page in [&kept, &deleted] {
         let slug = page["slug"].as_str().unwrap();
-        assert!(!log.contains(slug) && !metrics.text().contains(slug), "{slug}");
+        assert!(!log.contains(slug) && !metrics.text().contains(slug) && !traces.contains(slug), "{slug}");
     }
+    assert!(traces.contains("/api/pages/{slug}") && !traces.contains("127.0.0.1"), "a trace names routes alone");
 }
 
 /// Every file below a folder, with its name.
