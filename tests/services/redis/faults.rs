@@ -39,7 +39,7 @@ pub(crate) async fn come_back(replica: &mut Replica) {
 }
 
 #[tokio::test]
-async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_itself() {
+async fn without_redis_a_replica_goes_on_with_its_own_window() {
     let mut server = OwnServer::start();
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
@@ -64,7 +64,7 @@ async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_i
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_delays_one_attempt_by_the_time_limit_and_no_other() {
+async fn a_redis_that_hangs_delays_one_attempt_and_no_other() {
     let server = OwnServer::start();
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
@@ -98,7 +98,7 @@ async fn a_replica_that_starts_without_redis_finds_it_later() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
+async fn a_server_that_takes_no_writes_is_not_returned_to() {
     let server = OwnServer::start();
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::faults::{SHORT, come_back};
 use super::reservations::reservation;
-use super::servers::{OwnServer, PATIENT, Replica, StillClock, USUAL, client, to};
+use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
@@ -127,7 +127,7 @@ async fn is_reached(settings: &RedisSettings) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_and_password_alone() {
+async fn a_server_is_reached_with_the_right_authority_and_login_alone() {
     let guarded = Guarded::start();
     let right = guarded.settings();
     assert!(is_reached(&right).await);
@@ -183,7 +183,7 @@ async fn a_changed_password_file_is_read_for_the_next_connection() {
 }
 
 #[tokio::test]
-async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() {
+async fn a_replica_returns_once_its_file_has_the_new_password() {
     let guarded = Guarded::start();
     let mut replica = guarded.connected_replica(SHORT).await;
     guarded.change_password("staple").await;
@@ -200,7 +200,7 @@ fn refusal(settings: &RedisSettings) -> OpenError {
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_refused_in_a_line_that_tells_no_password() {
+async fn settings_that_make_no_sense_are_refused_without_a_password() {
     let files = tempfile::tempdir().unwrap();
     fs::write(files.path().join("empty"), "").unwrap();
     let file = |name: &str| Some(files.path().join(name));
@@ -227,14 +227,4 @@ async fn settings_that_make_no_sense_are_refused_in_a_line_that_tells_no_passwor
         assert!(!line.contains("sesame") && !line.contains('\n'), "{line}");
         assert!(!format!("{settings:?}").contains("sesame"));
     }
-}
-
-#[tokio::test]
-async fn several_addresses_mean_a_cluster() {
-    let settings = RedisSettings {
-        urls: vec![RedisUrl("redis://127.0.0.1:1".to_owned()), RedisUrl("redis://127.0.0.1:2".to_owned())],
-        ..to("")
-    };
-    let replica = Replica::start(&settings, USUAL);
-    assert!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await.admitted);
 }

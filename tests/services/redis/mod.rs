@@ -2,7 +2,6 @@
 //!
 //! All tests share the servers that `./tests/run` starts. A test that stops a server starts its own.
 
-mod creates;
 mod faults;
 mod limiter;
 mod login;

@@ -50,7 +50,7 @@ async fn until_its_successor_knows(url: &str) {
 }
 
 #[tokio::test]
-async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_by_its_successor() {
+async fn when_a_master_of_a_cluster_is_lost_its_clients_stay_limited() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Cluster);
         let mut replica = Replica::start(&servers.settings, USUAL);

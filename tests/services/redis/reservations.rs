@@ -54,7 +54,7 @@ async fn a_slug_is_its_owners_at_every_replica_and_another_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_reservation_names_its_owner_and_ends_by_itself_soon_after_the_longest_create() {
+async fn a_reservation_names_its_owner_and_ends_by_itself() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let mut connection = connect(&server.address()).await;

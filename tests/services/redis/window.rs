@@ -91,7 +91,7 @@ fn redis_decides_as_the_pure_function_does_at_the_same_times() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_asked_again_under_its_name_is_counted_once() {
+async fn an_attempt_that_is_asked_again_is_counted_once() {
     let mut redis = Window::new().await;
     let quota = Quota { limit: 2, window: Duration::from_hours(1) };
     for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn an_attempt_that_is_asked_again_under_its_name_is_counted_once() {
 }
 
 #[tokio::test]
-async fn when_the_clock_goes_back_nobody_is_admitted_twice_nor_waits_longer_than_one_window() {
+async fn when_the_clock_goes_back_nobody_is_admitted_twice() {
     let mut redis = Window::new().await;
     let quota = Quota { limit: 2, window: Duration::from_mins(10) };
     assert!(redis.decide(quota).await.admitted);
@@ -120,44 +120,7 @@ async fn when_the_clock_goes_back_nobody_is_admitted_twice_nor_waits_longer_than
 }
 
 #[tokio::test]
-async fn a_lowered_limit_admits_again_when_enough_attempts_have_left() {
-    let mut redis = Window::new().await;
-    let window = Duration::from_hours(1);
-    for _ in 0..5 {
-        assert!(redis.decide(Quota { limit: 5, window }).await.admitted);
-        redis.pass(60_000_000).await;
-    }
-    let lowered = Quota { limit: 2, window };
-    let refused = redis.decide(lowered).await;
-    assert_eq!((refused.admitted, refused.remaining), (false, 0));
-    // Five attempts are counted. Four must leave the window before the limit of two admits one more.
-    let wait = i64::try_from(refused.more_after.as_micros()).unwrap();
-    assert!(refused.more_after > Duration::from_mins(57), "{refused:?}");
-    redis.pass(wait).await;
-    assert!(redis.decide(lowered).await.admitted);
-}
-
-#[tokio::test]
-async fn attempts_that_have_left_do_not_count_for_a_lowered_limit() {
-    let mut redis = Window::new().await;
-    let window = Duration::from_hours(1);
-    for _ in 0..5 {
-        assert!(redis.decide(Quota { limit: 5, window }).await.admitted);
-        redis.pass(60_000_000).await;
-    }
-    // The first two have left, and nothing has removed them, because nothing was admitted since.
-    redis.pass(56 * 60_000_000 + 30_000_000).await;
-    let refused = redis.decide(Quota { limit: 2, window }).await;
-    let kept = redis.counted().await;
-    assert_eq!((refused.admitted, refused.remaining, kept.len()), (false, 0, 5));
-    // Three are counted, and two of them must leave.
-    let (_, leaves) = kept[3];
-    let leaves = Duration::from_micros(u64::try_from(leaves).unwrap()) + window;
-    assert_eq!(refused.now + refused.more_after, leaves);
-}
-
-#[tokio::test]
-async fn a_window_holds_no_more_than_its_limit_and_ends_with_its_last_attempt() {
+async fn a_window_holds_its_limit_and_ends_with_its_last_attempt() {
     let mut redis = Window::new().await;
     let quota = Quota { limit: 3, window: Duration::from_hours(1) };
     for _ in 0..20 {
