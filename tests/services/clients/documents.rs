@@ -30,7 +30,7 @@ async fn spectral_finds_nothing_in_the_openapi_document() {
 }
 
 #[tokio::test]
-async fn schemathesis_finds_no_difference_between_the_service_and_its_openapi_document() {
+async fn schemathesis_finds_no_difference_to_the_openapi_document() {
     let service = Service::start().await;
     let run =
         Client::python_program("schemathesis").arg("--config-file").arg(sources("python").join("schemathesis.toml"));

@@ -10,21 +10,11 @@ async fn gets_tokens(library: &str, authentication: &str) {
 }
 
 #[tokio::test]
-async fn authlib_edits_and_deletes_with_a_token_it_got_by_http_basic() {
+async fn authlib_edits_and_deletes_by_http_basic() {
     gets_tokens("authlib", "client_secret_basic").await;
 }
 
 #[tokio::test]
-async fn authlib_edits_and_deletes_with_a_token_it_got_by_the_form() {
-    gets_tokens("authlib", "client_secret_post").await;
-}
-
-#[tokio::test]
-async fn requests_oauthlib_edits_and_deletes_with_a_token_it_got_by_http_basic() {
-    gets_tokens("requests-oauthlib", "client_secret_basic").await;
-}
-
-#[tokio::test]
-async fn requests_oauthlib_edits_and_deletes_with_a_token_it_got_by_the_form() {
+async fn requests_oauthlib_edits_and_deletes_by_the_form() {
     gets_tokens("requests-oauthlib", "client_secret_post").await;
 }

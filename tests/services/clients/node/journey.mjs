@@ -1,5 +1,5 @@
 // An agent that only knows the base URL, with either SDK. It finds the MCP server, publishes a page, edits it, recovers from a wrong
-// key, reaches the limit and waits as told, and deletes the page. v1.mjs and v2.mjs run this.
+// key, reaches the limit and waits as told, and deletes the page. v1.mjs runs this.
 
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
