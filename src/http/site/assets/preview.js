@@ -17,8 +17,7 @@ const button = document.querySelector('button[value=preview]');
 
 /** Whether the preview is in place of the text, where there is no room beside it. */
 let isInPlace = false;
-/** The text that the preview shows, and the text that was sent for it. */
-let shown = null;
+/** The text that the preview shows, or that was sent for it. */
 let asked = null;
 let timer;
 /** The scroll position of the text, while the preview is in its place. */
@@ -42,35 +41,25 @@ function write(heading, html) {
     followScroll();
 }
 
-/** Shows the text as it is now, unless it is shown already. Fails with a `Problem`. */
-async function refresh() {
+/** Shows the text as it is now. Call this at once if the text was replaced, not typed. */
+export async function follow() {
     clearTimeout(timer);
     const now = JSON.stringify([title.value, content.value]);
-    if (pane.hidden || now === shown || now === asked) return;
+    if (pane.hidden || now === asked) return;
+    asked = now;
+    if (excess()) return note(`${excess()}. Shorten it to see the preview.`);
     if (!content.value) {
-        shown = now;
         write(title.value, '');
         return note('Your page appears here as you write.');
     }
-    if (excess()) return note(`${excess()}. Shorten it to see the preview.`);
-    asked = now;
     try {
         const { body } = await ask('/', { method: 'POST', body: form('preview'), expect: (body) => 'article_html' in body, after: '' });
         if (asked !== now) return;
-        shown = now;
         write(body.title ?? '', body.article_html);
         note('');
-    } finally {
-        if (asked === now) asked = null;
-    }
-}
-
-/** Call this when the text was replaced, not typed. */
-export async function follow() {
-    try {
-        await refresh();
     } catch (problem) {
         if (!(problem instanceof Problem)) throw problem;
+        if (asked === now) asked = null;
         if (problem.status !== 429) return note(`Preview not up to date: ${problem.status ? problem.message : 'can’t reach Handbill.'}`);
         note(`Preview paused until ${clock(Date.now() + problem.wait * 1000)} (too many refreshes).`);
         later(problem.wait * 1000);
@@ -99,19 +88,14 @@ export function closePreview() {
     show(false);
     pane.hidden = true;
     document.body.classList.remove('split');
-    shown = null;
+    asked = null;
     write('', '');
 }
 
 export async function togglePreview() {
     show(!isInPlace);
     if (!isInPlace) return content.focus({ preventScroll: true });
-    try {
-        await refresh();
-    } catch (problem) {
-        show(false);
-        throw problem;
-    }
+    await follow();
     pane.focus({ preventScroll: true });
 }
 
