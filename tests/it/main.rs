@@ -5,7 +5,7 @@
 //! - `controlled` holds the rules of these sections that need control of time, randomness, faults, the store or the
 //!   peer's address. They run against one process in this program only.
 //! - `mcp` tests the tools, `security` hostile input, `contract` the backends that run in the process.
-//! - `operators` tests the operators' API, `listener` connections.
+//! - `admin` tests the operators' API, `listener` connections.
 
 use self::in_process::app::target;
 

@@ -247,7 +247,8 @@ pub(crate) fn check_common_rules(method: &Method, path: &str, answer: &Answer) {
     assert!(!answer.headers.contains_key("access-control-allow-credentials"), "{answer:?}");
     assert_eq!(answer.header("x-content-type-options"), "nosniff", "{answer:?}");
     assert_eq!(answer.header("referrer-policy"), "no-referrer", "{answer:?}");
-    assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
+    let policy = answer.header("content-security-policy");
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{answer:?}");
     assert_eq!(answer.headers.contains_key("x-request-id"), answer.status != 304, "{answer:?}");
     for value in answer.headers.values() {
         assert!(!holds_a_key(value.as_bytes()), "a header holds a key: {answer:?}");

@@ -5,7 +5,7 @@ use crate::spec::discovery::DOCUMENTS;
 use crate::support::exchange::Request;
 
 #[tokio::test]
-async fn no_document_gives_an_address_of_another_origin_but_those_of_standards() {
+async fn no_document_gives_an_address_of_another_origin() {
     let app = Setup::new().base_url("http://127.0.0.1:18080").start();
     for (path, _) in DOCUMENTS {
         let text = app.get(path).await.text().to_owned();

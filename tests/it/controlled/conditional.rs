@@ -25,7 +25,7 @@ async fn the_same_version_written_at_another_time_has_another_tag() {
 }
 
 #[tokio::test]
-async fn if_match_compares_the_time_of_the_last_change_besides_the_version() {
+async fn if_match_compares_the_time_of_the_last_change_too() {
     let (app, page, lost) = restored().await;
     let before = app.page(&page.slug).await;
     let update = |tag: &str| {
@@ -40,7 +40,7 @@ async fn if_match_compares_the_time_of_the_last_change_besides_the_version() {
 }
 
 #[tokio::test]
-async fn if_none_match_of_an_update_compares_the_time_of_the_last_change_besides_the_version() {
+async fn if_none_match_compares_the_time_of_the_last_change_too() {
     let (app, page, lost) = restored().await;
     let update = |tag: &str| {
         let request = Request::update(&page.slug, "{}").key(&page.key);

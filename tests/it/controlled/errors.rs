@@ -132,7 +132,7 @@ const NEXT_STEPS: [(&str, &[&str]); 23] = [
 ];
 
 #[tokio::test]
-async fn every_error_there_is_says_by_its_message_alone_what_to_do_next() {
+async fn every_error_says_by_its_message_alone_what_to_do_next() {
     let errors = every_error().await;
     let met: BTreeSet<String> = errors.iter().map(|answer| answer.field("error")).collect();
     assert_eq!(met, Code::ALL.iter().map(|code| code.as_str().to_owned()).collect(), "every code was met");

@@ -3,7 +3,7 @@
 use crate::in_process::app::Setup;
 
 #[tokio::test]
-async fn a_link_is_external_by_the_base_url_that_the_page_is_served_under() {
+async fn a_link_is_external_by_the_base_url_when_it_is_served() {
     let before = Setup::new().base_url("https://one.example").start();
     let after = Setup::new().base_url("https://two.example").over_the_store_of(&before).start();
     let page = before.publish("T", "[x](https://one.example/a)").await;

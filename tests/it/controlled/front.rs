@@ -35,19 +35,6 @@ async fn a_page_that_is_ready_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn an_address_whose_letters_are_encoded_is_the_same_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let encoded = page.slug.replace('-', "%2D");
-    for target in [format!("/api/pages/{encoded}"), format!("/{encoded}"), format!("/{encoded}%2Emd")] {
-        app.send(Request::get(target)).await.expect_status(200);
-    }
-    for wrong in [format!("/api/pages/{}%2F", page.slug), format!("/%2F{}", page.slug), format!("/%FF{}", page.slug)] {
-        app.send(Request::get(wrong)).await.expect_status(404);
-    }
-}
-
-#[tokio::test]
 async fn a_page_that_is_absent_or_large_is_asked_for_once() {
     let app = TestApp::new();
     let page = app.publish("Large", &"words ".repeat(12_000)).await;
@@ -70,39 +57,6 @@ async fn a_page_that_is_absent_or_large_is_asked_for_once() {
     for slug in [&gone.slug, "nothing-2222bbbb"] {
         assert!(app.read(slug).await.status >= 404);
         assert_eq!(store.take_reads(), Reads { heads: 1, ..Reads::default() });
-    }
-}
-
-#[tokio::test]
-async fn every_answer_has_the_fields_that_all_answers_have() {
-    let app = TestApp::new();
-    let (page, gone) = (app.published().await, app.deleted().await);
-    let mut requests = Vec::new();
-    for target in [
-        format!("/{}", page.slug),
-        format!("/{}.md", page.slug),
-        format!("/{}/edit", page.slug),
-        format!("/api/pages/{}", page.slug),
-        format!("/api/pages/{}", gone.slug),
-        format!("/{}", gone.slug),
-        format!("/{}.", page.slug),
-        "/nothing-2222bbbb".to_owned(),
-        "/no/route".to_owned(),
-    ] {
-        requests.extend(["GET", "HEAD", "OPTIONS", "PUT"].map(|method| Request::new(method, target.as_str())));
-    }
-    for target in ["/", "/help", "/robots.txt", "/favicon.ico", "/llms.txt", "/openapi.json", "/mcp", "/oauth/token"] {
-        requests.extend(["GET", "HEAD", "OPTIONS", "POST"].map(|method| Request::new(method, target)));
-    }
-    requests.push(Request::get("/").header("x-large", "a".repeat(40_000)));
-    requests.push(Request::get(format!("/{}", page.slug)).header("x-large", "a".repeat(40_000)));
-    for request in requests {
-        let answer = app.send(request.header("host", "pages.example")).await;
-        for (name, value) in [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")] {
-            assert_eq!(answer.header(name), value, "{answer:?}");
-        }
-        assert!(answer.header("content-security-policy").contains("frame-ancestors 'none'"), "{answer:?}");
-        assert!(answer.header("x-request-id").len() == 16, "{answer:?}");
     }
 }
 

@@ -7,11 +7,9 @@
 //! same name in `spec`.
 
 mod agreement;
-mod authentication;
 mod bodies;
 mod concurrency;
 mod conditional;
-mod cors;
 mod discovery;
 mod errors;
 mod form;
@@ -27,8 +25,6 @@ mod repeat;
 mod reservations;
 mod resources;
 mod shared_caches;
-mod site;
 mod states;
-mod token;
 mod token_limits;
 mod update;

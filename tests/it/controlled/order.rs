@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use crate::in_process::app::{Setup, TestApp};
-use crate::in_process::stores::Calls;
-use crate::spec::order::{create_invalid_pages, edit_malformed_slugs, exhaust_one_edit};
+use crate::in_process::app::Setup;
+use crate::spec::order::{edit_malformed_slugs, exhaust_one_edit};
 
 #[tokio::test]
 async fn a_refused_client_reaches_no_store() {
@@ -23,11 +22,4 @@ async fn a_malformed_slug_comes_before_the_store() {
     let before = app.store.calls();
     edit_malformed_slugs(&app, &page).await;
     assert_eq!(app.store.calls(), before);
-}
-
-#[tokio::test]
-async fn an_invalid_create_reaches_no_store() {
-    let app = TestApp::new();
-    create_invalid_pages(&app).await;
-    assert_eq!(app.store.calls(), Calls::default());
 }

@@ -66,7 +66,7 @@ fn posts() -> [Request; 5] {
 }
 
 #[tokio::test]
-async fn no_text_is_parsed_before_the_limiter_has_admitted_its_client() {
+async fn no_text_is_parsed_before_the_limiter_admits_its_client() {
     let (app, renderer) = start(Setup::new().limits(1, 1));
     app.send(markdown("# c")).await.expect_status(201);
     for _ in 0..600 {
@@ -93,7 +93,7 @@ async fn a_key_is_looked_for_in_the_html_where_the_text_is_rendered() {
 }
 
 #[tokio::test]
-async fn creates_and_updates_are_writes_previews_are_previews_and_old_pages_are_upkeep() {
+async fn each_rendering_names_its_purpose() {
     let (app, renderer) = start(Setup::unlimited());
     let page = app.published().await;
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
@@ -115,7 +115,7 @@ async fn creates_and_updates_are_writes_previews_are_previews_and_old_pages_are_
 }
 
 #[tokio::test]
-async fn a_text_that_finds_no_room_to_be_rendered_answers_503_with_retry_after_and_changes_nothing() {
+async fn a_text_that_finds_no_room_to_be_rendered_answers_503() {
     let (app, renderer) = start(Setup::unlimited());
     let page = app.published().await;
     let before = app.page(&page.slug).await;

@@ -14,7 +14,7 @@ use crate::support::calls::new_key;
 use crate::support::pages::{page, with_head};
 
 #[tokio::test]
-async fn after_a_lost_answer_the_same_create_finds_its_page_or_makes_it() {
+async fn after_a_lost_answer_the_same_create_finds_its_page() {
     for fault in [Fault::DoneButUnknown, Fault::NotDoneAndUnknown, Fault::Unavailable] {
         let app = TestApp::new();
         let other = Setup::new().over_the_store_of(&app).start();
@@ -28,7 +28,7 @@ async fn after_a_lost_answer_the_same_create_finds_its_page_or_makes_it() {
 }
 
 #[tokio::test]
-async fn a_key_whose_slug_another_page_has_gets_the_next_one_and_finds_it_again() {
+async fn a_key_whose_slug_another_page_has_gets_the_next_one() {
     let app = TestApp::new();
     let (title, key) = (Title::parse("A title").unwrap(), new_key());
     let secret = app.store.slug_secret().await.unwrap();

@@ -103,7 +103,7 @@ fn untitled() -> PageFields {
 }
 
 #[tokio::test]
-async fn a_create_names_its_slug_to_the_limiter_with_the_first_digits_of_its_keys_hash() {
+async fn a_create_names_its_slug_and_its_keys_hash_to_the_limiter() {
     let fixture = Fixture::new(Says::new([Reserved::Unopposed, Reserved::NotAsked]));
     let Created { page, edit_key } = fixture.create(fields()).await.unwrap();
     let expected = Reservation::new(page.head.slug.clone(), &edit_key.hash());
@@ -112,7 +112,7 @@ async fn a_create_names_its_slug_to_the_limiter_with_the_first_digits_of_its_key
 }
 
 #[tokio::test]
-async fn a_slug_that_the_limiter_did_not_reserve_is_reserved_while_the_page_is_rendered() {
+async fn a_slug_is_reserved_while_the_page_is_rendered() {
     let fixture = Fixture::new(Says::new([Reserved::NotAsked, Reserved::Unopposed]));
     for (first, fields) in [(1, fields()), (0, untitled())] {
         let [before, _] = fixture.limiter.named();
@@ -124,7 +124,7 @@ async fn a_slug_that_the_limiter_did_not_reserve_is_reserved_while_the_page_is_r
 }
 
 #[tokio::test]
-async fn a_random_slug_that_another_has_reserved_is_drawn_again_and_no_store_is_asked_for_it() {
+async fn a_random_slug_that_another_has_reserved_is_drawn_again() {
     for answers in [[Reserved::ByAnother, Reserved::NotAsked], [Reserved::NotAsked, Reserved::ByAnother]] {
         let fixture = Fixture::new(Says::new(answers));
         let created = fixture.create(fields()).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_random_slug_that_another_has_reserved_is_drawn_again_and_no_store_is_
 }
 
 #[tokio::test]
-async fn for_a_slug_of_a_clients_key_the_store_is_asked_whoever_has_reserved_it() {
+async fn for_a_clients_key_the_store_is_asked_whoever_reserved_it() {
     let fixture = Fixture::new(Says::new([Reserved::ByAnother, Reserved::ByAnother]));
     let key = new_key();
     let secret = fixture.store.slug_secret().await.unwrap();

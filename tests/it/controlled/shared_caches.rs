@@ -9,7 +9,7 @@ use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]
-async fn with_edge_max_age_html_and_markdown_at_its_own_address_may_be_kept_and_nothing_else() {
+async fn with_edge_max_age_html_and_markdown_alone_may_be_kept() {
     let site = SiteSettings { edge_max_age: Some(Duration::from_mins(5)), ..SiteSettings::default() };
     let app = Setup::unlimited().site(site).start();
     let (page, gone) = (app.published().await, app.deleted().await);
@@ -43,7 +43,7 @@ async fn with_edge_max_age_html_and_markdown_at_its_own_address_may_be_kept_and_
 }
 
 #[tokio::test]
-async fn unless_operators_allow_it_no_shared_cache_may_show_a_page_unasked() {
+async fn by_default_no_shared_cache_may_show_a_page_unasked() {
     let app = TestApp::new();
     let page = app.published().await;
     for target in [format!("/{}", page.slug), format!("/{}.md", page.slug), format!("/api/pages/{}", page.slug)] {

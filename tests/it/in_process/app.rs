@@ -34,8 +34,8 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
+use super::clock::TestClock;
 use super::random::TestRng;
-use super::skew::SkewedClock;
 use super::stores::{Calls, WatchedStore};
 use crate::support::app as support;
 use crate::support::app::{BASE_URL, Limits, SetupOf, Target};
@@ -46,7 +46,6 @@ pub(crate) type Setup = SetupOf<Settings>;
 
 /// The settings of a test besides the limits.
 pub(crate) struct Settings {
-    window: Duration,
     base_url: String,
     proxies: TrustedProxies,
     mcp_hosts: Vec<Authority>,
@@ -58,10 +57,9 @@ pub(crate) struct Settings {
 }
 
 impl Default for Settings {
-    /// The window of the specification (§8), and no trusted proxies.
+    /// No trusted proxies.
     fn default() -> Self {
         Self {
-            window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new() },
             mcp_hosts: Vec::new(),
@@ -75,12 +73,6 @@ impl Default for Settings {
 }
 
 impl Setup {
-    #[must_use]
-    pub(crate) fn window(mut self, window: Duration) -> Self {
-        self.settings.window = window;
-        self
-    }
-
     #[must_use]
     pub(crate) fn base_url(mut self, origin: &str) -> Self {
         origin.clone_into(&mut self.settings.base_url);
@@ -145,7 +137,7 @@ impl Setup {
 
     pub(crate) fn start(self) -> TestApp {
         let Self { limits, settings } = self;
-        let clock = Arc::new(SkewedClock::new());
+        let clock = Arc::new(TestClock::new());
         let random = Arc::new(Mutex::new(TestRng::new()));
         let drawn = Arc::clone(&random);
         let inner = settings.store.unwrap_or_else(|| Arc::new(SqliteStore::temporary().unwrap()));
@@ -157,7 +149,7 @@ impl Setup {
             renderer: settings.renderer,
             ..Deps::system()
         };
-        let quota = |limit| (limit > 0).then_some(Quota { limit, window: settings.window });
+        let quota = |limit| (limit > 0).then_some(Quota { limit, window: Duration::from_hours(1) });
         let base_url = Origin::parse(&settings.base_url).unwrap();
         let metrics = Arc::clone(&deps.metrics);
         let public = PublicSettings {
@@ -187,7 +179,7 @@ impl Setup {
 /// A service under test, and the parts of it that a test controls. Clones are the same service.
 #[derive(Clone)]
 pub(crate) struct TestApp {
-    pub(crate) clock: Arc<SkewedClock>,
+    pub(crate) clock: Arc<TestClock>,
     random: Arc<Mutex<TestRng>>,
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) metrics: Arc<Metrics>,

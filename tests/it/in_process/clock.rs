@@ -9,10 +9,11 @@ use handbill_core::ports::clock::Clock;
 /// The time at which every test starts: 2026-11-21T04:30:00.123Z.
 const START: i64 = 1_795_235_400_123;
 
-/// Both of its times advance together, and only by [`TestClock::advance`].
+/// A wall clock and a monotonic time. Both advance together, and only the wall clock can be set back.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
-    advanced: Mutex<Duration>,
+    /// The monotonic time, and how far the wall clock is behind it.
+    times: Mutex<(Duration, Duration)>,
 }
 
 impl TestClock {
@@ -23,20 +24,27 @@ impl TestClock {
 
     /// Lets `duration` pass.
     pub(crate) fn advance(&self, duration: Duration) {
-        *self.advanced() += duration;
+        self.times().0 += duration;
     }
 
-    fn advanced(&self) -> MutexGuard<'_, Duration> {
-        self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Sets the wall clock back, as an operator or a time server may at any moment.
+    pub(crate) fn set_back(&self, duration: Duration) {
+        self.times().1 += duration;
+    }
+
+    fn times(&self) -> MutexGuard<'_, (Duration, Duration)> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> UnixMillis {
-        UnixMillis::new(START.saturating_add(i64::try_from(self.monotonic().as_millis()).unwrap_or(i64::MAX)))
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap();
+        let (passed, back) = *self.times();
+        UnixMillis::new(START + millis(passed) - millis(back))
     }
 
     fn monotonic(&self) -> Duration {
-        *self.advanced()
+        self.times().0
     }
 }

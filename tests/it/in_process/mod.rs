@@ -4,5 +4,4 @@ pub(crate) mod app;
 pub(crate) mod clock;
 pub(crate) mod heads_first;
 mod random;
-mod skew;
 pub(crate) mod stores;

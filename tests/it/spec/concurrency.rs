@@ -15,8 +15,9 @@ pub(crate) async fn delete(app: TestApp, page: Published) {
     app.delete(&page).await.expect_status(204);
 }
 
-/// Sixteen updates of one page at once, of its title and of its text, none of which may be lost. Answers the page.
-pub(crate) async fn sixteen_updates_at_once(app: &TestApp) -> Value {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_updates_of_title_and_content_at_once_none_is_lost() {
+    let app = Setup::unlimited().start();
     let page = app.published().await;
     let mut updates = JoinSet::new();
     for number in 0..8 {
@@ -27,12 +28,6 @@ pub(crate) async fn sixteen_updates_at_once(app: &TestApp) -> Value {
     let read = app.page(&page.slug).await;
     assert!(read["title"].as_str().unwrap().starts_with("Title "), "{read}");
     assert!(read["content"].as_str().unwrap().starts_with("Text "), "{read}");
-    read
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_updates_of_title_and_content_at_once_none_is_lost() {
-    sixteen_updates_at_once(&Setup::unlimited().start()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

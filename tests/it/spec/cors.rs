@@ -5,7 +5,6 @@
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};
-use crate::support::calls::Published;
 use crate::support::exchange::Request;
 
 const ORIGIN: &str = "https://elsewhere.example";
@@ -66,17 +65,12 @@ async fn a_preflight_names_the_methods_and_headers_of_the_api() {
 async fn a_preflight_spends_no_quota() {
     let app = Setup::new().limits(2, 1).start();
     let page = app.published().await;
-    preflights(&app, &page).await;
-    app.published().await;
-    app.update(&page, json!({})).await.expect_status(200);
-}
-
-/// Asks several times whether a create and an update would be allowed.
-pub(crate) async fn preflights(app: &TestApp, page: &Published) {
     for _ in 0..5 {
         app.send(preflight("/api/pages", "POST")).await;
         app.send(preflight(&format!("/api/pages/{}", page.slug), "PATCH")).await;
     }
+    app.published().await;
+    app.update(&page, json!({})).await.expect_status(200);
 }
 
 #[tokio::test]

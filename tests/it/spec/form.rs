@@ -81,7 +81,7 @@ async fn a_raw_body_is_published_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn in_a_form_cr_lf_becomes_lf_before_the_content_is_counted_in_a_field_and_in_a_file() {
+async fn in_a_form_cr_lf_becomes_lf_before_the_content_is_counted() {
     let app = Setup::unlimited().start();
     for file in [None, Some("note.md")] {
         let parts = [field("title", "T"), ("content", file, b"a\r\nb\n\r\r\nc".as_slice())];
@@ -102,7 +102,7 @@ async fn line_breaks_in_the_title_of_a_form_become_spaces() {
 }
 
 #[tokio::test]
-async fn the_title_is_the_field_else_the_query_else_the_first_heading_else_the_files_name() {
+async fn the_title_is_the_field_the_query_a_heading_or_the_file() {
     let app = Setup::unlimited().start();
     let text = "text\n\n## Second level\n\n# First *level*\n";
     for (request, title) in [
@@ -125,7 +125,7 @@ async fn the_title_is_the_field_else_the_query_else_the_first_heading_else_the_f
 }
 
 #[tokio::test]
-async fn a_text_without_any_title_answers_400_that_says_where_a_title_may_stand() {
+async fn a_text_without_any_title_answers_400_that_says_where() {
     let app = TestApp::new();
     for request in [
         markdown("text"),
@@ -177,7 +177,7 @@ async fn the_answer_has_the_form_that_accept_names() {
 }
 
 #[tokio::test]
-async fn an_error_is_json_but_for_browsers_which_get_the_form_back_with_the_text_in_it() {
+async fn an_error_is_json_and_for_browsers_the_form_with_the_text() {
     let app = TestApp::new();
     let parts = [field("title", "a\u{7}b & c"), field("content", "\nMy <b>text</b> & more")];
     app.send(form(&parts)).await.expect_error(400, "invalid_body");
@@ -192,7 +192,7 @@ async fn an_error_is_json_but_for_browsers_which_get_the_form_back_with_the_text
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_not_given_back_and_the_form_says_so() {
+async fn a_body_that_is_too_large_is_not_given_back() {
     let app = TestApp::new();
     let large = "x".repeat(131_073);
     let parts = [field("title", "T"), field("content", &large)];
@@ -207,7 +207,7 @@ async fn a_body_that_is_too_large_is_not_given_back_and_the_form_says_so() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_large_is_refused_for_its_size_before_a_title_is_missed() {
+async fn a_text_that_is_too_large_is_refused_before_its_title() {
     let app = TestApp::new();
     let large = "x".repeat(102_401);
     // The heading of such a text is not looked for. This one could be no title.
@@ -247,7 +247,7 @@ async fn a_url_encoded_form_is_refused_with_lines_that_work() {
 }
 
 #[tokio::test]
-async fn a_form_with_a_field_that_is_unknown_repeated_missing_or_no_utf_8_answers_400_that_names_it() {
+async fn a_form_with_a_wrong_field_answers_400_that_names_it() {
     let app = TestApp::new();
     let (title, content) = (field("title", "T"), field("content", "c"));
     for (request, named) in [
@@ -273,7 +273,7 @@ async fn a_form_with_a_field_that_is_unknown_repeated_missing_or_no_utf_8_answer
 }
 
 #[tokio::test]
-async fn a_form_that_a_browser_sends_for_another_site_answers_403_and_publishes_nothing() {
+async fn a_form_that_a_browser_sends_for_another_site_answers_403() {
     let app = Setup::new().limits(1, 1).start();
     let post = || form(&[field("title", "T"), field("content", "c")]);
     for request in [
@@ -298,7 +298,7 @@ async fn a_form_that_a_browser_sends_for_another_site_answers_403_and_publishes_
 }
 
 #[tokio::test]
-async fn a_form_of_this_site_is_taken_with_either_header_and_at_any_of_its_names() {
+async fn a_form_of_this_site_is_taken_with_either_header() {
     let app = Setup::unlimited().start();
     let post = || form(&[field("title", "T"), field("content", "c")]);
     for request in [
@@ -313,7 +313,7 @@ async fn a_form_of_this_site_is_taken_with_either_header_and_at_any_of_its_names
 }
 
 #[tokio::test]
-async fn a_form_shares_the_limit_of_creates_and_one_that_is_refused_is_not_counted() {
+async fn a_form_shares_the_limit_of_creates() {
     let app = Setup::new().limits(2, 1).start();
     let post = || form(&[field("title", "T"), field("content", "c")]);
     for refused in [markdown(""), markdown("# T").query("x=y"), form(&[field("title", "T"), field("content", "")])] {
@@ -360,7 +360,7 @@ async fn a_preview_is_not_refused_for_a_title_that_nobody_sent() {
 }
 
 #[tokio::test]
-async fn a_preview_publishes_nothing_and_shows_the_article_of_the_page_byte_for_byte() {
+async fn a_preview_publishes_nothing_and_shows_the_pages_article() {
     let app = Setup::unlimited().start();
     for (title, content) in [
         ("A title", "# A *title*\n\nSome text and\n\n    code\n\n- a\n- b\n"),
@@ -396,7 +396,7 @@ async fn a_preview_publishes_nothing_and_shows_the_article_of_the_page_byte_for_
 }
 
 #[tokio::test]
-async fn a_text_with_something_of_a_key_s_form_is_published_and_the_form_warns_of_it_without_repeating_it() {
+async fn a_text_with_a_key_s_form_is_published_with_a_warning() {
     let app = Setup::unlimited().start();
     let pasted = format!("hbk_{}", "a1B".repeat(15));
     let post = async |title: &str, content: &str, action: &str| {
@@ -459,7 +459,7 @@ async fn the_home_page_is_an_editor_that_works_without_script() {
 }
 
 #[tokio::test]
-async fn the_editor_runs_scripts_of_this_service_alone_and_one_policy_writes_html() {
+async fn the_editor_runs_scripts_of_this_service_alone() {
     let app = TestApp::new();
     let page = app.published().await;
     let preview = form(&[field("content", "c"), field("action", "preview")]).header("accept", BROWSER);
@@ -501,7 +501,7 @@ async fn the_editor_runs_scripts_of_this_service_alone_and_one_policy_writes_htm
 }
 
 #[tokio::test]
-async fn the_page_for_editing_is_the_same_for_every_slug_and_lets_no_key_into_an_address() {
+async fn the_page_for_editing_lets_no_key_into_an_address() {
     let app = TestApp::new();
     let (page, deleted) = (app.published().await, app.deleted().await);
     let at = |slug: &str| format!("/{slug}/edit");

@@ -12,14 +12,14 @@ fn names(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_creation_result_has_slug_url_edit_key_and_created_at_and_nothing_else() {
+async fn a_creation_result_has_the_four_fields_and_nothing_else() {
     let created = TestApp::new().create(json!({"title": "T", "content": "c"}).to_string()).await;
     created.expect_status(201);
     assert_eq!(names(&created.json()), ["created_at", "edit_key", "slug", "url"]);
 }
 
 #[tokio::test]
-async fn a_page_has_the_seven_fields_of_the_specification_and_nothing_else() {
+async fn a_page_has_the_seven_fields_and_nothing_else() {
     let app = TestApp::new();
     let page = app.published().await;
     let fields = ["content", "content_html", "created_at", "slug", "title", "updated_at", "url"];
@@ -130,7 +130,7 @@ async fn updated_at_equals_created_at_until_the_first_change() {
 }
 
 #[tokio::test]
-async fn updated_at_grows_with_each_change_while_the_clock_stands_still() {
+async fn updated_at_grows_with_each_change_while_time_stands_still() {
     let app = TestApp::new();
     let page = app.published().await;
     let mut last = app.page(&page.slug).await["updated_at"].as_str().unwrap().to_owned();

@@ -18,7 +18,7 @@ fn is_html(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_page_is_html_that_holds_content_html_unchanged_but_for_code_blocks_that_the_keyboard_can_reach() {
+async fn a_page_holds_content_html_with_code_the_keyboard_reaches() {
     let app = TestApp::new();
     let content = "Some *text* with <script>alert(1)</script>.\n\n- a list\n\n```rust\nlet x = \"1 < 2\";\n```\n";
     let page = app.publish("Hello", content).await;
@@ -31,7 +31,7 @@ async fn a_page_is_html_that_holds_content_html_unchanged_but_for_code_blocks_th
 }
 
 #[tokio::test]
-async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_content_html() {
+async fn a_leading_heading_that_repeats_the_title_is_shown_once() {
     let app = TestApp::new();
     let page = app.publish("Two  words", "# Two *words*\n\nText.").await;
     assert!(app.page(&page.slug).await["content_html"].as_str().unwrap().starts_with("<h2>Two <em>words</em></h2>"));
@@ -45,7 +45,7 @@ async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_con
 }
 
 #[tokio::test]
-async fn each_heading_of_a_page_has_a_link_of_its_own_and_content_html_has_none() {
+async fn each_heading_of_a_page_has_a_link_of_its_own() {
     let app = TestApp::new();
     let page = app.publish("Hello", "## Ways *in*\n\n## Ways in").await;
     let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
@@ -139,7 +139,7 @@ async fn a_page_names_its_address_and_its_markdown() {
 }
 
 #[tokio::test]
-async fn a_preview_of_a_page_is_large_and_shows_its_first_image_or_else_is_small() {
+async fn a_preview_of_a_page_shows_its_first_image_or_is_small() {
     let app = TestApp::new();
     let card = |html: &str| attribute(html, "name=\"twitter:card\"", "content").to_owned();
     let page =
@@ -243,7 +243,7 @@ async fn a_site_answer_that_depends_on_accept_says_so() {
 }
 
 #[tokio::test]
-async fn markdown_at_its_own_address_does_not_depend_on_accept_and_elsewhere_names_that_address() {
+async fn markdown_at_its_own_address_does_not_depend_on_accept() {
     let app = TestApp::new();
     let page = app.published().await;
     let path = format!("/{}.md", page.slug);
@@ -255,7 +255,7 @@ async fn markdown_at_its_own_address_does_not_depend_on_accept_and_elsewhere_nam
 }
 
 #[tokio::test]
-async fn markdown_at_the_address_of_the_html_is_kept_by_no_shared_cache() {
+async fn markdown_by_accept_is_kept_by_no_shared_cache() {
     let app = TestApp::new();
     let page = app.published().await;
     let html = app.get(&format!("/{}", page.slug)).await;
@@ -267,7 +267,7 @@ async fn markdown_at_the_address_of_the_html_is_kept_by_no_shared_cache() {
 }
 
 #[tokio::test]
-async fn an_address_with_punctuation_behind_it_is_redirected_to_the_page() {
+async fn an_address_with_punctuation_behind_it_is_redirected() {
     let app = TestApp::new();
     let page = app.published().await;
     for behind in ["/", ".", ")", "%29", ").", "/)", "//"] {
@@ -353,7 +353,7 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
 }
 
 #[tokio::test]
-async fn a_browser_that_asks_for_nothing_of_ours_gets_a_page_and_the_api_stays_json() {
+async fn a_browser_gets_a_page_for_nothing_and_the_api_stays_json() {
     let app = TestApp::new();
     let browse = |path: &str| Request::get(path).header("accept", "text/html,*/*;q=0.8");
     assert!(is_html(app.send(browse("/no/such/route")).await.expect_status(404)));
@@ -361,7 +361,7 @@ async fn a_browser_that_asks_for_nothing_of_ours_gets_a_page_and_the_api_stays_j
 }
 
 #[tokio::test]
-async fn a_page_asks_for_no_file_that_a_replica_of_another_version_may_lack() {
+async fn a_page_asks_for_no_file_that_another_version_may_lack() {
     let app = TestApp::new();
     let page = app.published().await;
     for path in ["/help", &format!("/{}", page.slug), "/never-was-2222bbbb"] {

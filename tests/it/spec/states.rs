@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
-pub(crate) const NEVER_USED: &str = "never-was-2222bbbb";
+const NEVER_USED: &str = "never-was-2222bbbb";
 
 #[tokio::test]
 async fn a_slug_that_never_existed_is_404_on_every_operation() {
@@ -21,15 +21,10 @@ async fn a_slug_that_never_existed_is_404_on_every_operation() {
 #[tokio::test]
 async fn an_attempt_brings_no_slug_into_being() {
     let app = TestApp::new();
-    edit_what_never_was(&app).await;
-    app.read(NEVER_USED).await.expect_error(404, "not_found");
-}
-
-/// Tries to update and to delete [`NEVER_USED`].
-pub(crate) async fn edit_what_never_was(app: &TestApp) {
     let key = app.published().await.key;
     app.send(Request::update(NEVER_USED, r#"{"content": "x"}"#).key(&key)).await.expect_status(404);
     app.send(Request::delete(NEVER_USED).key(&key)).await.expect_status(404);
+    app.read(NEVER_USED).await.expect_error(404, "not_found");
 }
 
 #[tokio::test]

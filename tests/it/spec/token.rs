@@ -191,11 +191,7 @@ async fn another_content_type_or_an_encoding_answers_400() {
 
 #[tokio::test]
 async fn missing_or_empty_credentials_answer_401_invalid_client() {
-    ask_without_credentials(&TestApp::new()).await;
-}
-
-/// Fails unless a request without client credentials is refused.
-pub(crate) async fn ask_without_credentials(app: &TestApp) {
+    let app = TestApp::new();
     let page = app.published().await;
     let (slug, key) = (&page.slug, &page.key);
     for form in [

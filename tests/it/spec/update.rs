@@ -62,16 +62,6 @@ async fn a_title_of_a_refused_character_alone_clears_nothing() {
 }
 
 #[tokio::test]
-async fn an_update_of_no_field_changes_nothing() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let before = app.read(&page.slug).await;
-    let answer = app.update(&page, json!({})).await;
-    answer.expect_status(200);
-    assert_eq!((&answer.body, answer.header("etag")), (&before.body, before.header("etag")));
-}
-
-#[tokio::test]
 async fn an_update_to_the_value_that_is_there_is_a_change() {
     let app = TestApp::new();
     let page = app.publish("Title", "Text").await;

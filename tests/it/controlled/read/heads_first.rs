@@ -25,7 +25,7 @@ fn representations(slug: &str) -> [(String, &'static str); 4] {
 }
 
 #[tokio::test]
-async fn a_page_that_was_read_before_costs_one_head_and_no_text_in_any_representation() {
+async fn a_page_that_was_read_before_costs_one_head_and_no_text() {
     let store = HeadsFirst::new();
     let app = replica(&store);
     let page = app.published().await;
@@ -66,7 +66,7 @@ async fn a_304_costs_one_head_and_has_every_field_of_its_200() {
 }
 
 #[tokio::test]
-async fn a_304_from_the_head_names_the_form_that_the_client_holds_and_accepts() {
+async fn a_304_from_the_head_names_the_form_that_the_client_holds() {
     let store = HeadsFirst::new();
     let app = replica(&store);
     let page = app.published().await;
@@ -102,7 +102,7 @@ async fn the_head_alone_says_that_there_is_no_page() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_gone_after_its_head_was_read_is_read_again_from_the_present_head() {
+async fn a_text_that_is_gone_after_its_head_was_read_is_read_again() {
     let store = HeadsFirst::new();
     let (app, other) = (replica(&store), replica(&store));
     let page = app.published().await;
@@ -118,7 +118,7 @@ async fn a_text_that_is_gone_after_its_head_was_read_is_read_again_from_the_pres
 }
 
 #[tokio::test]
-async fn a_page_that_another_replica_changed_or_deleted_is_not_sent_from_the_cache() {
+async fn a_page_that_another_replica_changed_is_not_sent_from_memory() {
     let store = HeadsFirst::new();
     let (one, other) = (replica(&store), replica(&store));
     assert_each_change_shows_at_both(&one, &other).await;
