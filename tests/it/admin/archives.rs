@@ -59,7 +59,7 @@ async fn mixed(operated: &Operated) -> [Published; 4] {
 }
 
 #[tokio::test]
-async fn an_export_moves_every_state_of_a_page_and_no_key_into_another_store() {
+async fn an_export_moves_every_state_of_a_page_and_no_key() {
     let (from, to) = (Operated::start(), Operated::start());
     let [active, deleted, taken_down, hidden] = mixed(&from).await;
     let archive = from.archive().await;
@@ -79,7 +79,7 @@ async fn an_export_moves_every_state_of_a_page_and_no_key_into_another_store() {
 }
 
 #[tokio::test]
-async fn an_old_export_revives_nothing_shows_nothing_and_overwrites_nothing() {
+async fn an_old_export_revives_shows_and_overwrites_nothing() {
     let operated = Operated::start();
     let [changed, deleted, hidden] =
         [operated.app.published().await, operated.app.published().await, operated.app.published().await];
@@ -97,7 +97,7 @@ async fn an_old_export_revives_nothing_shows_nothing_and_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn an_import_ends_at_the_first_line_that_is_not_whole_and_says_what_it_stored() {
+async fn an_import_ends_at_the_first_line_that_is_not_whole() {
     let (from, to) = (Operated::start(), Operated::start());
     for _ in 0..3 {
         from.app.published().await;
@@ -121,7 +121,7 @@ async fn an_import_ends_at_the_first_line_that_is_not_whole_and_says_what_it_sto
 }
 
 #[tokio::test]
-async fn an_export_has_what_changed_since_a_time_or_is_hidden_or_only_some_fields() {
+async fn an_export_has_what_changed_is_hidden_or_some_fields() {
     let operated = Operated::start();
     let [active, .., hidden] = mixed(&operated).await;
     let slugs = |lines: Vec<String>| -> Vec<String> {

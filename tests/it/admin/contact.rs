@@ -43,7 +43,7 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
 }
 
 #[tokio::test]
-async fn a_page_that_a_client_holds_is_sent_again_when_the_contact_has_changed() {
+async fn a_held_page_is_sent_again_when_the_contact_has_changed() {
     let tags = [None, Some("a@example.org"), Some("b@example.org")].map(|contact| async move {
         let app = with_contact(contact);
         let page = app.published().await;
@@ -54,7 +54,7 @@ async fn a_page_that_a_client_holds_is_sent_again_when_the_contact_has_changed()
 }
 
 #[tokio::test]
-async fn security_txt_names_the_contact_and_expires_thirty_days_after_each_request() {
+async fn security_txt_names_the_contact_and_expires() {
     const PATH: &str = "/.well-known/security.txt";
     for (given, contact) in [
         ("abuse@example.org", "mailto:abuse@example.org"),
@@ -97,7 +97,7 @@ async fn with_noindex_all_no_representation_of_any_page_is_indexed() {
 }
 
 #[tokio::test]
-async fn the_operators_own_documents_are_linked_on_every_page_in_the_card_and_in_llms_txt() {
+async fn the_operators_own_documents_are_linked_everywhere() {
     let links = ["privacy=https://pages.example/privacy", "support=help@pages.example"];
     let links = links.map(|link| SiteLink::parse(link).unwrap()).to_vec();
     let app = Setup::unlimited().site(SiteSettings { links, ..SiteSettings::default() }).start();

@@ -42,7 +42,7 @@ fn expect_refused(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_published() {
+async fn a_page_with_a_listed_host_or_text_is_not_published() {
     let list = format!("spam.example\n{}\n", blocklist::entry_of(SPAM));
     let (app, _) = with_blocklist(Setup::unlimited(), &list);
     for content in ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", SPAM] {
@@ -74,7 +74,7 @@ async fn a_mail_link_to_a_listed_host_is_refused_in_each_spelling() {
 }
 
 #[tokio::test]
-async fn an_update_that_would_publish_listed_content_leaves_the_page_as_it_is() {
+async fn an_update_with_listed_content_leaves_the_page_as_it_is() {
     let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
     let page = app.published().await;
     expect_refused(&app.update(&page, json!({"title": "New", "content": "http://spam.example/"})).await);
@@ -94,7 +94,7 @@ async fn a_tool_refuses_what_rest_refuses() {
 }
 
 #[tokio::test]
-async fn refused_content_counts_as_an_attempt_so_that_the_list_cannot_be_probed_for_free() {
+async fn refused_content_counts_as_an_attempt() {
     let (app, _) = with_blocklist(Setup::new().limits(2, 2), "spam.example");
     let page = app.published().await;
     expect_refused(&app.create(body("http://spam.example/")).await);
@@ -106,7 +106,7 @@ async fn refused_content_counts_as_an_attempt_so_that_the_list_cannot_be_probed_
 }
 
 #[tokio::test]
-async fn the_key_is_checked_before_the_content_so_that_strangers_learn_nothing() {
+async fn the_key_is_checked_before_the_content() {
     let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
     let page = app.published().await;
     let update = Request::update(&page.slug, json!({"content": "http://spam.example/"}).to_string());
@@ -114,7 +114,7 @@ async fn the_key_is_checked_before_the_content_so_that_strangers_learn_nothing()
 }
 
 #[tokio::test]
-async fn a_list_that_changes_counts_from_the_next_request_on_and_published_pages_stay() {
+async fn a_list_that_changes_counts_from_the_next_request_on() {
     let (app, policy) = with_blocklist(Setup::unlimited(), "");
     let page = app.publish("Hello", "http://later.example/").await;
     policy.set_blocklist(Blocklist::parse("later.example").unwrap());
@@ -126,7 +126,7 @@ async fn a_list_that_changes_counts_from_the_next_request_on_and_published_pages
 }
 
 #[tokio::test]
-async fn while_creates_are_paused_nothing_is_published_or_found_again_and_all_else_works() {
+async fn while_creates_are_paused_nothing_is_published() {
     let operated = Operated::start();
     let page = operated.app.published().await;
     let repeated = json!({"title": "Hello", "content": "text", "edit_key": new_key()}).to_string();

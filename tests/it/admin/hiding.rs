@@ -1,22 +1,12 @@
 //! Hiding pages and showing them again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::admin::import::Importer;
-use handbill::app::Deps;
-use handbill_core::domain::archive::Entry;
-use handbill_core::domain::page::PageHead;
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_scan::{PageScan, ScanLimit};
-use handbill_core::ports::page_store::{Lookup, PageStore, Record};
-use handbill_store_sqlite::SqliteStore;
+use handbill_core::ports::page_store::Lookup;
 use serde_json::{Value, json};
 
 use super::Operated;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::pages::{CREATED, page, with_head};
 
 impl Operated {
     /// Hides pages, and returns the result of each.
@@ -35,7 +25,7 @@ fn outcomes(results: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_hidden_page_is_deleted_to_everybody_and_its_key_opens_nothing() {
+async fn a_hidden_page_is_deleted_to_everybody() {
     let operated = Operated::start();
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
@@ -61,7 +51,7 @@ async fn a_page_that_is_shown_again_is_as_it_was_with_its_key() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_shown_deleted_or_was_never_there_is_left_as_it_is() {
+async fn what_is_hidden_shown_deleted_or_absent_is_left_as_it_is() {
     let operated = Operated::start();
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     let slugs = [page.slug.as_str(), &deleted.slug, "a-page-22222222", "no slug"];
@@ -87,7 +77,7 @@ async fn an_inspection_says_who_hid_a_page_when_and_why() {
 }
 
 #[tokio::test]
-async fn an_update_that_comes_between_does_not_save_the_page_from_being_hidden_and_is_not_lost() {
+async fn an_update_that_comes_between_is_hidden_and_not_lost() {
     let operated = Operated::start();
     let page = operated.app.published().await;
     let (app, owner) = (operated.app.clone(), page.clone());
@@ -120,42 +110,4 @@ async fn a_hidden_page_can_be_taken_down_at_once() {
     operated.hide(&[&page.slug]).await;
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
     assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["already_deleted"]);
-}
-
-/// The entries of all records of `store`, as an archive has them.
-async fn exported(store: &SqliteStore) -> Vec<Entry> {
-    let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
-    let entry = |record| match record {
-        Record::Active(page) => Entry::of(&page),
-        Record::Deleted(tombstone) => Entry::Tombstone(tombstone),
-    };
-    batch.records.into_iter().map(|record| entry(record.unwrap())).collect()
-}
-
-#[tokio::test]
-async fn an_export_carries_a_hidden_page_and_no_import_shows_it_again() {
-    let renderer = Deps::system().renderer;
-    let [from, to] = [SqliteStore::temporary().unwrap(), SqliteStore::temporary().unwrap()].map(Arc::new);
-    let importer = Importer { store: Arc::clone(&to) as _, renderer };
-    let first = page("text");
-    let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-    let hidden = with_head(&first, |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 5)));
-    let version = hidden.head.version.next().next();
-    let later = with_head(&first, |head| PageHead { version, updated_at: UnixMillis::new(CREATED + 6), ..head });
-    from.insert_if_absent(Arc::clone(&hidden), None).await.unwrap();
-    for entry in exported(&from).await {
-        importer.import(entry).await.unwrap();
-    }
-    let is_hidden = async || match to.lookup(&first.head.slug).await.unwrap() {
-        Lookup::Hidden(head) => *head == hidden.head,
-        _ => false,
-    };
-    assert!(is_hidden().await);
-    assert_eq!(to.page(&hidden.head).await.unwrap().unwrap().text.content, hidden.text.content);
-    for shown in [&first, &*later] {
-        importer.import(Entry::of(shown)).await.unwrap();
-        assert!(is_hidden().await);
-    }
-    importer.import(Entry::Tombstone(hidden.head.tombstone(UnixMillis::new(CREATED + 7)))).await.unwrap();
-    assert!(matches!(to.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(_)));
 }

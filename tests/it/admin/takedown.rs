@@ -32,7 +32,7 @@ impl Operated {
 }
 
 #[tokio::test]
-async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletion() {
+async fn a_page_that_was_taken_down_answers_410_to_everyone() {
     let operated = Operated::start();
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
@@ -40,7 +40,7 @@ async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletio
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_read_is_inspected_and_taken_down_and_nothing_else() {
+async fn a_page_that_cannot_be_read_is_inspected_or_taken_down() {
     let directory = tempfile::tempdir().unwrap();
     let damaged = page("The text of this page will be damaged.");
     let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
@@ -119,7 +119,7 @@ async fn of_takedowns_at_the_same_time_one_takes_the_page_down() {
 
 /// The takedown's outcome is unknown, and the page's owner deletes it before anybody looks again.
 #[tokio::test]
-async fn a_page_that_its_owner_deleted_meanwhile_is_not_called_taken_down() {
+async fn a_page_that_its_owner_deleted_is_not_called_taken_down() {
     let operated = Operated::start();
     let page = operated.app.published().await;
     let (app, owner) = (operated.app.clone(), page.clone());
@@ -133,7 +133,7 @@ async fn a_page_that_its_owner_deleted_meanwhile_is_not_called_taken_down() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_fails_that_page_alone_and_says_so() {
+async fn a_store_that_does_not_answer_fails_that_page_alone() {
     let operated = Operated::start();
     let pages: Vec<Published> = join_all((0..3).map(|_| operated.app.published())).await;
     operated.app.store.next(Operation::Swap, Fault::Unavailable);
@@ -165,7 +165,7 @@ async fn a_request_that_does_not_fit_takes_nothing_down() {
 }
 
 #[tokio::test]
-async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
+async fn inspect_shows_facts_of_a_page_and_not_its_text_or_key() {
     let operated = Operated::start();
     let text =
         format!("See [a](https://a.example/x) and ![](https://b.example/i.png).\n\n{}", "hidden text ".repeat(200));

@@ -39,27 +39,10 @@ pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
     stores().await
 }
 
-/// Every limiter and its name, for rules that hold by any clock.
+/// Every limiter and its name, each empty.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
-    limiters().into_iter().map(|limiter| (limiter.name, limiter.backend)).collect()
-}
-
-/// A limiter and its clock.
-pub(crate) struct Limiter {
-    pub(crate) name: &'static str,
-    pub(crate) backend: Arc<dyn RateLimiter>,
-    pub(crate) clock: Arc<TestClock>,
-}
-
-/// Every limiter that uses the test's clock, each empty.
-pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
-    let few = Arc::new(TestClock::new());
-    let limiter = MemoryRateLimiter::new(clock.clone());
     // Every test of the contract has fewer clients, so the limit on its memory must have no effect.
-    let bounded = MemoryRateLimiter::within(500_000, few.clone());
-    vec![
-        Limiter { name: "in process", backend: Arc::new(limiter), clock },
-        Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },
-    ]
+    let bounded = MemoryRateLimiter::within(500_000, clock.clone());
+    vec![("in process", Arc::new(MemoryRateLimiter::new(clock))), ("in process, with a small table", Arc::new(bounded))]
 }

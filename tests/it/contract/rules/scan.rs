@@ -22,7 +22,7 @@ async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
 }
 
 #[tokio::test]
-async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batch_at_its_bytes() {
+async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
     for store in empty_stores().await {
         let (name, store) = (store.name, store.backend);
         let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batc
 }
 
 #[tokio::test]
-async fn pages_that_are_there_all_the_time_are_found_once_however_others_change() {
+async fn pages_that_stay_are_found_once_however_others_change() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let pages = filled(&*store, 40).await;
@@ -98,7 +98,7 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_imported_record_replaces_only_the_state_that_it_was_compared_with_even_if_versions_are_equal() {
+async fn an_import_replaces_only_the_state_it_was_compared_with() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let there = Arc::new(page("there"));
