@@ -13,7 +13,7 @@ use super::traffic::Traffic;
 use crate::support::pages::{edited, page};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_answered_in_time_is_not_sent_and_what_is_not_answered_ends_in_time() {
+async fn what_cannot_be_answered_in_time_is_not_sent() {
     let mut proxied = proxied(PATIENT).await;
     let page = Arc::new(page("first"));
     assert_eq!(proxied.store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);

@@ -52,7 +52,7 @@ async fn acts(store: &ScyllaStore) -> BTreeSet<(&'static str, String, u64, Strin
 }
 
 #[tokio::test]
-async fn the_journal_has_each_deletion_takedown_hiding_and_showing_and_no_other_change() {
+async fn the_journal_has_each_act_and_no_other_change() {
     let (store, session, keyspace) = fresh_store().await;
     let [deleted, taken, turned, kept] =
         [inserted(&store).await, inserted(&store).await, inserted(&store).await, inserted(&store).await];
@@ -136,7 +136,7 @@ async fn nothing_is_deleted_while_the_journal_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
+async fn the_switch_is_what_was_saved_last_by_any_process() {
     let (store, session, keyspace) = fresh_store().await;
     let other = store_in(session.clone(), &keyspace, PATIENT).await;
     assert!(!store.paused().await.unwrap());

@@ -61,7 +61,7 @@ async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read_when_it_is_put_in_its_place() {
+async fn a_wrong_password_is_told_and_the_right_one_read_later() {
     let password = file("not-the-password");
     let settings = secured("handbill", &password);
     let reason = refused(&settings).await;
@@ -89,7 +89,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
 }
 
 #[tokio::test]
-async fn a_node_with_another_certificate_or_without_tls_is_not_talked_to() {
+async fn a_node_with_another_certificate_is_not_talked_to() {
     let password = file("cassandra");
     let mut settings = secured("handbill", &password);
     // A certificate of the node's name, so that only who signed it is wrong.

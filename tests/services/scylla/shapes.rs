@@ -58,7 +58,7 @@ pub(super) fn answering(body: Vec<u8>) -> RequestReaction {
 }
 
 #[tokio::test]
-async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
+async fn a_verdict_is_found_in_scylladbs_answers_to_an_insert() {
     let mut proxied = proxied(PATIENT).await;
     let slug = "taken-22222222";
     for applied in [true, false] {
@@ -82,7 +82,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
 }
 
 #[tokio::test]
-async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
+async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
     let mut proxied = proxied(PATIENT).await;
     let first = page("first");
     proxied.store.insert_if_absent(Arc::new(first.clone()), None).await.unwrap();
