@@ -60,7 +60,7 @@ async fn until_it_publishes(service: &Service) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_quorum_everybody_is_told_503_in_time_and_with_it_the_service_is_back() {
+async fn without_a_quorum_everybody_is_told_503_in_time() {
     let service = Service::start(Settings::unlimited()).await;
     let pages = pages(&service).await;
     let calm = slowest(&wave(&service, &pages).await);
@@ -108,7 +108,7 @@ async fn until_it_is_read(address: SocketAddr, page: &Published) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_one_node_of_three_hung_or_cut_off_all_requests_but_those_in_flight_on_it_succeed() {
+async fn with_one_node_of_three_hung_or_cut_off_requests_succeed() {
     let service = Service::start(Settings::unlimited()).await;
     let pages = pages(&service).await;
     for (node, hangs) in [(1, true), (2, false)] {
@@ -137,7 +137,7 @@ async fn with_one_node_of_three_hung_or_cut_off_all_requests_but_those_in_flight
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_is_not_ready_before_it_has_reached_its_database_and_says_so() {
+async fn a_replica_is_not_ready_before_it_has_reached_its_database() {
     let service = Service::start(Settings::unlimited()).await;
     for node in 1..=3 {
         service.nodes.hang(node);
@@ -160,7 +160,7 @@ async fn a_replica_is_not_ready_before_it_has_reached_its_database_and_says_so()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
+async fn without_redis_pages_are_served_as_before() {
     let mut service =
         Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
     let pages = pages(&service).await;
@@ -185,7 +185,7 @@ async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_a_create_that_is_sent_again_finds_its_page_at_every_replica() {
+async fn without_redis_a_create_that_is_sent_again_finds_its_page() {
     let mut service =
         Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
     let [before, without] =

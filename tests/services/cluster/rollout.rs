@@ -10,7 +10,7 @@ use super::service::{Service, Settings};
 use crate::linearizability::histories::workload::{Plan, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_are_replaced_one_after_the_other_and_no_request_fails() {
+async fn replicas_are_replaced_in_turn_and_no_request_fails() {
     let mut service = Service::start(Settings::unlimited()).await;
     // Operators call a replica by its address, and one that is being replaced answers nobody.
     let plan = Plan { seed: 11, calls: 0, groups: 4, clients: 4, burst: 8, has_operators: false };
@@ -36,7 +36,7 @@ const ADDS_A_COLUMN: Migration =
     Migration { number: 9999, phase: Phase::Expand, name: "motto", cql: "ALTER TABLE pages ADD motto text" };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_side() {
+async fn replicas_from_before_and_after_an_expansion_work_together() {
     let service = Service::start_apart("expansion", Settings::unlimited()).await;
     let old = service.replicas[0].public;
     let before = publish(old).await;

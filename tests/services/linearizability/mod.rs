@@ -2,7 +2,7 @@
 //! asked one call at a time, could have had.
 //!
 //! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested
-//! against the recorded histories of etcd by Jepsen, and here against a second one (`histories`). `LIN_OPS` is how many
+//! against the recorded histories of etcd by Jepsen, and here by planted faults. `LIN_OPS` is how many
 //! calls are answered (10000 unless it says so, four times as many as show each planted fault), `LIN_SEED` decides what
 //! they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
 
@@ -62,7 +62,7 @@ async fn replicas_over_one_store_behave_as_one_page_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
+async fn a_process_behaves_as_one_page_each_and_ends_when_told_to() {
     let directory = tempfile::tempdir().unwrap();
     let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "warn", "--data-dir"].map(OsStr::new);
     let anywhere = "127.0.0.1:0".parse().unwrap();
@@ -84,7 +84,7 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_one() {
+async fn a_store_that_leaves_its_callers_in_the_dark_is_not_broken() {
     let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), Fault::Silence)), plan()).await;
     outcome.assert_linearizable();
     assert!(!outcome.failures.is_empty(), "nobody was left in the dark");
@@ -110,7 +110,7 @@ async fn a_stale_page_from_memory_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn replicas_that_ask_for_heads_and_keep_pages_in_memory_behave_as_one_page_each() {
+async fn replicas_that_ask_for_heads_behave_as_one_page_each() {
     let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), Fault::TextsApart)), plan()).await;
     println!("{outcome}");
     outcome.assert_linearizable();

@@ -106,7 +106,7 @@ impl User {
 }
 
 #[test]
-fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
+fn a_page_is_published_changed_and_deleted_with_the_kept_key() {
     let user = User::new();
     let file = user.file("note.md", "# A note\n\nOne *two*.\r\n");
     let url = user.done(&["publish", &file], "");
@@ -142,7 +142,7 @@ fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
 }
 
 #[test]
-fn a_title_is_taken_from_the_first_heading_else_from_the_file_s_name() {
+fn a_title_is_the_first_heading_else_the_file_s_name() {
     let user = User::new();
     let title = |url: String| user.title(url.trim_end());
     assert_eq!(title(user.done(&["publish"], "## Second\n\n# *First*\n")), "First");
@@ -249,7 +249,7 @@ fn with_a_disk_that_fills(user: &User) -> String {
 }
 
 #[test]
-fn when_the_disk_fills_the_key_is_shown_because_it_cannot_be_saved() {
+fn when_the_disk_fills_the_key_is_shown() {
     let user = User::new();
     let server = with_a_disk_that_fills(&user);
     let message = user.fails(&["publish", "--title", "T", "--server", &server], "text", 8);
@@ -264,7 +264,7 @@ fn when_the_disk_fills_the_key_is_shown_because_it_cannot_be_saved() {
 }
 
 #[test]
-fn an_import_leaves_a_key_that_is_kept_and_says_that_the_other_one_differs() {
+fn an_import_leaves_a_key_that_is_kept_and_says_so() {
     let user = User::new();
     let slug = user.published("text");
     let kept = user.done(&["key", &slug], "");
@@ -373,7 +373,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
 }
 
 #[test]
-fn the_title_can_be_edited_above_the_text_and_a_missing_line_leaves_it() {
+fn the_title_can_be_edited_above_the_text() {
     let user = User::new();
     let slug = user.published("one\n");
     let edit = |editor: &str| {
@@ -390,7 +390,7 @@ fn the_title_can_be_edited_above_the_text_and_a_missing_line_leaves_it() {
 }
 
 #[test]
-fn several_files_are_published_in_their_order_up_to_the_first_failure() {
+fn several_files_are_published_up_to_the_first_failure() {
     let user = User::new();
     let (one, two) = (user.file("one.md", "# One\n"), user.file("two.md", "# Two\n"));
     let missing = user.home.path().join("missing.md").to_str().unwrap().to_owned();
@@ -452,7 +452,7 @@ fn a_damaged_line_of_the_key_file_is_named_and_nothing_is_lost() {
 }
 
 #[test]
-fn without_certificates_http_servers_are_asked_and_https_servers_are_not() {
+fn without_certificates_only_http_servers_are_asked() {
     let user = User::new();
     let slug = user.published("text");
     let get = |page: &str| {
@@ -482,7 +482,7 @@ fn a_reader_that_ends_early_is_no_error() {
 }
 
 #[test]
-fn a_bare_slug_names_the_saved_page_that_has_it_else_a_page_on_the_server() {
+fn a_bare_slug_names_a_saved_page_else_one_on_the_server() {
     let (user, other) = (User::new(), User::new());
     let slug = user.published("One.");
     let elsewhere = |args: &[&str]| {
@@ -499,7 +499,7 @@ fn a_bare_slug_names_the_saved_page_that_has_it_else_a_page_on_the_server() {
 }
 
 #[test]
-fn a_text_for_the_host_of_the_tools_is_refused_and_names_the_public_host() {
+fn a_text_for_the_host_of_the_tools_is_refused() {
     let user = User::of_server_with(&["--mcp-base-url", "http://localhost", "--create-limit", "1"]);
     let tools = format!("http://localhost:{}", user.server.address.port());
     let waiting = || fs::read_to_string(user.key_file()).unwrap().matches("\"sent\"").count();
@@ -547,7 +547,7 @@ fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
 }
 
 #[test]
-fn a_terminal_gets_no_escape_sequence_of_a_page_in_any_form_and_a_file_gets_the_bytes() {
+fn a_terminal_gets_no_escape_sequence_of_a_page() {
     let user = User::new();
     let slug = user.published("a\u{9b}2J\u{7f}b");
     for options in ["", "--json", "--html"] {
@@ -613,7 +613,7 @@ impl Drop for Agent {
 }
 
 #[test]
-fn an_agent_changes_a_page_in_a_later_conversation_without_its_key() {
+fn an_agent_changes_a_page_later_without_its_key() {
     for modern in [false, true] {
         let user = User::new();
         let mut agent = Agent::start(&user, modern);
@@ -698,7 +698,7 @@ fn an_agent_learns_that_the_server_cannot_be_reached() {
 }
 
 #[test]
-fn a_key_that_cannot_be_saved_for_an_agent_is_in_its_answer_and_on_no_other_stream() {
+fn a_key_that_cannot_be_saved_for_an_agent_is_in_its_answer() {
     let user = User::new();
     let server = with_a_disk_that_fills(&user);
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {

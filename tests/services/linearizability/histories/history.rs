@@ -161,11 +161,6 @@ impl History {
         actions.is_empty() || WGLChecker::<Page>::is_linearizable(Actions::from_actions(actions))
     }
 
-    /// The calls so far, in the order in which they were made.
-    pub(super) fn recorded(&self) -> Vec<Recorded> {
-        self.with(|calls| calls.recorded.clone())
-    }
-
     fn with<T>(&self, work: impl FnOnce(&mut Calls) -> T) -> T {
         work(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -244,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_read_a_lost_write_and_a_page_that_comes_back_are_no_history_of_a_page() {
+    fn a_stale_read_and_a_lost_write_are_no_history_of_a_page() {
         let stale = created();
         told(&stale, rewrite("d"), page(2, "t", "d"));
         told(&stale, Call::Get, page(1, "t", "c"));
@@ -264,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_beside_a_write_may_see_either_side_of_it_but_a_later_one_may_not_go_back() {
+    fn a_read_beside_a_write_may_see_either_side_of_it() {
         for (second, holds) in [(page(2, "t", "d"), true), (page(1, "t", "c"), false)] {
             let history = created();
             let write = history.invoked(1, rewrite("d"));
@@ -310,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_last_change_grows_with_each_version_and_each_version_has_one() {
+    fn the_time_of_the_last_change_grows_with_each_version() {
         for (third, is_possible) in [("2026-01-01T00:00:00.002Z", true), ("2026-01-01T00:00:00.001Z", false)] {
             let history = created();
             told(&history, rewrite("d"), page(2, "t", "d"));

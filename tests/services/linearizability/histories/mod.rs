@@ -3,10 +3,9 @@
 //! [`workload::run`] lets many clients loose on many pages, over any [`transport::Transport`]; each page's history is
 //! then checked on its own, which is sound because a history is linearizable exactly if that of each object is.
 //!
-//! The checker is checked too: [`small`] compares its verdicts with every order of the calls, tried one by one.
+//! The checker is checked too, by the tests of [`history`].
 
 pub(crate) mod history;
 pub(crate) mod page;
-mod small;
 pub(crate) mod transport;
 pub(crate) mod workload;
