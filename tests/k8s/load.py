@@ -1,11 +1,12 @@
-"""Sends requests at a constant rate, whether or not they succeed: mostly reads, and some creates and updates. For tests/k8s/run.
+"""Sends requests, whether or not they succeed: mostly reads, and some creates and updates. For tests/k8s/run.
 
     load.py http://address RATE FOLDER HOST
 
 HOST is the host that requests name. The script makes FOLDER/begun once the load is steady, ends when
 FOLDER/end appears, and prints one line of JSON: the number of requests with the expected answer, the first failures, and the
-slowest answer in seconds. It exits with 1 if any request failed, or if fewer than nine tenths of what the rate asks for were
-answered.
+slowest answer in seconds. It exits with 1 if any request failed.
+
+RATE is the most requests a second. A slow machine gets fewer: no more than AT_ONCE wait for an answer at the same time.
 
 Every second read uses a connection that is kept open, as load balancers and libraries do. If that connection was closed
 before any part of an answer arrived, the read is sent again over a new one, as they do too. All other requests are sent once,
@@ -25,6 +26,8 @@ from urllib.parse import urlsplit
 
 # Enough that two changes of one page are a second apart. This tests upgrades, not races between writers.
 PAGES = 67
+
+AT_ONCE = 16
 
 
 class Client:
@@ -77,6 +80,7 @@ async def main():
     address, rate, folder = urlsplit(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
     client = Client((address.hostname, address.port or 80), sys.argv[4])
     pages, answered, failures, slowest, running = [], 0, [], 0.0, set()
+    slots = asyncio.Semaphore(AT_ONCE)
     create = "POST", "/api/pages", {"title": "Load", "content": "*Before*."}
 
     async def answer_of(expected, *details, **options):
@@ -112,16 +116,16 @@ async def main():
     (folder / "begun").touch()
     while not (folder / "end").exists():
         number += 1
+        await slots.acquire()
         task = asyncio.create_task(one(number))
         running.add(task)
-        task.add_done_callback(running.discard)
-        # The clock sets the pace, not the answers, so that a slow service gets no fewer requests.
-        await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))
+        task.add_done_callback(lambda done: (running.discard(done), slots.release()))
+        await asyncio.sleep(1 / rate)
     await asyncio.gather(*running)
     took = time.monotonic() - begun
     result = {"answered": answered, "failed": len(failures), "rate": round(number / took), "slowest": round(slowest, 3)}
     print(json.dumps({**result, "sent again": client.sent_again, "failures": failures[:10]}))
-    sys.exit(bool(failures) or answered < 0.9 * rate * took)
+    sys.exit(bool(failures))
 
 
 asyncio.run(main())
