@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -13,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::import::Importer;
-use super::{acts, backup, import, inspect, records};
+use super::{acts, backup, import, inspect, pause, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::AUDIT;
@@ -45,7 +44,7 @@ pub fn router(api: AdminApi) -> Router {
         .route("/hide", post(acts::hide))
         .route("/show", post(acts::show))
         .route("/inspect", post(inspect::inspect))
-        .route("/creates", put(change_creates))
+        .route("/creates", put(pause::change))
         .route("/records", post(records::list))
         .route("/backup", get(backup::copy))
         .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
@@ -73,31 +72,6 @@ impl AdminApi {
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
         self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
     }
-}
-
-/// The body of `PUT /creates`.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreatesChange {
-    /// Whether every create is refused from now on.
-    pub paused: bool,
-    /// The operator's name.
-    pub by: String,
-}
-
-/// `PUT /creates`: pauses or resumes creates.
-async fn change_creates(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<StatusCode, Refusal> {
-    let CreatesChange { paused, by } = parse(&body)?;
-    let by = operator(&by)?;
-    let changed = api.switch.set_paused(paused).await;
-    if changed.is_ok() {
-        api.policy.set_paused(paused);
-    }
-    let action = if paused { "pause" } else { "resume" };
-    let outcome = if changed.is_ok() { "done" } else { "failed" };
-    api.log_act(&LoggedAct { action, slug: None, reason: None, by: &by, outcome });
-    changed?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Why an operator's request was not done.

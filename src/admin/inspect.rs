@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
-use handbill_core::domain::blocklist;
+use super::blocklist;
 use handbill_core::domain::link_hosts::link_hosts;
 use handbill_core::domain::markdown::render;
 use handbill_core::domain::page::Page;

@@ -6,12 +6,12 @@
 pub mod acts;
 pub mod api;
 mod backup;
+pub mod blocklist;
 pub mod commands;
 pub mod import;
 pub mod inspect;
 mod journal;
-pub mod moderation;
+pub mod pause;
 pub mod probes;
 pub mod records;
 pub mod socket;
-mod watched_file;

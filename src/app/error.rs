@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::admin::moderation::ModerationError;
+use crate::admin::blocklist::BlocklistError;
 use crate::admin::socket::SocketError;
 use crate::config::SettingsError;
 use crate::http::startup::ListenError;
@@ -29,9 +29,8 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] handbill_store_scylla::ConnectError),
-    /// The blocklist or the switch of creates cannot be read.
     #[error(transparent)]
-    Moderation(#[from] ModerationError),
+    Blocklist(#[from] BlocklistError),
     /// The operators' socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),

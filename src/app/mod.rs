@@ -20,8 +20,9 @@ use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 pub use self::error::StartError;
 use crate::admin::api::{self, AdminApi};
+use crate::admin::blocklist::{Blocklist, BlocklistFile};
 use crate::admin::import::Importer;
-use crate::admin::moderation::{Moderation, check_blocklist};
+use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
 use crate::admin::socket;
 use crate::config::{self, HttpSettings, ServeSettings, Settings};
@@ -33,8 +34,10 @@ use crate::http::{Front, Http, SiteSettings, front};
 use crate::mcp::{AllowedHosts, Mcp, Tools};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
+use crate::telemetry::labels::RefusalLabels;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::domain::link_hosts::parse_host;
 use handbill_core::domain::network_limits::SharedNetwork;
 use handbill_core::domain::origin::Origin;
 use handbill_core::ports::page_store::PageStore;
@@ -65,7 +68,7 @@ pub struct Publishing {
 }
 
 impl Publishing {
-    fn of(settings: &Settings, allowed: &Moderation) -> Self {
+    fn of(settings: &Settings, policy: &PublishingPolicy) -> Self {
         let (http, moderation) = (&settings.http, &settings.moderation);
         let site = SiteSettings {
             abuse_contact: moderation.contacts.abuse_contact.clone(),
@@ -74,7 +77,7 @@ impl Publishing {
             mcp_base_url: http.mcp_base_url.clone(),
             edge_max_age: settings.edge.max_age(),
         };
-        Self { policy: allowed.policy(), site }
+        Self { policy: policy.clone(), site }
     }
 }
 
@@ -133,9 +136,28 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     if let Some(path) = &settings.moderation.blocklist.blocklist_file {
-        check_blocklist(path)?;
+        Blocklist::read(path, &own_hosts(settings))?;
     }
     check_start(settings)
+}
+
+/// The hosts of the service, which are on no blocklist.
+fn own_hosts(settings: &Settings) -> Vec<String> {
+    let HttpSettings { address, mcp_base_url, .. } = &settings.http;
+    let site = address.origin(address.listen);
+    [&site].into_iter().chain(mcp_base_url).filter_map(|origin| parse_host(origin.host_text())).collect()
+}
+
+/// The policy of the operators, with a count of what it refuses.
+fn policy(metrics: &Metrics) -> PublishingPolicy {
+    let refusals = metrics.publishing_refusals.clone();
+    // The objective of writes subtracts pauses, so they are there from the beginning.
+    for reason in ["content", "blocklist", "paused"] {
+        drop(refusals.get_or_create(&RefusalLabels { reason }));
+    }
+    PublishingPolicy::observed(move |reason| {
+        refusals.get_or_create(&RefusalLabels { reason }).inc();
+    })
 }
 
 /// Checks the same without the files with which a start can do although they are bad.
@@ -194,20 +216,22 @@ async fn serve_async(
     check_start(&settings)?;
     let admin_socket = settings.admin_socket();
     socket::refuse_if_answered(&admin_socket)?;
-    let mut moderation = Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), metrics);
+    let policy = policy(metrics);
+    if let Some(path) = settings.moderation.blocklist.blocklist_file.clone() {
+        BlocklistFile::new(path, own_hosts(&settings), policy.clone(), Arc::clone(metrics)).follow();
+    }
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let base_url = settings.http.address.origin(address);
     let proxies = TrustedProxies { networks: settings.http.trusted_proxies.clone() };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut handle) = Backends::open(&settings, new_store, &deps, &readiness, &moderation.policy()).await?;
+    let (backends, mut handle) = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
     let store = Arc::clone(&backends.store);
-    let policy = moderation.policy();
-    let publishing = Publishing::of(&settings, &moderation);
+    let publishing = Publishing::of(&settings, &policy);
     let networks = settings.rate_limits.limit_networks.clone();
     let base = base_url.clone();
     let public = PublicSettings { quotas, networks, base_url: base, proxies: proxies.clone(), hosts, publishing };
@@ -220,8 +244,9 @@ async fn serve_async(
     // Probes and the socket answer until the process ends, so that operators can watch it drain.
     probes::start(admin_listener, Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) })?;
     let OperatedStore { scan, import, switch, sqlite } = handle.operated();
-    moderation.read_switch(&*switch).await;
-    tokio::spawn(moderation.follow(Arc::clone(&switch)));
+    // A cluster is not reached yet; an SQLite store must take creates at once.
+    let _ = pause::read(&*switch, &policy, metrics).await;
+    tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
     let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer) };

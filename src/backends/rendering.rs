@@ -87,10 +87,10 @@ impl Renderer for RenderThreads {
 }
 
 /// The HTML of `source`, and the results of `checks`. A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
-fn checked(source: &str, Checks { blocklist, key }: &Checks) -> Made {
+fn checked(source: &str, Checks { refuses, key }: &Checks) -> Made {
     let mut rendered = render(source);
     let shown = mem::take(&mut rendered.shown);
-    let is_refused = blocklist.as_ref().is_some_and(|blocklist| blocklist.refuses(source, &shown.addresses));
+    let is_refused = refuses.as_ref().is_some_and(|refuses| refuses(source, &shown.addresses));
     let shows_key = key.as_ref().is_some_and(|key| shown.any(|text| key.occurs_in(text)));
     Made { rendered, is_refused, shows_key }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::client::Client;
 use super::terminal::print_line;
-use crate::admin::api::CreatesChange;
+use crate::admin::pause::CreatesChange;
 use crate::config::SocketAccess;
 use handbill_core::domain::takedown::operator_name;
 

@@ -1,6 +1,6 @@
 //! Pausing creates, and the blocklist.
 
-use handbill_core::domain::blocklist::{self, Blocklist};
+use handbill::admin::blocklist::{self, Blocklist};
 use handbill_core::service::PublishingPolicy;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn body(content: &str) -> String {
 /// A service whose blocklist has `lines`, and the policy that its operators change.
 fn with_blocklist(setup: Setup, lines: &str) -> (TestApp, PublishingPolicy) {
     let policy = PublishingPolicy::default();
-    policy.set_blocklist(Blocklist::parse(lines).unwrap());
+    Blocklist::parse(lines, &[]).unwrap().put_into_force(&policy);
     (setup.policy(policy.clone()).start(), policy)
 }
 
@@ -117,11 +117,11 @@ async fn the_key_is_checked_before_the_content() {
 async fn a_list_that_changes_counts_from_the_next_request_on() {
     let (app, policy) = with_blocklist(Setup::unlimited(), "");
     let page = app.publish("Hello", "http://later.example/").await;
-    policy.set_blocklist(Blocklist::parse("later.example").unwrap());
+    Blocklist::parse("later.example", &[]).unwrap().put_into_force(&policy);
     expect_refused(&app.create(body("http://later.example/")).await);
     app.read(&page.slug).await.expect_status(200);
     app.update(&page, json!({"title": "Other"})).await.expect_status(200);
-    policy.set_blocklist(Blocklist::default());
+    Blocklist::default().put_into_force(&policy);
     app.create(body("http://later.example/")).await.expect_status(201);
 }
 

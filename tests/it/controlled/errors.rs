@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
+use handbill::admin::blocklist::Blocklist;
 use handbill::http::error::Code;
-use handbill_core::domain::blocklist::Blocklist;
 use handbill_core::service::PublishingPolicy;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn every_error() -> Vec<Answer> {
         errors.push(app.read(slug).await);
     }
     let policy = PublishingPolicy::default();
-    policy.set_blocklist(Blocklist::parse("spam.example").unwrap());
+    Blocklist::parse("spam.example", &[]).unwrap().put_into_force(&policy);
     let operated = Setup::new().policy(policy).start();
     errors.push(operated.create(r#"{"title": "T", "content": "https://spam.example/"}"#).await);
     let used_up = Setup::new().limits(1, 1).token_limit(1).start();

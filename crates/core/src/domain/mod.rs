@@ -8,7 +8,6 @@ pub use handbill_markdown::{excerpt, host_name, invisible, language};
 
 pub mod archive;
 pub mod authority;
-pub mod blocklist;
 pub mod client;
 pub mod contact;
 pub mod content;

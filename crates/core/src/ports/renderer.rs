@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::markdown::Rendered;
@@ -27,11 +26,14 @@ pub enum Purpose {
 #[error("too many texts are waiting to be rendered")]
 pub struct RenderError;
 
+/// Whether operators refuse a page with this Markdown, whose links and images lead to these addresses.
+pub type Refuses = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
+
 /// Further work on the text, for the renderer since a search of a long text takes milliseconds.
 #[derive(Clone, Default)]
 pub struct Checks {
-    /// The hosts and texts that operators do not publish.
-    pub blocklist: Option<Arc<Blocklist>>,
+    /// The content that operators do not publish.
+    pub refuses: Option<Refuses>,
     /// The page's key.
     pub key: Option<EditKey>,
 }
@@ -40,7 +42,7 @@ pub struct Checks {
 pub struct Made {
     /// The HTML.
     pub rendered: Rendered,
-    /// Whether the blocklist refuses the text.
+    /// Whether operators refuse the text.
     pub is_refused: bool,
     /// Whether the page shows the key. Markup and character references may spell the key even if the source does not
     /// contain it.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::error::ServiceError;
-use crate::domain::blocklist::Blocklist;
 use crate::ports::page_store::{NotReachedError, StoreError};
-use crate::ports::renderer::Made;
+use crate::ports::renderer::{Made, Refuses};
 
 /// The operators' policy. Clones share it, and it may change at any time. The default allows everything.
 #[derive(Clone, Default)]
@@ -17,15 +16,17 @@ pub struct PublishingPolicy {
 }
 
 struct Allowed {
-    /// `None` while there should be a list and none could be read.
-    blocklist: Option<Arc<Blocklist>>,
+    /// Whether it is known which content operators refuse.
+    is_content_known: bool,
+    /// The content that they refuse, if there is any.
+    refuses: Option<Refuses>,
     /// Whether creates are paused; `None` until it is known.
     paused: Option<bool>,
 }
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self { blocklist: Some(Arc::default()), paused: Some(false) }
+        Self { is_content_known: true, refuses: None, paused: Some(false) }
     }
 }
 
@@ -37,9 +38,16 @@ impl PublishingPolicy {
         Self { allowed: Arc::new(RwLock::new(allowed)), observe: Some(Arc::new(observe)) }
     }
 
-    /// Refuses from now on what is on `blocklist`, or everything if it is not known.
-    pub fn set_blocklist(&self, blocklist: impl Into<Option<Blocklist>>) {
-        self.allowed.write().blocklist = blocklist.into().map(Arc::new);
+    /// Refuses from now on the content for which `refuses` is true.
+    pub fn refuse(&self, refuses: impl Fn(&str, &[String]) -> bool + Send + Sync + 'static) {
+        let mut allowed = self.allowed.write();
+        allowed.is_content_known = true;
+        allowed.refuses = Some(Arc::new(refuses));
+    }
+
+    /// Refuses any content until it is known which content operators refuse.
+    pub fn refuse_all(&self) {
+        self.allowed.write().is_content_known = false;
     }
 
     /// Pauses or resumes creates from now on. Returns whether that is a change.
@@ -47,30 +55,30 @@ impl PublishingPolicy {
         self.allowed.write().paused.replace(paused).unwrap_or_default() != paused
     }
 
-    /// The list that the renderer compares a text with before it is published; `None` if it is empty.
-    pub fn blocklist(&self) -> Result<Option<Arc<Blocklist>>, ServiceError> {
-        let blocklist = self.allowed.read().blocklist.clone();
-        match blocklist {
-            Some(blocklist) => Ok(Some(blocklist).filter(|list| !list.is_empty())),
-            None => Err(self.refuse("blocklist", ServiceError::BlocklistUnknown)),
-        }
+    /// The check that the renderer makes before a text is published, if there is one.
+    pub(super) fn refuses(&self) -> Result<Option<Refuses>, ServiceError> {
+        let (is_known, refuses) = {
+            let allowed = self.allowed.read();
+            (allowed.is_content_known, allowed.refuses.clone())
+        };
+        if is_known { Ok(refuses) } else { Err(self.refused("blocklist", ServiceError::BlocklistUnknown)) }
     }
 
     /// Fails if a page with this HTML must not be published.
     pub(super) fn check_content(&self, made: &Made) -> Result<(), ServiceError> {
-        if made.is_refused { Err(self.refuse("content", ServiceError::ContentRefused)) } else { Ok(()) }
+        if made.is_refused { Err(self.refused("content", ServiceError::ContentRefused)) } else { Ok(()) }
     }
 
     pub(super) fn check_pause(&self) -> Result<(), ServiceError> {
         let paused = self.allowed.read().paused;
         match paused {
             Some(false) => Ok(()),
-            Some(true) => Err(self.refuse("paused", ServiceError::CreatesPaused)),
-            None => Err(self.refuse("paused", StoreError::Unavailable(Box::new(NotReachedError)).into())),
+            Some(true) => Err(self.refused("paused", ServiceError::CreatesPaused)),
+            None => Err(self.refused("paused", StoreError::Unavailable(Box::new(NotReachedError)).into())),
         }
     }
 
-    fn refuse(&self, reason: &'static str, error: ServiceError) -> ServiceError {
+    fn refused(&self, reason: &'static str, error: ServiceError) -> ServiceError {
         if let Some(observe) = &self.observe {
             observe(reason);
         }

@@ -223,7 +223,7 @@ impl PageService {
 
     /// The HTML of `content`, with what was found in it.
     pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
-        let checks = Checks { blocklist: self.policy.blocklist()?, key: key.cloned() };
+        let checks = Checks { refuses: self.policy.refuses()?, key: key.cloned() };
         Ok(self.renderer.render(content, Purpose::Write, checks).await?)
     }
 

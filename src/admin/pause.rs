@@ -1,0 +1,76 @@
+//! Pauses and resumes creates. The switch is kept with the pages, and every replica looks at it again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::api::{AdminApi, LoggedAct, Refusal, operator, parse};
+use crate::telemetry::metrics::Metrics;
+use handbill_core::ports::creates_switch::CreatesSwitch;
+use handbill_core::ports::page_store::{NotReachedError, StoreError};
+use handbill_core::service::PublishingPolicy;
+
+/// How often the switch is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The body of `PUT /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatesChange {
+    /// Whether every create is refused from now on.
+    pub paused: bool,
+    /// The operator's name.
+    pub by: String,
+}
+
+/// `PUT /creates`.
+pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<StatusCode, Refusal> {
+    let CreatesChange { paused, by } = parse(&body)?;
+    let by = operator(&by)?;
+    let changed = api.switch.set_paused(paused).await;
+    if changed.is_ok() {
+        api.policy.set_paused(paused);
+    }
+    let action = if paused { "pause" } else { "resume" };
+    let outcome = if changed.is_ok() { "done" } else { "failed" };
+    api.log_act(&LoggedAct { action, slug: None, reason: None, by: &by, outcome });
+    changed?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Reads `switch` again and again. After an error what was read last stays.
+pub async fn follow(switch: Arc<dyn CreatesSwitch>, policy: PublishingPolicy, metrics: Arc<Metrics>) {
+    let mut looks = interval(INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_failed = false;
+    loop {
+        looks.tick().await;
+        let read = read(&*switch, &policy, &metrics).await;
+        // `/readyz` and the log report a cluster that was not reached yet, and until then no page can be created.
+        let failure = read
+            .err()
+            .filter(|error| !matches!(error, StoreError::Unavailable(cause) if cause.is::<NotReachedError>()));
+        if let Some(error) = failure.as_ref().filter(|_| !has_failed) {
+            tracing::error!(
+                error = error.causes(),
+                "cannot read whether creates are paused: what was read last stays in force"
+            );
+        }
+        has_failed = failure.is_some();
+    }
+}
+
+/// Reads `switch` once. Until that has succeeded, no page is created.
+pub async fn read(switch: &dyn CreatesSwitch, policy: &PublishingPolicy, metrics: &Metrics) -> Result<(), StoreError> {
+    let paused = switch.paused().await?;
+    if policy.set_paused(paused) {
+        tracing::info!(paused, "operators changed whether pages may be created");
+    }
+    metrics.paused.set(i64::from(paused));
+    Ok(())
+}
