@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
@@ -24,23 +23,15 @@ const AT_ONCE: usize = 16;
 /// The message for a page that cannot be hidden or shown since its record cannot be read.
 const UNREADABLE: &str = "The record of this page cannot be read, so the page can only be taken down. The runbook says how to bring it back from a backup.";
 
-/// The body of `POST /takedown` and `POST /hide`.
+/// The body of `POST /takedown`, `/hide` and `/show`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TakedownRequest {
+pub struct ActRequest {
     /// Slugs or addresses of pages, at most [`MAX_PAGES`].
     pub pages: Vec<String>,
-    pub reason: TakedownReason,
-    /// The operator's name.
-    pub by: String,
-}
-
-/// The body of `POST /show`.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShowRequest {
-    /// Slugs or addresses of hidden pages, at most [`MAX_PAGES`].
-    pub pages: Vec<String>,
+    /// Absent in what is shown again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<TakedownReason>,
     /// The operator's name.
     pub by: String,
 }
@@ -100,63 +91,54 @@ impl Outcome {
     }
 }
 
-enum Act {
-    TakeDown(Takedown),
-    Hide(Takedown),
-    /// The operator's name.
-    Show(String),
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    TakeDown,
+    Hide,
+    Show,
 }
 
-type Results = Result<Json<Vec<ActResult>>, Refusal>;
-
-pub(super) async fn take_down(State(api): State<Arc<AdminApi>>, body: Bytes) -> Results {
-    let TakedownRequest { pages, reason, by } = parse(&body)?;
-    on_each(&api, pages, &Act::TakeDown(Takedown { reason, by: operator(&by)? })).await
-}
-
-pub(super) async fn hide(State(api): State<Arc<AdminApi>>, body: Bytes) -> Results {
-    let TakedownRequest { pages, reason, by } = parse(&body)?;
-    on_each(&api, pages, &Act::Hide(Takedown { reason, by: operator(&by)? })).await
-}
-
-pub(super) async fn show(State(api): State<Arc<AdminApi>>, body: Bytes) -> Results {
-    let ShowRequest { pages, by } = parse(&body)?;
-    on_each(&api, pages, &Act::Show(operator(&by)?)).await
-}
-
-async fn on_each(api: &AdminApi, pages: Vec<String>, act: &Act) -> Results {
+pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, act: Act) -> Result<Json<Vec<ActResult>>, Refusal> {
+    let ActRequest { pages, reason, by } = parse(&body)?;
+    let by = operator(&by)?;
     if pages.len() > MAX_PAGES {
         return Err(Refusal::invalid(format!("Send at most {MAX_PAGES} pages at a time.")));
     }
-    let results = stream::iter(pages).map(|page| on_one(api, page, act)).buffered(AT_ONCE).collect().await;
-    Ok(Json(results))
+    if reason.is_none() != (act == Act::Show) {
+        return Err(Refusal::invalid(
+            "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
+        ));
+    }
+    let takedown = reason.map(|reason| Takedown { reason, by: by.clone() });
+    let results = stream::iter(pages).map(|page| on_one(&api, page, act, takedown.as_ref(), &by));
+    Ok(Json(results.buffered(AT_ONCE).collect().await))
 }
 
-async fn on_one(api: &AdminApi, page: String, act: &Act) -> ActResult {
+async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedown>, by: &str) -> ActResult {
     let slug = match slug_in(&page) {
         Ok(slug) => slug,
         Err(reason) => return ActResult { page, outcome: Outcome::NotASlug, detail: Some(reason) },
     };
-    let (action, by, reason, done) = match act {
-        Act::TakeDown(takedown) => {
-            ("takedown", &takedown.by, Some(takedown.reason), api.operators.take_down(&slug, takedown).await)
-        }
-        Act::Hide(takedown) => {
-            ("hide", &takedown.by, Some(takedown.reason), api.operators.hide(&slug, Some(takedown)).await)
-        }
-        Act::Show(by) => ("show", by, None, api.operators.hide(&slug, None).await),
+    let done = match takedown {
+        Some(takedown) if act == Act::TakeDown => api.operators.take_down(&slug, takedown).await,
+        hiding => api.operators.hide(&slug, hiding).await,
     };
     let (outcome, detail) = outcome_of(act, &slug, done);
-    let reason = reason.map(TakedownReason::code);
+    let action = match act {
+        Act::TakeDown => "takedown",
+        Act::Hide => "hide",
+        Act::Show => "show",
+    };
+    let reason = takedown.map(|takedown| takedown.reason.code());
     api.log_act(&LoggedAct { action, slug: Some(slug.as_str()), reason, by, outcome: outcome.as_str() });
     ActResult { page: slug.to_string(), outcome, detail }
 }
 
-fn outcome_of(act: &Act, slug: &Slug, done: Result<ActOutcome, ServiceError>) -> (Outcome, Option<String>) {
+fn outcome_of(act: Act, slug: &Slug, done: Result<ActOutcome, ServiceError>) -> (Outcome, Option<String>) {
     let [now, before] = match act {
-        Act::TakeDown(_) => [Outcome::TakenDown, Outcome::AlreadyDeleted],
-        Act::Hide(_) => [Outcome::Hidden, Outcome::AlreadyHidden],
-        Act::Show(_) => [Outcome::Shown, Outcome::AlreadyShown],
+        Act::TakeDown => [Outcome::TakenDown, Outcome::AlreadyDeleted],
+        Act::Hide => [Outcome::Hidden, Outcome::AlreadyHidden],
+        Act::Show => [Outcome::Shown, Outcome::AlreadyShown],
     };
     match done {
         Ok(ActOutcome::Done(Record::Deleted(_))) => (now, None),

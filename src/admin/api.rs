@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -11,8 +12,9 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::acts::Act;
 use super::import::Importer;
-use super::{acts, backup, import, inspect, pause, records};
+use super::{acts, backup, import, inspect, journal, pause, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::AUDIT;
@@ -23,6 +25,7 @@ use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::StoreError;
 use handbill_core::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_store_scylla::ScyllaStore;
 use handbill_store_sqlite::SqliteStore;
 
 pub struct AdminApi {
@@ -34,18 +37,26 @@ pub struct AdminApi {
     pub policy: PublishingPolicy,
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
-    /// The store that a backup copies, if it is one of this process.
-    pub sqlite: Option<Arc<SqliteStore>>,
+    pub store: ServedStore,
+}
+
+/// The store that the process serves, for what only one of the stores can do, or does in its own way.
+#[derive(Clone)]
+pub enum ServedStore {
+    Sqlite(Arc<SqliteStore>),
+    Scylla(Arc<ScyllaStore>),
 }
 
 pub fn router(api: AdminApi) -> Router {
+    let act = |act| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, act);
     Router::new()
-        .route("/takedown", post(acts::take_down))
-        .route("/hide", post(acts::hide))
-        .route("/show", post(acts::show))
+        .route("/takedown", post(act(Act::TakeDown)))
+        .route("/hide", post(act(Act::Hide)))
+        .route("/show", post(act(Act::Show)))
         .route("/inspect", post(inspect::inspect))
         .route("/creates", put(pause::change))
         .route("/records", post(records::list))
+        .route("/journal", get(journal::send))
         .route("/backup", get(backup::copy))
         .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
         .with_state(Arc::new(api))

@@ -234,10 +234,10 @@ impl BlocklistFile {
             Err(BlocklistError { reason, .. }) if self.failure.as_ref() == Some(&reason) => {}
             Err(BlocklistError { reason, .. }) => {
                 let consequence = match self.entries {
-                    Some(entries) => format!("the list of {entries} entries that was read last stays in force"),
-                    None => "nothing is published until it can be read".to_owned(),
+                    Some(_) => "the list that was read last stays in force",
+                    None => "nothing is published until it can be read",
                 };
-                tracing::error!(reason, "cannot read the blocklist: {consequence}");
+                tracing::error!(reason, entries = self.entries, "cannot read the blocklist: {consequence}");
                 self.failure = Some(reason);
             }
         }

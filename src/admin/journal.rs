@@ -1,33 +1,36 @@
-//! The journal of a cluster as a file of JSON lines, and its lines applied to a restored store (contract, decision 18).
+//! The journal: sent as JSON lines, and applied to a restored cluster (contract, decision 18).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
+use axum::body::Body;
+use axum::extract::State;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio_util::io::ReaderStream;
 
+use super::api::{AdminApi, Refusal, ServedStore};
 use super::import::Importer;
 use handbill_core::domain::journal::{Kind, Line};
 use handbill_core::ports::page_store::StoreError;
-use handbill_store_scylla::ScyllaStore;
 
 /// Lines that are applied at the same time.
 const LINES_AT_ONCE: usize = 32;
 
-/// Writes the journal of `store` to the new file `to`. Returns how many lines it has.
-pub(super) async fn export(store: &ScyllaStore, to: &Path) -> Result<u64, String> {
-    let refused = |error: io::Error| format!("cannot write {}: {error}", to.display());
-    let mut file = BufWriter::new(File::create_new(to).map_err(refused)?);
-    let mut count = 0;
-    let each = |line: Line| {
-        count += 1;
-        let text = serde_json::to_string(&line).map_err(|error| StoreError::Unreadable(error.into()))?;
-        writeln!(file, "{text}").map_err(|error| StoreError::Unavailable(error.into()))
-    };
-    store.read_journal(each).await.map_err(|error| error.causes())?;
-    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(refused)?;
-    Ok(count)
+/// `GET /journal`: the source of `handbill export --journal`.
+pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
+    Ok(match &api.store {
+        ServedStore::Sqlite(store) => {
+            let file = tokio::fs::File::open(store.journal_path()).await;
+            Body::from_stream(ReaderStream::new(file.map_err(|error| StoreError::Unavailable(error.into()))?))
+        }
+        ServedStore::Scylla(store) => Body::from_stream(store.journal().await?.map(|line| {
+            let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;
+            Ok::<_, StoreError>(format!("{text}\n"))
+        })),
+    })
 }
 
 /// The lines of the journal in the file `path` that no later line takes back, and of the lines about hiding and showing one page only the

@@ -1,7 +1,6 @@
 //! `/metrics`, `/livez` and `/readyz`, on a thread and a runtime of their own, so that they answer while clients keep every other
 //! thread busy. Nothing here changes anything.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::{io, thread};
 
@@ -11,7 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde::Serialize;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
@@ -24,13 +23,6 @@ pub struct Probes {
     pub metrics: Arc<Metrics>,
     /// Which components are not ready.
     pub readiness: Arc<Readiness>,
-}
-
-#[derive(Serialize)]
-struct ReadyBody {
-    ready: bool,
-    /// Why the process is not ready, by component.
-    missing: BTreeMap<&'static str, String>,
 }
 
 /// Answers on `listener` until the process ends.
@@ -60,11 +52,12 @@ async fn livez() -> &'static str {
     "alive\n"
 }
 
+/// Says why the process is not ready, by component.
 async fn readyz(State(probes): State<Probes>) -> Response {
     let missing = probes.readiness.missing();
     let ready = missing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(ReadyBody { ready, missing })).into_response()
+    (status, Json(json!({"ready": ready, "missing": missing}))).into_response()
 }
 
 async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::api::{AdminApi, Refusal, parse};
+use super::blocklist::entry_of;
 use handbill_core::domain::archive::{Entry, entry_line};
 use handbill_core::domain::page::Page;
 use handbill_core::domain::timestamp::UnixMillis;
@@ -62,6 +63,9 @@ pub enum Field {
     Hosts,
     Excerpt,
     ContentBytes,
+    /// The entry of a blocklist that refuses the same text.
+    Fingerprint,
+    HiddenAt,
     Reason,
     By,
 }
@@ -113,7 +117,7 @@ impl RecordsRequest {
 
 impl Field {
     /// The name and the value of this field.
-    fn of(self, page: &Page) -> (String, Value) {
+    pub(super) fn of(self, page: &Page) -> (String, Value) {
         let (head, hidden) = (&page.head, page.head.hidden.as_deref());
         let value = match self {
             Self::Slug => json!(head.slug.as_str()),
@@ -129,6 +133,8 @@ impl Field {
                 .collect(),
             Self::Excerpt => json!(page.text.excerpt),
             Self::ContentBytes => json!(page.text.content.as_str().len()),
+            Self::Fingerprint => json!(entry_of(page.text.content.as_str())),
+            Self::HiddenAt => json!(hidden.map(|_| head.updated_at.to_string())),
             Self::Reason => json!(hidden.map(|takedown| takedown.reason)),
             Self::By => json!(hidden.map(|takedown| &takedown.by)),
         };

@@ -16,15 +16,15 @@ const MODE: u32 = 0o600;
 
 #[derive(Debug, Error)]
 pub enum SocketError {
-    #[error("another process answers at {}: stop it, or give this one a socket of its own with --admin-socket", .0.display())]
-    InUse(PathBuf),
+    #[error("another process answers at {}: stop it, or give this one another {option}", path.display())]
+    InUse { path: PathBuf, option: &'static str },
     #[error("cannot listen at {}: {reason}; make the directory writable, or give another path to --admin-socket", path.display())]
     Io { path: PathBuf, reason: io::Error },
 }
 
-/// Fails if a process answers at `path`. A file that a killed process left answers nobody.
-pub fn refuse_if_answered(path: &Path) -> Result<(), SocketError> {
-    if UnixStream::connect(path).is_ok() { Err(SocketError::InUse(path.to_owned())) } else { Ok(()) }
+/// Fails if a process answers at `path`, which follows from `option`. A file that a killed process left answers nobody.
+pub fn refuse_if_answered(path: &Path, option: &'static str) -> Result<(), SocketError> {
+    if UnixStream::connect(path).is_ok() { Err(SocketError::InUse { path: path.to_owned(), option }) } else { Ok(()) }
 }
 
 /// Listens at `path`, in place of a file that a killed process left. Hold the store's lock first: two processes that start at the
@@ -68,13 +68,13 @@ mod tests {
     async fn a_socket_that_answers_is_not_taken_and_a_dead_one_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
-        refuse_if_answered(&path).unwrap();
+        refuse_if_answered(&path, "--data-dir").unwrap();
         let listener = listen(&path).unwrap();
-        assert!(matches!(refuse_if_answered(&path), Err(SocketError::InUse(_))));
+        assert!(matches!(refuse_if_answered(&path, "--data-dir"), Err(SocketError::InUse { .. })));
         drop(listener);
-        refuse_if_answered(&path).unwrap();
+        refuse_if_answered(&path, "--data-dir").unwrap();
         let _listener = listen(&path).unwrap();
-        assert!(refuse_if_answered(&path).is_err());
+        assert!(refuse_if_answered(&path, "--data-dir").is_err());
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::deps::Deps;
 use super::error::StartError;
+use crate::admin::api::ServedStore;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{Settings, SqliteSettings, StoreKind};
@@ -55,8 +56,7 @@ pub(super) struct OperatedStore {
     pub(super) scan: Arc<dyn PageScan>,
     pub(super) import: Arc<dyn PageImport>,
     pub(super) switch: Arc<dyn CreatesSwitch>,
-    /// The store that a backup copies.
-    pub(super) sqlite: Option<Arc<SqliteStore>>,
+    pub(super) store: ServedStore,
 }
 
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
@@ -154,8 +154,8 @@ impl StoreHandle {
     /// The parts that the operators' API uses besides the store itself.
     pub(super) fn operated(&self) -> OperatedStore {
         match self {
-            Self::Sqlite(store) => OperatedStore { sqlite: Some(Arc::clone(store)), ..operated(store) },
-            Self::Scylla(store, _) => operated(store),
+            Self::Sqlite(store) => operated(store, ServedStore::Sqlite(Arc::clone(store))),
+            Self::Scylla(store, _) => operated(store, ServedStore::Scylla(Arc::clone(store))),
         }
     }
 
@@ -182,12 +182,15 @@ impl StoreHandle {
     }
 }
 
-fn operated<T: PageScan + PageImport + CreatesSwitch + 'static>(store: &Arc<T>) -> OperatedStore {
+fn operated<T>(store: &Arc<T>, served: ServedStore) -> OperatedStore
+where
+    T: PageScan + PageImport + CreatesSwitch + 'static,
+{
     OperatedStore {
         scan: Arc::clone(store) as _,
         import: Arc::clone(store) as _,
         switch: Arc::clone(store) as _,
-        sqlite: None,
+        store: served,
     }
 }
 

@@ -25,7 +25,7 @@ use crate::admin::import::Importer;
 use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
 use crate::admin::socket;
-use crate::config::{self, HttpSettings, ServeSettings, Settings};
+use crate::config::{HttpSettings, ServeSettings, Settings};
 use crate::http::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
 use crate::http::request::client_addr::TrustedProxies;
@@ -202,20 +202,16 @@ async fn serve_async(
     last_lines: &LastLines,
 ) -> Result<ExitCode, StartError> {
     settings.check()?;
-    let wanted = config::traces(&settings.traces);
-    let exporting = wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, &Random::System));
+    let exporting = settings.traces.address().map(|address| export::start(&address, &Random::System));
     let (tracer, exports) = exporting.transpose()?.unzip();
     let (guard, dropped_lines) = logs::install(&settings.logs, tracer);
     *last_lines.lock() = Some(guard);
     let metrics = Arc::new(Metrics::with_log(Some(dropped_lines)));
     let deps = Deps { metrics, cache_bytes: settings.cache.bytes(), ..Deps::system() };
     let Deps { clock, random, metrics, .. } = &deps;
-    if let Err(warning) = wanted {
-        tracing::warn!("{warning}");
-    }
     check_start(&settings)?;
-    let admin_socket = settings.admin_socket();
-    socket::refuse_if_answered(&admin_socket)?;
+    let (admin_socket, option) = settings.admin_socket();
+    socket::refuse_if_answered(&admin_socket, option)?;
     let policy = policy(metrics);
     if let Some(path) = settings.moderation.blocklist.blocklist_file.clone() {
         BlocklistFile::new(path, own_hosts(&settings), policy.clone(), Arc::clone(metrics)).follow();
@@ -243,7 +239,7 @@ async fn serve_async(
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // Probes and the socket answer until the process ends, so that operators can watch it drain.
     probes::start(admin_listener, Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) })?;
-    let OperatedStore { scan, import, switch, sqlite } = handle.operated();
+    let OperatedStore { scan, import, switch, store: served } = handle.operated();
     // A cluster is not reached yet; an SQLite store must take creates at once.
     let _ = pause::read(&*switch, &policy, metrics).await;
     tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
@@ -251,8 +247,9 @@ async fn serve_async(
     let metrics = Arc::clone(metrics);
     let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer) };
     let clock = Arc::clone(clock);
+    let metrics_of_api = Arc::clone(&metrics);
     let api =
-        AdminApi { operators, records: scan, importer, switch, policy, metrics: Arc::clone(&metrics), clock, sqlite };
+        AdminApi { operators, records: scan, importer, switch, policy, metrics: metrics_of_api, clock, store: served };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
     let location = handle.location(&settings).await;

@@ -1,15 +1,16 @@
 //! Subcommands.
 
-mod command_line;
 mod render;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::commands::{self, AdminCommand, CommandError};
 use crate::app;
@@ -30,9 +31,7 @@ const FAILED: u8 = 1;
 #[command(name = "handbill", version, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Subcommands>,
-    #[command(flatten)]
-    settings: ServeSettings,
+    command: Subcommands,
 }
 
 #[derive(Subcommand)]
@@ -55,21 +54,26 @@ enum Subcommands {
 
 /// Runs what the command line asks for.
 pub fn run() -> ExitCode {
-    let (command, variables) = (with_first_help(Cli::command()), variables());
-    let read = command_line::read(&command, std::env::args_os().skip(1), &variables);
+    let variables = variables();
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    if names_no_command(&args) {
+        if stdout().is_terminal() {
+            let _ = print(
+                "This starts a server. To publish a file: `handbill publish FILE`. All commands: `handbill --help`.\n",
+            );
+        }
+        args.splice(..args.len().min(1), ["handbill".into(), "serve".into()]);
+    }
+    let command = with_first_help(with_set_variables(Cli::command(), &variables));
+    let read = command.try_get_matches_from(args);
     let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error, &command),
+        Err(error) => return explain(&error),
     };
-    for name in unknown_variables(&command, &variables) {
+    for name in unknown_variables(&Cli::command(), &variables) {
         say(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
-    if cli.command.is_none() && !cli.settings.check_config && stdout().is_terminal() {
-        let _ = print(
-            "This starts a server. To publish a file: `handbill publish FILE`. All commands: `handbill --help`.\n",
-        );
-    }
-    let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
+    let outcome = match cli.command {
         Subcommands::Serve(serve) if serve.check_config => {
             let checked = app::check(&serve.settings).map_err(|error| error.to_string().into());
             checked.and_then(|()| print("The settings are valid.\n"))
@@ -88,7 +92,25 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code))
 }
 
-/// `command`, whose own help is one line for each subcommand, in four groups. The flags are in the help of `serve`.
+/// Whether `args` are nothing, or only flags of `serve`.
+fn names_no_command(args: &[OsString]) -> bool {
+    let first = args.get(1).map(|first| first.to_string_lossy());
+    first.is_none_or(|first| first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*first))
+}
+
+/// `command` without the variables that are empty, which count as not set. A value may be a negative number, so that the message about
+/// `-1` says that it is out of range.
+fn with_set_variables(command: Command, variables: &[(String, OsString)]) -> Command {
+    let is_empty =
+        |arg: &Arg| variables.iter().any(|(name, value)| arg.get_env() == Some(name.as_ref()) && value.is_empty());
+    let change = |arg: Arg| {
+        let arg = if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg };
+        if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_subcommands(|subcommand| subcommand.mut_args(change))
+}
+
+/// `command`, whose own help is one line for each subcommand, in four groups.
 fn with_first_help(command: Command) -> Command {
     const GROUPS: [&str; 4] = ["Pages", "Server", "Operators", "More"];
     let group_of = |name: &str| match name {
@@ -122,41 +144,20 @@ fn end(reason: &str, code: u8) -> ExitCode {
 }
 
 /// Prints help unchanged, and an error in one line, with the word that was probably meant.
-fn explain(error: &clap::Error, command: &Command) -> ExitCode {
+fn explain(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return if print(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let (mut named, mut name) = (command, command.get_name().to_owned());
-    for argument in std::env::args_os().skip(1) {
-        if let Some(subcommand) = named.find_subcommand(&argument) {
-            named = subcommand;
-            let _ = write!(name, " {}", subcommand.get_name());
-        }
-    }
-    // The flags that need no command are those of serve.
-    if named.get_name() == command.get_name() && error.kind() != ErrorKind::InvalidSubcommand {
-        name.push_str(" serve");
-    }
-    // Usage follows the first empty line, and advice may stand between them.
-    let mut parts = text.split("\n\n").map(|part| part.replace("\n  ", " "));
-    let reason = parts.next().unwrap_or_default();
-    let mut advice: String =
-        parts.filter_map(|part| Some(format!("{}; ", part.trim().strip_prefix("tip: ")?))).collect();
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
         && Path::new(word).is_file()
     {
-        advice = format!("did you mean `handbill publish {word}`? ");
+        return end(&format!("there is no command {word}: did you mean `handbill publish {word}`?"), REFUSED);
     }
-    let reason = match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let choices: Vec<_> = named.get_subcommands().map(Command::get_name).collect();
-            format!("{name} needs a command: {}", choices.join(", "))
-        }
-        _ => reason.trim_start_matches("error: ").trim_end().to_owned(),
-    };
-    end(&format!("{reason} ({advice}see {name} --help)"), REFUSED)
+    let is_reason = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:")).filter(is_reason);
+    end(lines.collect::<Vec<_>>().join("; ").trim_start_matches("error: "), REFUSED)
 }
 
 #[cfg(test)]
@@ -167,12 +168,12 @@ mod tests {
 
     use super::*;
 
-    /// The table of `docs/settings.md`.
+    /// The table of `docs/configuration.md`.
     fn settings_table() -> String {
         let mut table = String::from("| flag | variable | default | meaning |\n|---|---|---|---|\n");
         let mut command = Cli::command();
         command.build();
-        for arg in command.get_arguments() {
+        for arg in command.find_subcommand("serve").unwrap().get_arguments() {
             let (Some(flag), Some(variable), Some(help)) = (arg.get_long(), arg.get_env(), arg.get_help()) else {
                 continue;
             };
@@ -189,18 +190,12 @@ mod tests {
 
     #[test]
     fn the_document_of_settings_lists_every_one_as_help_does() {
-        let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
+        let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
         let (_, after) = document.split_once("made from `handbill serve --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
-        assert!(shown.trim() == table.trim(), "docs/settings.md must show this table:\n\n{table}");
+        assert!(shown.trim() == table.trim(), "docs/configuration.md must show this table:\n\n{table}");
     }
-
-    /// The subcommands that ask no service and have no settings.
-    const LOCAL: [&str; 2] = ["render", "fingerprint"];
-
-    /// The settings that only commands on the cluster have.
-    const OF_CLUSTER: [&str; 1] = ["scylla-replication-factor"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {
@@ -209,16 +204,28 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service_and_of_the_cluster() {
+    fn each_setting_is_in_a_group_and_commands_for_operators_have_only_settings_of_serve_and_of_the_keyspace() {
         let command = Cli::command();
-        let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
-        for arg in command.get_arguments() {
+        let serve = command.find_subcommand("serve").unwrap();
+        for arg in serve.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
-            let (own, mut all) = (settings(subcommand), settings(&command));
-            all.extend(OF_CLUSTER.map(str::to_owned));
+        let mut all = settings(serve);
+        all.push("scylla-replication-factor".to_owned());
+        for subcommand in
+            command.get_subcommands().filter(|subcommand| AdminCommand::has_subcommand(subcommand.get_name()))
+        {
+            let own = settings(subcommand);
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_begins_with_a_flag_is_one_of_serve() {
+        let without = |args: &[&str]| names_no_command(&args.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(without(&[]) && without(&["handbill"]) && without(&["handbill", "--listen", "127.0.0.1:0"]));
+        for named in ["serve", "--help", "-h", "--version", "-V", "publish", "a.md"] {
+            assert!(!without(&["handbill", named]), "{named}");
         }
     }
 

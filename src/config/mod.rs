@@ -1,11 +1,11 @@
 //! The settings: each is a flag and an environment variable of the same name, read once, as a plain value.
 //!
-//! A value that makes no sense stops the start with one line. [`Settings::check`] compares them with each other. Each subcommand has only the settings that it uses.
+//! A value that makes no sense stops the start with one line. [`Settings::check`] compares settings with each other. Each subcommand
+//! has only the settings that it uses.
 //!
 //! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
 mod cache;
-mod commands;
 mod http;
 mod limits;
 mod operators;
@@ -19,17 +19,15 @@ use clap::{Args, Command};
 use thiserror::Error;
 
 pub use self::cache::CacheSettings;
-pub use self::commands::{ClusterSettings, MigrateSettings};
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
     AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings, SocketAccess,
     SocketSettings,
 };
-pub use self::store::{
-    KeyspaceSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings, WaitSettings, WrongStore,
-};
-pub use self::telemetry::{LogFormat, LogSettings, TraceSettings, Traces};
+use self::store::OF_SCYLLA;
+pub use self::store::{MigrateSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings};
+pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.
 const VARIABLE_PREFIX: &str = "HANDBILL_";
@@ -45,9 +43,9 @@ pub struct Settings {
     pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Sqlite.help_heading())]
+    #[command(flatten, next_help_heading = "SQLite (with --store sqlite)")]
     pub sqlite: SqliteSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    #[command(flatten, next_help_heading = OF_SCYLLA)]
     pub scylla: ScyllaSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
@@ -73,12 +71,14 @@ pub enum SettingsError {
     /// Without Redis, each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
+    #[error("--scylla-nodes are given, and --store is sqlite: give --store scylla, or leave them out")]
+    NodesWithoutStore,
 }
 
 impl Settings {
-    /// The path of the operators' socket.
-    pub fn admin_socket(&self) -> PathBuf {
-        self.socket.path(&self.store, &self.sqlite)
+    /// The path of the operators' socket, and the option that it follows from.
+    pub fn admin_socket(&self) -> (PathBuf, &'static str) {
+        (self.socket.path(&self.store, &self.sqlite), self.socket.option(&self.store))
     }
 
     /// Checks what the settings mean together, without the files that they name.
@@ -126,12 +126,6 @@ pub fn variables() -> Vec<(String, OsString)> {
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
-}
-
-/// [`Traces::of`] `settings` and the environment's variables.
-pub fn traces(settings: &TraceSettings) -> Result<Option<Traces>, String> {
-    #[expect(clippy::disallowed_methods, reason = "settings are read here")]
-    Traces::of(settings, |name| std::env::var(name).ok())
 }
 
 /// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.

@@ -40,6 +40,11 @@ impl SocketAccess {
 }
 
 impl SocketSettings {
+    /// The option that names the socket, or the directory that it is in.
+    pub(super) fn option(&self, store: &StoreSettings) -> &'static str {
+        if self.admin_socket.is_none() && store.store == StoreKind::Sqlite { "--data-dir" } else { "--admin-socket" }
+    }
+
     pub(super) fn path(&self, store: &StoreSettings, sqlite: &SqliteSettings) -> PathBuf {
         self.admin_socket.clone().unwrap_or_else(|| match store.store {
             StoreKind::Sqlite => sqlite.data_dir.join("admin.sock"),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use handbill_store_scylla::ScyllaConsistency;
-use thiserror::Error;
+
+use super::{LogSettings, SettingsError};
 
 /// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,44 +19,15 @@ pub enum StoreKind {
     Scylla,
 }
 
-impl StoreKind {
-    /// The name of the store that is used if none is chosen.
-    const DEFAULT: &str = "sqlite";
-
-    /// The name by which `--store` chooses it.
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// The heading in `--help` of the options that apply only to this store.
-    pub const fn help_heading(self) -> &'static str {
-        match self {
-            Self::Sqlite => "SQLite (with --store sqlite)",
-            Self::Scylla => "ScyllaDB or Cassandra (with --store scylla)",
-        }
-    }
-}
+/// The heading in `--help` of what applies only with `--store scylla`.
+pub(super) const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)";
 
 /// Which page store is used.
 #[derive(Args, Debug)]
 pub struct StoreSettings {
-    /// Place where pages are kept. Options of the other store are ignored, whatever their values
-    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = StoreKind::DEFAULT)]
+    /// Place where pages are kept. Options of the other store are ignored
+    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value_t = StoreKind::Sqlite)]
     pub store: StoreKind,
-}
-
-/// A command has no work on the store that is chosen. It names that store, whichever it is.
-#[derive(Debug, Error)]
-#[error("this command works on a cluster, and --store is {}: give --store scylla", .0.name())]
-pub struct WrongStore(pub StoreKind);
-
-impl StoreSettings {
-    /// The headings in `--help` of the options that apply only to other stores than the one called `name`, or than the one
-    /// that is used if none is chosen. There are none if no store has this name.
-    pub fn headings_of_others(name: Option<&str>) -> Vec<&'static str> {
-        let Ok(chosen) = StoreKind::from_str(name.unwrap_or(StoreKind::DEFAULT), false) else { return Vec::new() };
-        StoreKind::value_variants().iter().filter(|kind| **kind != chosen).map(|kind| kind.help_heading()).collect()
-    }
 }
 
 #[derive(Args, Debug)]
@@ -103,28 +75,43 @@ pub struct ScyllaSettings {
     pub scylla_client_cert_file: Vec<PathBuf>,
 }
 
-/// How `migrate` makes the keyspace.
+/// Settings of `migrate`.
 #[derive(Args, Debug)]
-pub struct KeyspaceSettings {
+pub struct MigrateSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    store: StoreSettings,
+    #[command(flatten, next_help_heading = OF_SCYLLA)]
+    scylla: ScyllaSettings,
     /// Copies of each page in the datacentre; applies only when the keyspace is created
-    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub scylla_replication_factor: u8,
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32), help_heading = OF_SCYLLA)]
+    scylla_replication_factor: u8,
+    /// How long to wait for the cluster to answer, and for its schema to be updated
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration, help_heading = OF_SCYLLA)]
+    schema_wait: Duration,
+    /// Journal that export --journal wrote: it is applied to a restored keyspace, while no replica runs
+    #[arg(long, value_name = "FILE", help_heading = "Restore")]
+    pub replay_journal: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Logs")]
+    pub logs: LogSettings,
 }
 
-/// How long a command waits.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct WaitSettings {
-    /// How long to wait for the cluster to answer, and for migrate to update its schema
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
-    pub schema_wait: Duration,
+impl MigrateSettings {
+    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration. Nodes of a cluster beside such
+    /// a store are an error, because a pipeline that only forgot the store must not go on.
+    pub fn cluster(&self) -> Result<Option<handbill_store_scylla::ScyllaSettings>, SettingsError> {
+        match self.store.store {
+            StoreKind::Sqlite if self.scylla.scylla_nodes.is_empty() => Ok(None),
+            StoreKind::Sqlite => Err(SettingsError::NodesWithoutStore),
+            StoreKind::Scylla => Ok(Some(handbill_store_scylla::ScyllaSettings {
+                replication_factor: self.scylla_replication_factor,
+                schema_wait: self.schema_wait,
+                ..self.scylla.store()
+            })),
+        }
+    }
 }
 
 impl ScyllaSettings {
-    /// The settings as the store of a command takes them.
-    pub(super) fn waiting(&self, WaitSettings { schema_wait }: WaitSettings) -> handbill_store_scylla::ScyllaSettings {
-        handbill_store_scylla::ScyllaSettings { schema_wait, ..self.store() }
-    }
-
     /// The settings as the store of `serve` takes them.
     pub fn store(&self) -> handbill_store_scylla::ScyllaSettings {
         handbill_store_scylla::ScyllaSettings {

@@ -18,8 +18,8 @@ use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer
 use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
+use url::Url;
 
-use crate::config::Traces;
 use crate::outbound::{Limits, Outbound};
 use handbill_core::ports::random::Random;
 
@@ -54,19 +54,19 @@ pub enum ExportError {
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are posted to the address of `traces`. This function must be called within the runtime that will
+/// A tracer whose spans are posted to `address`. This function must be called within the runtime that will
 /// send the spans.
-pub fn start(traces: &Traces, random: &Random) -> Result<(SdkTracer, Exports), ExportError> {
+pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let limits = Limits { time: EXPORT_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES };
-    let outbound = if traces.address.scheme() == "https" {
+    let outbound = if address.scheme() == "https" {
         Outbound::with_tls(limits).map_err(ExportError::Certificates)?
     } else {
         Outbound::without_tls(limits)
     };
     let exporter = builder
         .with_http_client(CollectorClient { outbound, runtime: Handle::current() })
-        .with_endpoint(traces.address.as_str())
+        .with_endpoint(address.as_str())
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(EXPORT_TIMEOUT)
         .build()?;
@@ -77,10 +77,7 @@ pub fn start(traces: &Traces, random: &Random) -> Result<(SdkTracer, Exports), E
         .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     // The builder has the sampler that the variables of the SDK name.
-    let provider = SdkTracerProvider::builder()
-        .with_resource(resource(traces.service_name.as_deref(), random))
-        .with_span_processor(batches)
-        .build();
+    let provider = SdkTracerProvider::builder().with_resource(resource(random)).with_span_processor(batches).build();
     Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
@@ -111,9 +108,8 @@ impl Exports {
     }
 }
 
-/// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides
-/// these, except that `service_name` overrides the name there.
-fn resource(service_name: Option<&str>, mut random: &Random) -> Resource {
+/// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides these.
+fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
@@ -123,6 +119,5 @@ fn resource(service_name: Option<&str>, mut random: &Random) -> Resource {
         .with_attributes(own)
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()))
-        .with_attributes(service_name.map(|name| KeyValue::new("service.name", name.to_owned())))
         .build()
 }

@@ -3,7 +3,7 @@
 //! A row is written once the condition of the act was found true, and before the act. If the act is then refused, the row is made void. A
 //! row has the id of its write, so no row takes back the act of another writer.
 
-use futures_util::StreamExt;
+use futures_util::{Stream, TryStreamExt};
 use handbill_core::domain::hex;
 use handbill_core::domain::journal::{Kind, Line};
 use handbill_core::domain::page::Tombstone;
@@ -85,33 +85,32 @@ impl ScyllaStore {
         }
     }
 
-    /// Gives each act in the journal to `each`, in no order.
-    pub async fn read_journal<E: From<StoreError>>(
-        &self,
-        mut each: impl FnMut(Line) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Each act in the journal, in no order.
+    pub async fn journal(&self) -> Result<impl Stream<Item = Result<Line, StoreError>> + Send + use<>, StoreError> {
         let unavailable = |error: Cause| StoreError::Unavailable(error);
         let connected = self.connected()?;
         let rows = Box::pin(connected.session.execute_iter(connected.statements.read_journal.clone(), ())).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let mut rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
-        while let Some(row) = rows.next().await {
-            let row = row.map_err(|error| unavailable(error.into()))?;
-            if row.is_void == Some(true) {
-                continue;
-            }
-            let (slug, id) = (row.slug.clone(), hex::encode(&row.id));
-            if let Some(line) = row.line() {
-                each(line)?;
-            } else {
-                tracing::error!(slug, id, "a row of the journal makes no sense, and is left out");
-            }
-        }
-        Ok(())
+        let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
+        let rows = rows.map_err(move |error| unavailable(error.into()));
+        Ok(rows.try_filter_map(async |row| Ok(row.act())))
     }
 }
 
 impl JournalRow {
+    /// The act, unless it was made void.
+    fn act(self) -> Option<Line> {
+        if self.is_void == Some(true) {
+            return None;
+        }
+        let (slug, id) = (self.slug.clone(), hex::encode(&self.id));
+        let line = self.line();
+        if line.is_none() {
+            tracing::error!(slug, id, "a row of the journal makes no sense, and is left out");
+        }
+        line
+    }
+
     fn line(self) -> Option<Line> {
         let reason = self.reason.filter(|code| !code.is_empty());
         Some(Line {

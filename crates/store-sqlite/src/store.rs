@@ -1,6 +1,6 @@
 //! The traits of a store, with a writer thread and connections that read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -158,6 +158,11 @@ impl SqliteStore {
         // Sending fails only if the writer has already ended.
         let _ = self.jobs.send(Job::Close);
         Some(writer)
+    }
+
+    /// The file with each deletion, takedown, hiding and showing. Its last line may be unfinished.
+    pub fn journal_path(&self) -> PathBuf {
+        self.directory.journal()
     }
 
     /// Copies the database to a file without a name in the data directory, from which the copy can be read. Pages are read and

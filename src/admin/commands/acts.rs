@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
 
 use super::client::Client;
 use super::terminal::{given_or_read, print_line, progress, shown};
-use crate::admin::acts::{ActResult, Outcome, ShowRequest, TakedownRequest};
+use crate::admin::acts::{ActRequest, ActResult, Outcome};
 use crate::config::SocketAccess;
 use handbill_core::domain::counted::counted;
 use handbill_core::domain::takedown::{TakedownReason, operator_name};
@@ -20,7 +19,7 @@ const UNEXPECTED: usize = 100;
 
 /// The pages that a command works on, and who does it.
 #[derive(Args, Debug)]
-struct Chosen {
+pub struct Chosen {
     /// Slugs or addresses of pages; `-` reads them from standard input, one a line
     #[arg(required = true, value_name = "PAGE")]
     pages: Vec<String>,
@@ -44,44 +43,25 @@ pub struct WithReason {
     reason: TakedownReason,
 }
 
-#[derive(Args, Debug)]
-pub struct Show {
-    #[command(flatten)]
-    chosen: Chosen,
-}
-
 impl WithReason {
-    /// Exit code 1 if a page may still be readable.
-    pub(super) async fn take_down(&self) -> Result<ExitCode, String> {
-        self.ask("/takedown").await
-    }
-
-    /// Exit code 1 if a page may still be readable.
-    pub(super) async fn hide(&self) -> Result<ExitCode, String> {
-        self.ask("/hide").await
-    }
-
-    async fn ask(&self, path: &str) -> Result<ExitCode, String> {
-        let request = |pages| TakedownRequest { pages, reason: self.reason, by: self.chosen.by.clone() };
-        self.chosen.act(path, request, Outcome::is_gone).await
-    }
-}
-
-impl Show {
-    /// Exit code 1 if a page cannot be read again.
-    pub(super) async fn run(&self) -> Result<ExitCode, String> {
-        let request = |pages| ShowRequest { pages, by: self.chosen.by.clone() };
-        self.chosen.act("/show", request, Outcome::is_shown).await
+    /// Takes the pages down or hides them, as `path` says. Exit code 1 if a page may still be readable.
+    pub(super) async fn run(self, path: &str) -> Result<ExitCode, String> {
+        self.chosen.act(path, Some(self.reason), Outcome::is_gone).await
     }
 }
 
 impl Chosen {
+    /// Shows the pages again. Exit code 1 if a page cannot be read again.
+    pub(super) async fn show(self) -> Result<ExitCode, String> {
+        self.act("/show", None, Outcome::is_shown).await
+    }
+
     /// Asks for all pages, some at a time, and prints the results. Exit code 1 unless all of them are `fine`.
-    async fn act<R: Serialize>(
+    async fn act(
         &self,
         path: &str,
-        request: impl Fn(Vec<String>) -> R,
-        fine: impl Fn(Outcome) -> bool,
+        reason: Option<TakedownReason>,
+        fine: fn(Outcome) -> bool,
     ) -> Result<ExitCode, String> {
         let pages = given_or_read(&self.pages)?;
         if self.expect.map_or(pages.len() > UNEXPECTED, |expected| expected != pages.len()) {
@@ -91,7 +71,8 @@ impl Chosen {
         let (client, bar) = (Client::new(&self.access), progress(Some(pages.len() as u64)));
         let mut exit_code = ExitCode::SUCCESS;
         for chunk in pages.chunks(CHUNK) {
-            let results: Vec<ActResult> = client.ask(path, &request(chunk.to_vec())).await?;
+            let request = ActRequest { pages: chunk.to_vec(), reason, by: self.by.clone() };
+            let results: Vec<ActResult> = client.ask(path, &request).await?;
             for ActResult { page, outcome, detail } in results {
                 if !fine(outcome) {
                     exit_code = ExitCode::FAILURE;

@@ -1,5 +1,6 @@
 //! `handbill export` and `import`.
 
+use std::io::stdout;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,6 +37,9 @@ pub struct Export {
     /// Go on where an export stopped that said so
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
+    /// The journal of deletions, takedowns and hidden pages instead, which a restored store applies
+    #[arg(long, conflicts_with_all = ["since", "hidden", "fields", "after"])]
+    journal: bool,
     #[command(flatten)]
     access: SocketAccess,
 }
@@ -61,8 +65,12 @@ impl Export {
     /// Writes records to standard output. Exit code 1 if some cannot be read, or if the process stopped answering: then what was
     /// written is a whole archive of its own.
     pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
-        let Self { since, hidden, fields, after, access } = self;
+        let Self { since, hidden, fields, after, journal, access } = self;
         let (client, bar) = (Client::new(&access), progress(None));
+        if journal {
+            client.copy("/journal", &mut stdout()).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let is_archive = fields.is_empty();
         let mut wanted = RecordsRequest { after, since, hidden, fields };
         let (mut encoder, header) = Encoder::begin(SystemClock::new().now(), generator());
@@ -131,7 +139,10 @@ impl Import {
         print_line(&report.to_string())?;
         let again = "what is counted above is stored, and the command can be run again";
         match (report.error, report.missing) {
-            (Some(reason), _) => Err(CommandError { reason: format!("{reason}; {again}"), exit_code: 1 }),
+            (Some(reason), _) => {
+                let reason = format!("{}; {again}", reason.trim_end_matches('.'));
+                Err(CommandError { reason, exit_code: 1 })
+            }
             (None, 0) => Ok(ExitCode::SUCCESS),
             (None, missing) => {
                 let missing = counted(missing, "record");

@@ -1,15 +1,12 @@
 //! `handbill backup`: a copy of the SQLite store of the running process.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, stdout};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use axum::body::Body;
 use clap::Args;
-use http::Method;
-use http_body_util::BodyExt;
 
 use super::client::Client;
 use super::terminal::print_line;
@@ -41,31 +38,16 @@ impl Backup {
             if stdout().is_terminal() {
                 return Err("a backup is no text for a terminal: give a file, or redirect standard output".to_owned());
             }
-            copy(&client, &mut stdout()).await?;
+            client.copy("/backup", &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let failed = |error| format!("cannot write {}: {error}", self.file.display());
         let mut file = NewFile::create(&self.file).map_err(failed)?;
-        let bytes = copy(&client, &mut file.file).await?;
+        let bytes = client.copy("/backup", &mut file.file).await?;
         file.finish().map_err(failed)?;
         print_line(&format!("{}: {bytes} bytes", self.file.display()))?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Copies the store to `to`. Returns the number of bytes.
-async fn copy(client: &Client, to: &mut impl Write) -> Result<usize, String> {
-    let mut body = client.open(Method::GET, "/backup", Body::empty()).await?;
-    let mut bytes = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| client.cut_short(&error))?;
-        if let Some(piece) = frame.data_ref() {
-            to.write_all(piece).map_err(|error| format!("cannot write the backup: {error}"))?;
-            bytes += piece.len();
-        }
-    }
-    to.flush().map_err(|error| format!("cannot write the backup: {error}"))?;
-    Ok(bytes)
 }
 
 impl<'a> NewFile<'a> {

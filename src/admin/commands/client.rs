@@ -1,5 +1,6 @@
 //! Asks the running process over its socket.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use axum::body::Body;
@@ -46,8 +47,23 @@ impl Client {
         Ok(answer.collect().await.map_err(|error| self.cut_short(&error))?.to_bytes())
     }
 
+    /// Copies the answer to `to`. Returns the number of bytes.
+    pub(super) async fn copy(&self, path: &str, to: &mut impl Write) -> Result<usize, String> {
+        let mut body = self.open(Method::GET, path, Body::empty()).await?;
+        let unwritable = |error| format!("cannot write what {path} answers: {error}");
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            if let Ok(piece) = frame.map_err(|error| self.cut_short(&error))?.into_data() {
+                to.write_all(&piece).map_err(unwritable)?;
+                bytes += piece.len();
+            }
+        }
+        to.flush().map_err(unwritable)?;
+        Ok(bytes)
+    }
+
     /// The body of the answer, which may be long.
-    pub(super) async fn open(&self, method: Method, path: &str, body: Body) -> Result<Incoming, String> {
+    async fn open(&self, method: Method, path: &str, body: Body) -> Result<Incoming, String> {
         let socket = self.socket.display();
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
             format!("no process answers at {socket} ({error}): start handbill serve, run this as its user, or give its --admin-socket")
@@ -65,7 +81,7 @@ impl Client {
         Err(serde_json::from_slice::<Refusal>(&body).map_or_else(|_| foreign(head.status), |refusal| refusal.message))
     }
 
-    pub(super) fn cut_short(&self, error: &hyper::Error) -> String {
+    fn cut_short(&self, error: &hyper::Error) -> String {
         format!(
             "the process at {} ended before its whole answer was there ({error}): run the command again",
             self.socket.display()

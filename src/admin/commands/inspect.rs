@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::Value;
 
 use super::client::Client;
-use super::terminal::{given_or_read, print_json};
-use crate::admin::inspect::{InspectRequest, Inspection};
+use super::terminal::{given_or_read, print_line};
+use crate::admin::inspect::InspectRequest;
 use crate::config::SocketAccess;
 
 #[derive(Args, Debug)]
@@ -24,11 +25,11 @@ impl Inspect {
         let client = Client::new(&self.access);
         let mut exit_code = ExitCode::SUCCESS;
         for page in given_or_read(&self.pages)? {
-            let found: Inspection = client.ask("/inspect", &InspectRequest { page }).await?;
-            if found.state == "absent" {
+            let found: Value = client.ask("/inspect", &InspectRequest { page }).await?;
+            if found["state"] == "absent" {
                 exit_code = ExitCode::FAILURE;
             }
-            print_json(&found)?;
+            print_line(&found.to_string())?;
         }
         Ok(exit_code)
     }

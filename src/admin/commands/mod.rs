@@ -52,7 +52,7 @@ pub enum AdminCommand {
     /// Hide pages until they are shown again
     Hide(acts::WithReason),
     /// Show hidden pages again
-    Show(acts::Show),
+    Show(acts::Chosen),
     /// Print what is known of pages, without their text
     Inspect(inspect::Inspect),
     /// Refuse every create until handbill resume
@@ -81,9 +81,9 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     Ok(match command {
         AdminCommand::Migrate(settings) => migrate(&settings).await?,
         AdminCommand::Healthcheck(healthcheck) => healthcheck.run().await?,
-        AdminCommand::Takedown(takedown) => takedown.take_down().await?,
-        AdminCommand::Hide(hide) => hide.hide().await?,
-        AdminCommand::Show(show) => show.run().await?,
+        AdminCommand::Takedown(takedown) => takedown.run("/takedown").await?,
+        AdminCommand::Hide(hide) => hide.run("/hide").await?,
+        AdminCommand::Show(show) => show.show().await?,
         AdminCommand::Inspect(inspect) => inspect.run().await?,
         AdminCommand::Pause(pause) => pause.run(true).await?,
         AdminCommand::Resume(pause) => pause.run(false).await?,
@@ -94,23 +94,18 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
 }
 
 async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, String> {
-    let _lines = logs::install(&settings.cluster.logs, None);
-    let cluster = settings.cluster().map_err(|wrong| wrong.to_string())?;
-    let Some(cluster) = cluster else {
+    let _lines = logs::install(&settings.logs, None);
+    let Some(cluster) = settings.cluster().map_err(|wrong| wrong.to_string())? else {
         print_line("This store needs no migration.")?;
         return Ok(ExitCode::SUCCESS);
     };
     let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
     print_line(&report.map_err(|error| error.to_string())?.to_string())?;
-    let reach = async || Box::pin(ScyllaStore::reach(&cluster)).await.map_err(|error| error.to_string());
-    if let Some(path) = &settings.export_journal {
-        let lines = journal::export(&reach().await?, path).await?;
-        print_line(&format!("{}: {}", path.display(), counted(lines, "line")))?;
-    }
     if let Some(path) = &settings.replay_journal {
         let lines = journal::read(path)?;
         let count = lines.len() as u64;
-        let importer = Importer { store: Arc::new(reach().await?), renderer: Arc::new(RenderThreads::default()) };
+        let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(|error| error.to_string())?;
+        let importer = Importer { store: Arc::new(store), renderer: Arc::new(RenderThreads::default()) };
         journal::replay(&importer, lines).await?;
         print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
     }

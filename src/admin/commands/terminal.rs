@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
 
 use crate::stdout::written;
 
@@ -34,10 +33,6 @@ pub(super) fn print_line(line: &str) -> Result<(), String> {
 /// Prints `text` on standard output as it is.
 pub(super) fn print(text: &str) -> Result<(), String> {
     written(io::stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))
-}
-
-pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {
-    print_line(&serde_json::to_string(value).map_err(|error| error.to_string())?)
 }
 
 /// `text` on one line that cannot move the cursor or change the colours of a terminal.

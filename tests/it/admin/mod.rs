@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use handbill::admin::api::{self, AdminApi};
+use handbill::admin::api::{self, AdminApi, ServedStore};
 use handbill::admin::import::Importer;
 use handbill::app::Deps;
 use handbill_core::ports::clock::SharedClock;
@@ -74,7 +74,7 @@ impl Operated {
             records: Arc::clone(&store) as _,
             importer: Importer { store: Arc::clone(&store) as _, renderer },
             switch: Arc::clone(&store) as _,
-            sqlite: Some(store),
+            store: ServedStore::Sqlite(store),
             clock,
             policy,
             metrics,

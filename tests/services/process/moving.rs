@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::Read;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -221,6 +224,7 @@ fn a_command_without_a_process_says_in_one_line_what_to_do() {
     let (by, file) = (["--by", "desk"], file.to_str().unwrap());
     for command in [
         &["export"][..],
+        &["export", "--journal"],
         &["import"],
         &["backup", file],
         &["inspect", "a-page-22222222"],
@@ -281,6 +285,86 @@ fn an_import_that_was_interrupted_is_whole_when_it_is_run_again() {
     }
     import(&data, &file);
     service.known.check(server.address, address);
+}
+
+#[test]
+fn imports_and_a_backup_at_the_same_time_leave_every_page_as_it_was_exported() {
+    let mut service = Service::start();
+    let address = service.server.address;
+    service.known.load(address, 90);
+    let (first, data, backup) = (service.export("export.ndjson"), service.path("elsewhere"), service.path("backup"));
+    let server = Server::start(&data, &[]);
+    let of_process = |args: [&OsStr; 2]| with_data(handbill(args), &data);
+    let importing = || of_process([OsStr::new("import"), first.as_os_str()]).spawn().unwrap();
+    let mut at_once = vec![importing(), importing()];
+    at_once.push(of_process([OsStr::new("backup"), backup.as_os_str()]).spawn().unwrap());
+    for child in at_once {
+        succeeded(&child.wait_with_output().unwrap());
+    }
+    service.known.check(server.address, address);
+    let database = Database::open(&backup).unwrap();
+    let intact: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(intact, "ok");
+}
+
+/// The reader of the export takes nothing until the process that serves has been killed: so the export has not ended by then.
+#[test]
+fn an_export_whose_process_ends_is_an_archive_of_its_own_and_says_how_to_get_the_rest() {
+    let mut service = Service::start();
+    let address = service.server.address;
+    let mut connection = Connection::open(address).unwrap();
+    for number in 0..600 {
+        service.known.create(&mut connection, &format!("Page {number}"), &"Text of some length. ".repeat(200));
+    }
+    drop(connection);
+    let exporting = service.asking(["export"]).spawn().unwrap();
+    let mut output = exporting.stdout.as_ref().unwrap().as_fd().try_clone_to_owned().map(fs::File::from).unwrap();
+    let mut begun = [0];
+    output.read_exact(&mut begun).unwrap();
+    service.server.stop_now();
+    let ended = exporting.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended.stderr));
+    let (_, after) = text(&ended.stderr).split_once("export --after ").unwrap();
+    let after = after.split(' ').next().unwrap().to_owned();
+
+    let Service { server, folder, known } = service;
+    drop(server);
+    let (here, data) = (folder.path().join("data"), folder.path().join("elsewhere"));
+    let _server = Server::start(&here, &[]);
+    let moved = Server::start(&data, &[]);
+    let rest = on(&here, ["export", "--after", &after]);
+    succeeded(&rest);
+    for archive in [[&begun[..], &ended.stdout].concat(), rest.stdout] {
+        succeeded(&run(with_data(handbill(["import"]), &data), &archive));
+    }
+    known.check(moved.address, address);
+}
+
+/// Another user of the machine, who may enter the folder of the socket.
+#[test]
+fn another_user_gets_nothing_over_the_socket() {
+    let folder = tempdir().unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let socket = folder.path().join("admin.sock");
+    let option = ["--admin-socket", socket.to_str().unwrap()];
+    let server = Server::start(&folder.path().join("data"), &option);
+    let program = folder.path().join("handbill");
+    fs::copy(env!("CARGO_BIN_EXE_handbill"), &program).unwrap();
+    let asked_by = |user: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", user, "--regid", user, "--clear-groups"]).arg(&program).args(["export"]).args(option);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        run(
+            {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                command
+            },
+            b"",
+        )
+    };
+    assert!(refused(&asked_by("65534")).contains("Permission denied"));
+    succeeded(&asked_by("0"));
+    drop(server);
 }
 
 /// Hides or shows `slugs` and returns the output.

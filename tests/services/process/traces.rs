@@ -201,11 +201,10 @@ fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing() {
 }
 
 #[test]
-fn the_variables_of_the_sdk_count() {
+fn the_attributes_of_the_process_can_be_given() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let mut command = handbill::<&str>([]);
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()).env("OTEL_SERVICE_NAME", "pages");
-    command.env("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,k8s.pod.name=pages-1");
+    let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    command.env("OTEL_RESOURCE_ATTRIBUTES", "service.name=pages,k8s.pod.name=pages-1");
     let server = Server::start_as(command, directory.path(), &[]);
     post(server.address, "Traced", "x").unwrap();
     server.stop();

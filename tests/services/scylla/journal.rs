@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use handbill_core::domain::journal::{Kind, Line};
 use handbill_core::domain::page::Page;
@@ -42,12 +43,10 @@ async fn put(store: &ScyllaStore, page: &Page, next: Record) {
 
 /// The journal, as kinds, slugs, versions and times.
 async fn acts(store: &ScyllaStore) -> BTreeSet<(&'static str, String, u64, String)> {
-    let mut acts = BTreeSet::new();
-    let each = |line: Line| {
-        assert!(acts.insert((line.kind.name(), line.slug, line.version, line.at)));
-        Ok::<_, StoreError>(())
-    };
-    store.read_journal(each).await.unwrap();
+    let lines: Vec<Line> = store.journal().await.unwrap().try_collect().await.unwrap();
+    let acts: BTreeSet<_> =
+        lines.iter().map(|line| (line.kind.name(), line.slug.clone(), line.version, line.at.clone())).collect();
+    assert_eq!(acts.len(), lines.len());
     acts
 }
 
@@ -74,12 +73,8 @@ async fn the_journal_has_each_act_and_no_other_change() {
         act("delete", &imported.slug, 2, 9),
     ]);
     assert_eq!(acts(&store).await, expected);
-    let mut reasons = Vec::new();
-    let each = |line: Line| {
-        reasons.extend(line.reason.map(|reason| (line.kind, reason, line.by)));
-        Ok::<_, StoreError>(())
-    };
-    store.read_journal(each).await.unwrap();
+    let lines: Vec<Line> = store.journal().await.unwrap().try_collect().await.unwrap();
+    let mut reasons: Vec<_> = lines.into_iter().filter_map(|line| Some((line.kind, line.reason?, line.by))).collect();
     reasons.sort_by_key(|(kind, ..)| kind.name());
     let by = Some("abuse desk".to_owned());
     assert_eq!(
