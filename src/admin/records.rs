@@ -45,8 +45,6 @@ pub struct RecordBatch {
     pub next: Option<String>,
     /// The number of records that cannot be read. The log names them.
     pub unreadable: u64,
-    /// About how many records there are in all, if the store knows.
-    pub expected: Option<u64>,
 }
 
 /// A field of a page in a list of pages.
@@ -78,7 +76,6 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
     };
     let after = wanted.after.as_ref().map(cursor).transpose()?;
     let batch = api.records.scan(after.as_ref(), BATCH).await?;
-    let expected = if after.is_none() { api.records.estimated_records().await? } else { None };
     let (mut lines, mut unreadable) = (Vec::new(), 0);
     for record in batch.records {
         match record {
@@ -89,7 +86,7 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
             }
         }
     }
-    Ok(Json(RecordBatch { lines, next: batch.next.map(|next| next.to_hex()), unreadable, expected }))
+    Ok(Json(RecordBatch { lines, next: batch.next.map(|next| next.to_hex()), unreadable }))
 }
 
 impl RecordsRequest {

@@ -27,7 +27,7 @@ use handbill_core::service::PublishingPolicy;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
-use handbill_store_sqlite::{SqliteStore, StoreMemory};
+use handbill_store_sqlite::SqliteStore;
 
 /// Bytes of the windows that are counted in this process: some 40 000 clients.
 const WINDOWS_BYTES: usize = 8 << 20;
@@ -201,7 +201,7 @@ fn measure(deps: &Deps) -> Instrumentation {
 
 async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<SqliteStore, StartError> {
     let data_dir = settings.data_dir.clone();
-    let opening = move || SqliteStore::open(&data_dir, new_store, StoreMemory::default());
+    let opening = move || SqliteStore::open(&data_dir, new_store);
     let opened = tokio::task::spawn_blocking(opening).await;
     Ok(opened.map_err(io::Error::other)??)
 }

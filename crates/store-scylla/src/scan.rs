@@ -19,9 +19,6 @@ type Tokens = (i64, i64);
 /// No slug has the first token: the servers keep it for the beginning of the ring.
 const RING: Tokens = (i64::MIN, i64::MAX);
 
-/// Number of slugs from whose density on the ring the total is estimated. With so many, the estimate is off by a few per cent.
-const SAMPLE: usize = 1000;
-
 /// Bytes of a record beside its text.
 const RECORD_BYTES: usize = 200;
 
@@ -97,22 +94,6 @@ impl PageScan for ScyllaStore {
         let next = (!left.is_empty()).then(|| cursor_at(&left));
         Ok(ScanBatch { records: records.into_iter().flatten().collect(), next })
     }
-
-    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
-        let unavailable = |cause: Cause| StoreError::Unavailable(cause);
-        let _permit = self.read_permit().await?;
-        let connected = self.connected()?;
-        let sample = i32::try_from(SAMPLE).unwrap_or(i32::MAX);
-        let answer = Box::pin(connected.session.execute_unpaged(&connected.statements.sample, (sample,))).await;
-        let rows = answer.map_err(|error| unavailable(error.into()))?.into_rows_result();
-        let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let tokens = rows.rows::<(i64,)>().map_err(|error| unavailable(error.into()))?;
-        let tokens = tokens.collect::<Result<Vec<_>, _>>().map_err(|error| unavailable(error.into()))?;
-        Ok(Some(match tokens.last() {
-            Some(&(last,)) if tokens.len() == SAMPLE => estimate(SAMPLE, last),
-            _ => tokens.len() as u64,
-        }))
-    }
 }
 
 /// The ring in this many ranges.
@@ -128,18 +109,6 @@ fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
         Ok(Record::Active(page)) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
         Ok(Record::Deleted(_)) | Err(_) => RECORD_BYTES,
     }
-}
-
-/// About how many slugs there are if the first `count` end at the token `last`.
-#[expect(clippy::cast_precision_loss, reason = "an estimate has no such precision")]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the number is positive and far below 2^64"
-)]
-fn estimate(count: usize, last: i64) -> u64 {
-    let share = (last.abs_diff(RING.0) as f64 / u64::MAX as f64).max(f64::EPSILON);
-    (count as f64 / share) as u64
 }
 
 /// A cursor that has what is left of each range.
@@ -169,14 +138,6 @@ mod tests {
             assert_eq!((ranges.len(), ranges[0].0, ranges[ranges.len() - 1].1), (count.into(), RING.0, RING.1));
             assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].0 < pair[0].1));
         }
-    }
-
-    #[test]
-    fn the_number_of_slugs_is_told_by_the_share_of_the_ring_that_the_first_fill() {
-        assert_eq!(estimate(1000, i64::MAX), 1000);
-        assert_eq!(estimate(1000, 0), 2000);
-        let hundredth = i64::MIN + i64::MAX / 50;
-        assert!((99_000..101_000).contains(&estimate(1000, hundredth)), "{}", estimate(1000, hundredth));
     }
 
     #[test]

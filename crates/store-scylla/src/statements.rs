@@ -31,8 +31,6 @@ pub(super) struct Statements {
     pub(super) read_all_serially: PreparedStatement,
     /// Binds two tokens and a number, yields tokens, slugs and `WholeRow`s.
     pub(super) scan: PreparedStatement,
-    /// Binds a number, yields tokens.
-    pub(super) sample: PreparedStatement,
     /// Binds a `Create`, and writes a row that must not be there.
     pub(super) create: PreparedStatement,
     /// Binds a `Replace`, and writes all of a row but the text.
@@ -98,8 +96,6 @@ impl Statements {
             read_all_serially: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), consistency.serial_read())
                 .await?,
             scan,
-            // One copy is asked, so none is repaired: these are not all columns.
-            sample: plain(format!("SELECT token(slug) FROM {pages} LIMIT ?"), Consistency::One).await?,
             create: conditional(format!(
                 "UPDATE {pages} SET {set}, text = :text WHERE slug = :slug IF revision = null AND write_ids = null"
             ))

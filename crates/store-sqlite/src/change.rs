@@ -10,22 +10,22 @@ use handbill_core::ports::page_store::Record;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::database::{self, ReadError};
-use super::row::{COLUMNS, DELETED, HIDDEN, Row};
+use super::row::{COLUMNS, DELETED, HIDDEN, Row, RowError};
 
 /// A write that a caller waits for.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores a record of which this has the row, if its slug is free.
-    Insert(Record, Row),
-    /// Replaces the page by the record, if the page is as expected.
-    Replace(Expected, Record, Row),
+    /// Stores the record, of which this has the row, if what is under its slug is as expected.
+    Put(Expected, Record, Row),
     /// Changes a setting.
     Set(&'static str, String),
 }
 
-/// The condition of a replacement.
+/// The condition of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
+    /// The slug is free.
+    Absent,
     Version(PageVersion),
     State(PageState),
     /// The row cannot be read.
@@ -40,18 +40,16 @@ pub(super) enum Outcome {
 }
 
 impl Operation {
+    pub(super) fn put(expected: Expected, record: Record) -> Result<Self, RowError> {
+        let row = Row::of(&record)?;
+        Ok(Self::Put(expected, record, row))
+    }
+
     /// The slug of the page that this may change. An insert changes no page that anybody has read.
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
-            Self::Replace(_, next, _) => Some(next.slug()),
-            Self::Insert(..) | Self::Set(..) => None,
-        }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Insert(_, row) | Self::Replace(_, _, row) => row.bytes(),
-            Self::Set(..) => 0,
+            Self::Put(Expected::Absent, ..) | Self::Set(..) => None,
+            Self::Put(_, next, _) => Some(next.slug()),
         }
     }
 
@@ -59,20 +57,17 @@ impl Operation {
     /// transaction must not be committed.
     pub(super) fn apply(&self, database: &Connection, lines: &mut Vec<Line>) -> rusqlite::Result<Outcome> {
         match self {
-            Self::Insert(record, row) => {
-                let sql = format!(
-                    "INSERT INTO pages ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-                     ON CONFLICT (slug) DO NOTHING"
-                );
-                if database.prepare_cached(&sql)?.execute(params_from_iter(row.values()))? == 0 {
+            Self::Put(expected, record, row) => {
+                let Some(was_hidden) = expected.put(database, record.slug(), row)? else {
                     return Ok(Outcome::Refused);
+                };
+                match record {
+                    Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
+                        lines.push(Line::of_head(&page.head));
+                    }
+                    Record::Active(_) => {}
+                    Record::Deleted(tombstone) => lines.push(Line::of_tombstone(tombstone)),
                 }
-                lines.extend(line_of(record, false));
-            }
-            Self::Replace(expected, next, row) => {
-                let Some(was_hidden) = expected.holds(database, next.slug())? else { return Ok(Outcome::Refused) };
-                put(database, row)?;
-                lines.extend(line_of(next, was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
@@ -81,22 +76,33 @@ impl Operation {
 }
 
 impl Expected {
-    /// Whether the page under `slug` was hidden; `None` if it is not as expected.
-    fn holds(self, database: &Connection, slug: &Slug) -> rusqlite::Result<Option<bool>> {
-        if let Self::Unreadable = self {
-            return match database::lookup(database, slug) {
-                Err(ReadError::Row(..)) => Ok(Some(true)),
-                Err(ReadError::Database(error)) => Err(error),
-                Err(ReadError::Journal(_)) | Ok(_) => Ok(None),
-            };
-        }
-        let Some((state, found)) = state(database, slug)? else { return Ok(None) };
-        let is_expected = match self {
-            Self::Version(version) => found.version == version,
-            Self::State(expected) => found == expected,
-            Self::Unreadable => false,
+    /// Puts `row` under `slug`, and says whether the page there was hidden; `None` if it is not as expected.
+    fn put(self, database: &Connection, slug: &Slug, row: &Row) -> rusqlite::Result<Option<bool>> {
+        const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        let execute = |sql: &str| database.prepare_cached(sql)?.execute(params_from_iter(row.values()));
+        let (is_expected, was_hidden) = match self {
+            Self::Absent => {
+                let sql = format!("INSERT INTO pages ({COLUMNS}) VALUES {VALUES} ON CONFLICT (slug) DO NOTHING");
+                return Ok((execute(&sql)? > 0).then_some(false));
+            }
+            Self::Unreadable => match database::lookup(database, slug) {
+                Err(ReadError::Database(error)) => return Err(error),
+                found => (matches!(found, Err(ReadError::Row(..))), false),
+            },
+            Self::Version(_) | Self::State(_) => {
+                let Some((kind, found)) = state(database, slug)? else { return Ok(None) };
+                let is_same = match self {
+                    Self::Version(version) => found.version == version,
+                    _ => matches!(self, Self::State(state) if state == found),
+                };
+                (is_same && kind != DELETED, kind == HIDDEN)
+            }
         };
-        Ok((is_expected && state != DELETED).then_some(state == HIDDEN))
+        if !is_expected {
+            return Ok(None);
+        }
+        execute(&format!("UPDATE pages SET ({COLUMNS}) = {VALUES} WHERE slug = ?1"))?;
+        Ok(Some(was_hidden))
     }
 }
 
@@ -110,22 +116,6 @@ pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Opti
     statement.query_row([slug.as_str()], read).optional()
 }
 
-/// Puts `row` in the place of the one under its slug.
-fn put(database: &Connection, row: &Row) -> rusqlite::Result<()> {
-    let sql = format!(
-        "UPDATE pages SET ({COLUMNS}) = (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) WHERE slug = ?1"
-    );
-    database.prepare_cached(&sql)?.execute(params_from_iter(row.values())).map(drop)
-}
-
-/// What the journal must have of a write of `record` in the place of a page that was hidden or not.
-fn line_of(record: &Record, was_hidden: bool) -> Option<Line> {
-    match record {
-        Record::Active(page) => (was_hidden || page.head.hidden.is_some()).then(|| Line::of_head(&page.head)),
-        Record::Deleted(tombstone) => Some(Line::of_tombstone(tombstone)),
-    }
-}
-
 /// Does again what a line of the journal says, unless the database has the page in a later state. Returns whether it changed anything.
 pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
     let slug = act.slug().clone();
@@ -133,10 +123,10 @@ pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError>
         Ok(found) => {
             let Some(act) = act.on((&found).into()) else { return Ok(false) };
             let head = found.head();
-            (head.map(|head| Expected::State(head.state())), head.map(|head| head.created_at), act)
+            (head.map_or(Expected::Absent, |head| Expected::State(head.state())), head.map(|head| head.created_at), act)
         }
         // The row is damaged. It can be deleted all the same, and nobody can read it.
-        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Some(Expected::Unreadable), None, act),
+        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Expected::Unreadable, None, act),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
@@ -150,10 +140,6 @@ pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError>
             Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
         }
     };
-    let row = Row::of(&record).map_err(|error| ReadError::Row(slug.to_string(), error))?;
-    let operation = match expected {
-        Some(expected) => Operation::Replace(expected, record, row),
-        None => Operation::Insert(record, row),
-    };
+    let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error))?;
     Ok(operation.apply(database, &mut Vec::new())? == Outcome::Done)
 }

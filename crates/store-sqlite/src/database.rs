@@ -30,28 +30,30 @@ const APPLICATION: i64 = 0x6862_696c;
 /// Maximum number of reads that run at the same time, each on a thread and with a connection of its own.
 pub(super) const READS_AT_ONCE: usize = 16;
 
+/// Bytes of the file that the writer keeps in memory, and as many as all readers do together.
+const CACHE: usize = 4 << 20;
+
 /// How long a statement waits for a lock that another program, such as `sqlite3`, has on the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The log of SQLite is cut to this size, in bytes, once it was applied to the file.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// The tables. `settings` has the secret of slugs, whether creates are paused, the time of the last backup, the number of the last batch and how
-/// far the journal was applied. The index also counts pages by state.
+/// The tables. `settings` has the secret of slugs, whether creates are paused, the time of the last backup, and how far the journal was
+/// applied. The index is there to count pages, and no create changes it.
 const TABLES: &str = "
     CREATE TABLE pages (
         slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL,
-        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, title TEXT, key_hash BLOB,
-        reason TEXT, operator TEXT, link_origins TEXT, renderer_version INTEGER, text BLOB, checksum INTEGER NOT NULL
+        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, reason TEXT, operator TEXT,
+        title TEXT, key_hash BLOB, link_origins TEXT, renderer_version INTEGER, text BLOB, checksum INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX pages_by_time ON pages (updated_at, state);
-    CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT;
+    CREATE INDEX inactive_pages ON pages (state) WHERE state <> 'active';
+    CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 /// The settings of a store.
 pub(super) const SECRET: &str = "slug_secret";
 pub(super) const PAUSED: &str = "paused";
-pub(super) const BATCH: &str = "batch";
 pub(super) const APPLIED: &str = "journal_applied";
 pub(super) const BACKUP: &str = "last_backup";
 
@@ -83,8 +85,6 @@ impl From<ReadError> for StoreError {
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     pub(super) path: PathBuf,
-    /// Bytes of the file that all connections together keep in memory. The writer has one half, and the readers have the other.
-    pub(super) cache: usize,
     /// Whether a commit is on disk when it ends. Tests need not wait for the disk.
     pub(super) is_durable: bool,
 }
@@ -93,7 +93,7 @@ impl Opening {
     /// Opens the database for writing, and makes its tables if there are none.
     pub(super) fn for_writing(&self) -> Result<Connection, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::database(&self.path, &error);
-        let database = self.connect(self.cache / 2).map_err(failed)?;
+        let database = self.connect(CACHE).map_err(failed)?;
         let number =
             |pragma: &str| database.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(failed);
         match (number("application_id")?, number("user_version")?) {
@@ -120,14 +120,14 @@ impl Opening {
 
     /// Opens a connection that only reads.
     pub(super) fn for_reading(&self) -> rusqlite::Result<Connection> {
-        let database = self.connect(self.cache / 2 / READS_AT_ONCE)?;
+        let database = self.connect(CACHE / READS_AT_ONCE)?;
         database.pragma_update(None, "query_only", true)?;
         Ok(database)
     }
 
     /// Opens a connection that only reads, and writes copies.
     pub(super) fn for_copying(&self) -> rusqlite::Result<Connection> {
-        self.connect(self.cache / 2 / READS_AT_ONCE)
+        self.connect(CACHE / READS_AT_ONCE)
     }
 
     fn connect(&self, cache: usize) -> rusqlite::Result<Connection> {
@@ -254,16 +254,12 @@ pub struct Counts {
 }
 
 pub(super) fn counts(database: &Connection) -> Result<Counts, ReadError> {
-    let mut statement = database.prepare_cached("SELECT state, count(*) FROM pages GROUP BY state")?;
-    let mut rows = statement.query([])?;
-    let mut counts = Counts::default();
-    while let Some(row) = rows.next()? {
-        let (state, count): (String, u64) = (row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
-        match state.as_str() {
-            DELETED => counts.deletions += count,
-            HIDDEN => (counts.hidden, counts.pages) = (count, counts.pages + count),
-            _ => counts.pages += count,
-        }
-    }
-    Ok(counts)
+    let inactive = |state: &str| format!("(SELECT count(*) FROM pages WHERE state <> 'active' AND state = '{state}')");
+    let sql = format!("SELECT (SELECT count(*) FROM pages), {}, {}", inactive(HIDDEN), inactive(DELETED));
+    let number = |row: &rusqlite::Row<'_>, column| row.get(column).map(i64::cast_unsigned);
+    let counted = database.query_row(&sql, [], |row| {
+        let (all, hidden, deletions) = (number(row, 0)?, number(row, 1)?, number(row, 2)?);
+        Ok(Counts { pages: all - deletions, hidden, deletions })
+    });
+    Ok(counted?)
 }

@@ -10,9 +10,6 @@ use super::error::OpenError;
 /// The file in the data directory that holds the pages.
 pub const DATABASE_FILE: &str = "handbill.sqlite3";
 
-/// The log of SQLite, which has what is not in the database's own file yet.
-pub const LOG_FILE: &str = "handbill.sqlite3-wal";
-
 /// The file in the data directory that has each deletion, takedown, hiding and showing.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 

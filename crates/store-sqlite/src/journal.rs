@@ -35,9 +35,6 @@ fn key(line: &Line) -> (String, u64, String) {
     (line.slug.clone(), line.version, line.at.clone())
 }
 
-/// A line that makes no sense.
-struct Damaged;
-
 /// A place in the journal: how far it was applied to a database. The hash of the line before the place tells another journal with
 /// as many bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,21 +43,13 @@ pub(super) struct Place {
     last: u64,
 }
 
-/// Why lines were not written.
-#[derive(Debug)]
-pub(super) struct AppendError {
-    pub(super) reason: io::Error,
-    /// Whether a part of the lines may be on disk.
-    pub(super) is_certain: bool,
-}
-
 /// The file, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
     end: Place,
     /// Whether bytes of a failed append may be behind the end.
-    is_torn: bool,
+    pub(super) is_torn: bool,
 }
 
 impl Journal {
@@ -86,23 +75,22 @@ impl Journal {
         &self.end
     }
 
-    /// Adds `lines` and puts them on disk. After an error the file is as it was, or the next call makes it so.
-    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), AppendError> {
-        let uncertain = |reason| AppendError { reason, is_certain: false };
+    /// Adds `lines` and puts them on disk. After an error the file is as it was, unless it is torn: then the next call makes it so.
+    pub(super) fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.is_torn {
-            self.cut().map_err(uncertain)?;
+            self.cut()?;
         }
         let (mut bytes, mut last) = (Vec::new(), 0);
         for line in lines {
             let begin = bytes.len();
-            serde_json::to_writer(&mut bytes, line).map_err(|error| uncertain(error.into()))?;
+            serde_json::to_writer(&mut bytes, line)?;
             bytes.push(b'\n');
             last = xxh3_64(&bytes[begin..]);
         }
         let written = self.file.write_all_at(&bytes, self.end.offset).and_then(|()| self.file.sync_data());
-        if let Err(reason) = written {
+        if written.is_err() {
             self.is_torn = self.cut().is_err();
-            return Err(AppendError { reason, is_certain: !self.is_torn });
+            return written;
         }
         self.end = Place { offset: self.end.offset + bytes.len() as u64, last };
         Ok(())
@@ -129,29 +117,27 @@ impl Journal {
         let from = if is_here { applied.offset } else { 0 };
         let mut voids = HashMap::new();
         self.each_after(from, |offset, line| {
-            if let Ok(line) = line
-                && line.kind == Kind::Void
-            {
+            if let Some(line) = line.filter(|line| line.kind == Kind::Void) {
                 voids.insert(key(&line), offset);
             }
             Ok::<_, E>(())
         })?;
         self.each_after(from, |offset, read| {
             match read {
-                Ok(Line { kind: Kind::Void, .. }) => {}
-                Ok(read) if voids.get(&key(&read)).is_some_and(|&void| void > offset) => {}
-                Ok(read) => line(read)?,
-                Err(Damaged) => tracing::error!(byte = offset, "a line of the journal is damaged, and is left out"),
+                Some(Line { kind: Kind::Void, .. }) => {}
+                Some(read) if voids.get(&key(&read)).is_some_and(|&void| void > offset) => {}
+                Some(read) => line(read)?,
+                None => tracing::error!(byte = offset, "a line of the journal is damaged, and is left out"),
             }
             Ok(())
         })
     }
 
-    /// Each line after `from`, with its offset.
+    /// Each line after `from`, with its offset; `None` for a line that makes no sense.
     fn each_after<E: From<io::Error>>(
         &self,
         from: u64,
-        mut each: impl FnMut(u64, Result<Line, Damaged>) -> Result<(), E>,
+        mut each: impl FnMut(u64, Option<Line>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(from))?;
@@ -163,7 +149,7 @@ impl Journal {
             if read == 0 {
                 return Ok(());
             }
-            each(offset, parse(&line).ok_or(Damaged))?;
+            each(offset, parse(&line))?;
             offset += read;
         }
     }

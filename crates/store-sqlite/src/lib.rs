@@ -10,8 +10,9 @@
 //!
 //! One writer thread commits all operations that wait in one transaction, with WAL and `synchronous=FULL`, and then answers each
 //! (`writer.rs`). A failed commit changed nothing if SQLite refused it, because the volume is full or the file is locked. After any
-//! other error all connections are closed, the database is opened again, and the number of its last batch shows whether the commit
-//! was done. What cannot be found out is [`StoreError::OutcomeUnknown`](handbill_core::ports::page_store::StoreError::OutcomeUnknown).
+//! other error the transaction may be whole in SQLite's log, where a restart would find it. So the writer commits something small, which
+//! overwrites the transaction there. If that fails too, the answer is
+//! [`StoreError::OutcomeUnknown`](handbill_core::ports::page_store::StoreError::OutcomeUnknown).
 //!
 //! # Where reads run
 //!
@@ -37,6 +38,6 @@ mod tests;
 mod writer;
 
 pub use database::Counts;
-pub use directory::{DATABASE_FILE, JOURNAL_FILE, LOG_FILE};
+pub use directory::{DATABASE_FILE, JOURNAL_FILE};
 pub use error::{OpenError, StoreEnded};
-pub use store::{SqliteStore, StoreMemory};
+pub use store::SqliteStore;

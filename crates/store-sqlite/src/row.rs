@@ -18,7 +18,7 @@ use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
 /// The columns, in the order in which [`Row::values`] and [`Stored::read`] have them.
-pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, title, key_hash, reason, operator, link_origins, \
+pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, reason, operator, title, key_hash, link_origins, \
      renderer_version, text, checksum";
 
 /// Columns before the checksum, which covers them.
@@ -52,46 +52,37 @@ pub(super) struct Row(Vec<Value>);
 impl Row {
     pub(super) fn of(record: &Record) -> Result<Self, RowError> {
         let text = |text: &str| Value::Text(text.to_owned());
-        let takedown_of = |takedown: Option<&Takedown>| match takedown {
-            Some(Takedown { reason, by }) => [text(reason.code()), text(by)],
-            None => [Value::Null, Value::Null],
-        };
-        let mut values = match record {
+        let (slug, state, version, created_at, updated_at, takedown) = match record {
             Record::Active(page) => {
-                let head = &page.head;
-                let [reason, operator] = takedown_of(head.hidden.as_deref());
-                vec![
-                    text(head.slug.as_str()),
-                    text(if head.hidden.is_some() { HIDDEN } else { ACTIVE }),
-                    Value::Integer(head.version.get().cast_signed()),
-                    Value::Integer(head.created_at.get()),
-                    Value::Integer(head.updated_at.get()),
-                    head.title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
-                    Value::Blob(head.key_hash.as_bytes().to_vec()),
-                    reason,
-                    operator,
-                    Value::Text(head.link_origins.join("\n")),
-                    Value::Integer(head.renderer_version.into()),
-                    Value::Blob(pack(&[], &encode(&page.text)?)?),
-                ]
+                let PageHead { slug, version, created_at, updated_at, hidden, .. } = &page.head;
+                let state = if hidden.is_some() { HIDDEN } else { ACTIVE };
+                (slug, state, version, created_at, updated_at, hidden.as_deref())
             }
-            Record::Deleted(tombstone) => {
-                let [reason, operator] = takedown_of(tombstone.takedown.as_ref());
-                let mut values = vec![
-                    text(tombstone.slug.as_str()),
-                    text(DELETED),
-                    Value::Integer(tombstone.version.get().cast_signed()),
-                    Value::Integer(tombstone.created_at.get()),
-                    Value::Integer(tombstone.deleted_at.get()),
-                    Value::Null,
-                    Value::Null,
-                    reason,
-                    operator,
-                ];
-                values.resize(CHECKED, Value::Null);
-                values
+            Record::Deleted(Tombstone { slug, version, created_at, deleted_at, takedown }) => {
+                (slug, DELETED, version, created_at, deleted_at, takedown.as_ref())
             }
         };
+        let mut values = Vec::with_capacity(CHECKED + 1);
+        values.extend([
+            text(slug.as_str()),
+            text(state),
+            Value::Integer(version.get().cast_signed()),
+            Value::Integer(created_at.get()),
+            Value::Integer(updated_at.get()),
+            takedown.map_or(Value::Null, |takedown| text(takedown.reason.code())),
+            takedown.map_or(Value::Null, |takedown| text(&takedown.by)),
+        ]);
+        if let Record::Active(page) = record {
+            let PageHead { title, key_hash, link_origins, renderer_version, .. } = &page.head;
+            values.extend([
+                title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
+                Value::Blob(key_hash.as_bytes().to_vec()),
+                Value::Text(link_origins.join("\n")),
+                Value::Integer((*renderer_version).into()),
+                Value::Blob(pack(&[], &encode(&page.text)?)?),
+            ]);
+        }
+        values.resize(CHECKED, Value::Null);
         values.push(Value::Integer(checksum(values.iter().map(ValueRef::from))));
         Ok(Self(values))
     }
@@ -99,11 +90,6 @@ impl Row {
     /// The values, in the order of [`COLUMNS`].
     pub(super) fn values(&self) -> impl Iterator<Item = ToSqlOutput<'_>> {
         self.0.iter().map(|value| ToSqlOutput::Borrowed(value.into()))
-    }
-
-    /// Bytes that the row takes in memory, about.
-    pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(|value| if let Value::Blob(bytes) = value { bytes.len() } else { 0 }).sum()
     }
 }
 
@@ -125,7 +111,7 @@ impl<'a> Stored<'a> {
         let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
         let created_at = UnixMillis::new(column(3).as_i64()?);
         let updated_at = UnixMillis::new(column(4).as_i64()?);
-        let takedown = takedown(column(7), column(8))?;
+        let takedown = takedown(column(5), column(6))?;
         let is_hidden = match column(1).as_str()? {
             DELETED => {
                 return Ok(Self::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
@@ -134,10 +120,10 @@ impl<'a> Stored<'a> {
             ACTIVE => false,
             _ => return Err(RowError::State),
         };
-        let key_hash = column(6).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
+        let key_hash = column(8).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
         let head = PageHead {
             slug,
-            title: column(5).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
+            title: column(7).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
             key_hash: EditKeyHash::from_bytes(key_hash),
             version,
             created_at,

@@ -18,7 +18,7 @@ use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit
 use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time::{self, Instant};
 
@@ -27,29 +27,13 @@ use super::database::{self, BACKUP, Counts, Opening, PAUSED, READS_AT_ONCE, Read
 use super::directory::{self, Directory};
 use super::error::{Closed, OpenError, Overloaded, StoreEnded};
 use super::journal::Journal;
-use super::row::Row;
 use super::writer::{Job, Shared, Write, Writer};
 
-/// Bytes of the queue that even the smallest write takes.
-const WRITE_BYTES: usize = 1024;
+/// Maximum number of writes that wait for the writer. The texts of the largest pages take about 20 MB packed.
+const WRITES_AT_ONCE: usize = 128;
 
-/// How long a call waits for its share of the queue, or for permission to read.
+/// How long a call waits for permission to read or write.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Memory that a store may use, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct StoreMemory {
-    /// Pages of the file, all connections together.
-    pub cache: usize,
-    /// Writes that wait.
-    pub queue: usize,
-}
-
-impl Default for StoreMemory {
-    fn default() -> Self {
-        Self { cache: 8 << 20, queue: 8 << 20 }
-    }
-}
 
 /// The pages of one data directory, which no other process may write while the store is open.
 ///
@@ -62,8 +46,7 @@ impl Default for StoreMemory {
 pub struct SqliteStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
-    queue: Arc<Semaphore>,
-    queue_bytes: usize,
+    writes: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
     has_ended: watch::Receiver<bool>,
@@ -75,16 +58,16 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store in `data_dir`, creates it if it is missing, and applies the journal to it. With `is_new` there must be
     /// no database yet, and there may be a journal.
-    pub fn open(data_dir: &Path, is_new: bool, memory: StoreMemory) -> Result<Self, OpenError> {
-        Self::on(Directory::open(data_dir)?, is_new, memory)
+    pub fn open(data_dir: &Path, is_new: bool) -> Result<Self, OpenError> {
+        Self::on(Directory::open(data_dir)?, is_new)
     }
 
     /// A store for tests, which ends with this value.
     pub fn temporary() -> Result<Self, OpenError> {
-        Self::on(Directory::temporary()?, false, StoreMemory::default())
+        Self::on(Directory::temporary()?, false)
     }
 
-    fn on(directory: Directory, is_new: bool, memory: StoreMemory) -> Result<Self, OpenError> {
+    fn on(directory: Directory, is_new: bool) -> Result<Self, OpenError> {
         let (path, journal_path) = (directory.database(), directory.journal());
         let is_missing = database::is_missing(&path);
         if is_new && !is_missing {
@@ -97,7 +80,7 @@ impl SqliteStore {
         // As a process leaves it that ends while it makes a copy.
         directory::remove_if_there(&directory.copy()).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
-        let opening = Opening { path: path.clone(), cache: memory.cache, is_durable: !directory.is_temporary() };
+        let opening = Opening { path: path.clone(), is_durable: !directory.is_temporary() };
         let database = opening.for_writing()?;
         let journal = Journal::open(&journal_path).map_err(|reason| OpenError::io(&journal_path, reason))?;
         directory.sync().map_err(|reason| OpenError::io(directory.path(), reason))?;
@@ -120,8 +103,7 @@ impl SqliteStore {
         Ok(Self {
             shared,
             jobs,
-            queue: Arc::new(Semaphore::new(memory.queue)),
-            queue_bytes: memory.queue,
+            writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&path, reason))?)),
             has_ended,
@@ -154,6 +136,8 @@ impl SqliteStore {
     }
 
     fn end_writer(&self) -> Option<JoinHandle<()>> {
+        self.reads.close();
+        self.writes.close();
         let writer = self.writer.lock().take()?;
         // Sending fails only if the writer has already ended.
         let _ = self.jobs.send(Job::Close);
@@ -197,36 +181,27 @@ impl SqliteStore {
     /// Runs `read` on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Connection) -> Result<T, ReadError> + Send + 'static,
+        read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = permit(&self.reads, 1).await?;
+        let permit = in_time(&self.reads).await?;
         let shared = Arc::clone(&self.shared);
         // The thread returns the permit together with the answer, so no more answers wait than reads may run at the same time.
         let reading = task::spawn_blocking(move || (shared.read(read), permit));
-        reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+        let (found, _permit) = reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?;
+        Ok(found?)
     }
 
     pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
-        // Even the largest possible page fits in an empty queue.
-        let permit = permit(&self.queue, (WRITE_BYTES + operation.bytes()).min(self.queue_bytes)).await?;
+        let permit = in_time(&self.writes).await?;
         let (answer, answered) = oneshot::channel();
-        let job = Job::Write(Box::new(Write { operation, answer, permit }));
+        let job = Job::Write(Box::new(Write { operation, answer, _permit: Some(permit) }));
         self.jobs.send(job).map_err(|_| StoreError::Unavailable(Closed.into()))?;
         // If there is no answer, the writer has ended: without the write, unless it has panicked in the middle of it.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(Closed.into())))
     }
 
-    async fn replace_if(&self, expected: Expected, next: Record) -> Result<CasResult, StoreError> {
-        let row = row_of(&next)?;
-        Ok(match self.write(Operation::Replace(expected, next, row)).await? {
-            Outcome::Done => CasResult::Swapped,
-            Outcome::Refused => CasResult::Stale,
-        })
-    }
-
-    async fn insert(&self, record: Record) -> Result<bool, StoreError> {
-        let row = row_of(&record)?;
-        Ok(self.write(Operation::Insert(record, row)).await? == Outcome::Done)
+    async fn put(&self, expected: Expected, record: Record) -> Result<Outcome, StoreError> {
+        self.write(Operation::put(expected, record).map_err(|error| StoreError::Unavailable(error.into()))?).await
     }
 }
 
@@ -248,7 +223,7 @@ impl PageStore for SqliteStore {
 
     async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
         let slug = page.head.slug.clone();
-        if self.insert(Record::Active(page)).await? {
+        if self.put(Expected::Absent, Record::Active(page)).await? == Outcome::Done {
             return Ok(InsertResult::Inserted);
         }
         InsertResult::refused(self.lookup(&slug).await?)
@@ -284,22 +259,22 @@ impl PageStore for SqliteStore {
         next: Record,
         _: Option<Instant>,
     ) -> Result<CasResult, StoreError> {
-        self.replace_if(Expected::Version(expected), next).await
+        Ok(self.put(Expected::Version(expected), next).await?.into())
     }
 
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        self.replace_if(Expected::Unreadable, Record::Deleted(tombstone)).await
+        Ok(self.put(Expected::Unreadable, Record::Deleted(tombstone)).await?.into())
     }
 }
 
 #[async_trait]
 impl PageImport for SqliteStore {
     async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<bool, StoreError> {
-        self.insert(Record::Deleted(tombstone)).await
+        Ok(self.put(Expected::Absent, Record::Deleted(tombstone)).await? == Outcome::Done)
     }
 
     async fn replace(&self, expected: PageState, next: Record) -> Result<CasResult, StoreError> {
-        self.replace_if(Expected::State(expected), next).await
+        Ok(self.put(Expected::State(expected), next).await?.into())
     }
 }
 
@@ -322,22 +297,22 @@ impl PageScan for SqliteStore {
         let after = after.map_err(|_| StoreError::Unavailable("the cursor belongs to another store".into()))?;
         self.read(move |database| database::batch(database, &after, limit)).await
     }
+}
 
-    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
-        let Counts { pages, deletions, .. } = self.counts().await?;
-        Ok(Some(pages + deletions))
+impl From<Outcome> for CasResult {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::Swapped,
+            Outcome::Refused => Self::Stale,
+        }
     }
 }
 
-fn row_of(record: &Record) -> Result<Row, StoreError> {
-    Row::of(record).map_err(|error| StoreError::Unavailable(error.into()))
-}
-
-async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<tokio::sync::OwnedSemaphorePermit, StoreError> {
-    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-    match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_many_owned(permits)).await {
+/// A permit of `semaphore`, if it is free soon.
+async fn in_time(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+    match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(closed)) => Err(StoreError::Unavailable(closed.into())),
+        Ok(Err(_)) => Err(StoreError::Unavailable(Closed.into())),
         Err(_) => Err(StoreError::Unavailable(Overloaded.into())),
     }
 }

@@ -23,14 +23,13 @@ use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStor
 use handbill_core::ports::random::{Random, index_below};
 use rusqlite::Connection;
 use tempfile::tempdir;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::change::{Expected, Operation, Outcome};
 use super::database::{BUSY_TIMEOUT, Opening};
 use super::journal::Journal;
-use super::row::Row;
 use super::writer::{Shared, Write, Writer};
-use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore, StoreMemory};
+use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore};
 
 const CREATED: i64 = 1_795_235_400_123;
 
@@ -62,11 +61,11 @@ fn turned(page: &Page, hidden: Option<Takedown>, millis: i64) -> Arc<Page> {
 }
 
 fn open(directory: &Path) -> SqliteStore {
-    SqliteStore::open(directory, false, StoreMemory::default()).unwrap()
+    SqliteStore::open(directory, false).unwrap()
 }
 
 fn refused(directory: &Path) -> OpenError {
-    let error = SqliteStore::open(directory, false, StoreMemory::default()).err().expect("the directory is refused");
+    let error = SqliteStore::open(directory, false).err().expect("the directory is refused");
     assert!(!error.to_string().contains('\n'), "{error}");
     error
 }
@@ -182,7 +181,7 @@ async fn a_journal_without_a_database_is_refused_unless_a_new_store_is_meant() {
     insert(&store, &gone).await;
     delete(&store, &gone, 1).await;
     drop(store);
-    let again = |is_new| SqliteStore::open(directory.path(), is_new, StoreMemory::default());
+    let again = |is_new| SqliteStore::open(directory.path(), is_new);
     assert!(matches!(again(true), Err(OpenError::NotLost(_))));
     fs::remove_file(directory.path().join(DATABASE_FILE)).unwrap();
     assert!(matches!(again(false), Err(OpenError::Lost(_))));
@@ -293,7 +292,7 @@ async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden_last_and_free_
     drop(store);
     let backup = tempdir().unwrap();
     fs::copy(directory.path().join(JOURNAL_FILE), backup.path().join(JOURNAL_FILE)).unwrap();
-    let store = SqliteStore::open(backup.path(), true, StoreMemory::default()).unwrap();
+    let store = SqliteStore::open(backup.path(), true).unwrap();
     for page in [&hidden, &again] {
         let Lookup::Deleted(tombstone) = found(&store, page).await else { panic!("it is hidden") };
         assert_eq!(tombstone.takedown, Some(takedown()));
@@ -417,7 +416,7 @@ async fn a_flipped_bit_in_the_file_is_never_another_text() {
         for log in ["handbill.sqlite3-wal", "handbill.sqlite3-shm"] {
             let _ = fs::remove_file(directory.path().join(log));
         }
-        let Ok(store) = SqliteStore::open(directory.path(), false, StoreMemory::default()) else { continue };
+        let Ok(store) = SqliteStore::open(directory.path(), false) else { continue };
         for page in &pages {
             match store.lookup(&page.head.slug).await {
                 Ok(Lookup::Active(found)) => assert_eq!(&found, page, "byte {place}"),
@@ -482,7 +481,7 @@ async fn deleted_text_leaves_the_files_of_a_running_store_once_no_other_program_
 
 /// A writer without a thread, whose database has room for `pages` pages of its file.
 fn writer(directory: &Path, pages: i64) -> Writer {
-    let opening = Opening { path: directory.join(DATABASE_FILE), cache: 1 << 20, is_durable: true };
+    let opening = Opening { path: directory.join(DATABASE_FILE), is_durable: true };
     let database = opening.for_writing().unwrap();
     database.pragma_update(None, "max_page_count", pages).unwrap();
     let journal = Journal::open(&directory.join(JOURNAL_FILE)).unwrap();
@@ -491,12 +490,11 @@ fn writer(directory: &Path, pages: i64) -> Writer {
 
 /// What the callers of `operations` are told, which are one batch.
 fn commit(writer: &mut Writer, operations: Vec<Operation>) -> Vec<Result<Outcome, StoreError>> {
-    let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let (batch, answers): (Vec<_>, Vec<_>) = operations
         .into_iter()
         .map(|operation| {
             let (answer, answered) = oneshot::channel();
-            (Write { operation, answer, permit: permit() }, answered)
+            (Write { operation, answer, _permit: None }, answered)
         })
         .unzip();
     writer.commit(batch);
@@ -504,15 +502,11 @@ fn commit(writer: &mut Writer, operations: Vec<Operation>) -> Vec<Result<Outcome
 }
 
 fn insertion(page: &Arc<Page>) -> Operation {
-    let record = Record::Active(Arc::clone(page));
-    let row = Row::of(&record).unwrap();
-    Operation::Insert(record, row)
+    Operation::put(Expected::Absent, Record::Active(Arc::clone(page))).unwrap()
 }
 
 fn deletion(page: &Page) -> Operation {
-    let record = Record::Deleted(page.head.tombstone(at(1)));
-    let row = Row::of(&record).unwrap();
-    Operation::Replace(Expected::Version(page.head.version), record, row)
+    Operation::put(Expected::Version(page.head.version), Record::Deleted(page.head.tombstone(at(1)))).unwrap()
 }
 
 #[tokio::test]
@@ -561,6 +555,13 @@ async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_ap
     let mut writer = writer(directory.path(), 10_000);
     let answers = commit(&mut writer, vec![deletion(&kept), Operation::Set("fail", String::new())]);
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable(_)))), "{answers:?}");
+    let other_reader = raw(directory.path());
+    let changes = || other_reader.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).unwrap();
+    for _ in 0..2 {
+        let before = changes();
+        assert!(commit(&mut writer, vec![Operation::Set("fail", String::new())])[0].is_err());
+        assert_ne!(changes(), before, "what the failed transaction left in the log is overwritten");
+    }
     let kinds =
         || journal(directory.path()).iter().map(|line| line["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
     assert_eq!(kinds(), ["delete", "void"]);
@@ -573,6 +574,33 @@ async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_ap
     let mut writer = self::writer(directory.path(), 10_000);
     assert_eq!(commit(&mut writer, vec![deletion(&kept)]).pop().unwrap().unwrap(), Outcome::Done);
     assert_eq!(kinds(), ["delete", "void", "delete"]);
+}
+
+#[tokio::test]
+async fn a_deletion_that_may_be_in_the_log_after_a_failed_commit_is_done_before_anything_else() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [gone, refused] = ["gone", "refused"].map(page);
+    insert(&store, &gone).await;
+    drop(store);
+    raw(directory.path())
+        .execute_batch(
+            "CREATE TABLE parents (id INTEGER PRIMARY KEY);
+             CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER fail AFTER INSERT ON settings WHEN NEW.name IN ('fail', 'fence') BEGIN INSERT INTO children VALUES (7); END;",
+        )
+        .unwrap();
+    let mut writer = writer(directory.path(), 10_000);
+    let answers =
+        commit(&mut writer, vec![deletion(&gone), insertion(&refused), Operation::Set("fail", String::new())]);
+    assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::OutcomeUnknown(_)))), "{answers:?}");
+    let late = edited(&gone, "late", 2);
+    let update = Operation::put(Expected::Version(gone.head.version), Record::Active(late)).unwrap();
+    assert_eq!(commit(&mut writer, vec![update]).pop().unwrap().unwrap(), Outcome::Refused);
+    drop(writer);
+    let store = open(directory.path());
+    assert!(matches!(found(&store, &gone).await, Lookup::Deleted(_)));
+    assert_eq!(found(&store, &refused).await, Lookup::Absent);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The one thread that writes. It takes the operations that wait, at most 256, applies them in one transaction in which each sees
 //! the effects of those before it, commits once, and only then answers each caller. Operations that arrive during the commit form
-//! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one
-//! statement that writes, so an error of SQLite ends its whole batch and no operation is done in part.
+//! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one statement that
+//! writes, so an error of SQLite ends its whole batch and no operation is done in part.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,21 +10,20 @@ use std::time::{Duration, Instant};
 
 use handbill_core::domain::journal::{Act, Line};
 use handbill_core::ports::page_store::{Cause, StoreError};
-use parking_lot::{Mutex, RwLock};
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::change::{Operation, Outcome, replay, state};
-use super::database::{APPLIED, BATCH, BUSY_TIMEOUT, Opening, ReadError, json_setting, set, set_json, setting};
-use super::error::Closed;
+use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, json_setting, set_json};
 use super::journal::{Journal, Place, void};
 use super::marks::Marks;
 
 /// Maximum number of operations in one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// How often the writer tries to open a database again that it could not open.
+/// How often the writer tries again to apply lines of the journal.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 /// When text that was deleted or replaced leaves the files: then the log is applied to the database and emptied.
@@ -36,42 +35,32 @@ const CLEAN_AGAIN: Duration = Duration::from_secs(10);
 /// Lines of the journal that are applied in one transaction.
 const LINES_AT_ONCE: u64 = 1000;
 
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())";
+
 /// What the writer and its callers share.
 pub(super) struct Shared {
     pub(super) opening: Opening,
     pub(super) marks: Marks,
-    /// Whether the store is open. Readers hold this lock, so the writer knows when no connection is used.
-    is_open: RwLock<bool>,
-    /// Connections that nobody uses.
-    readers: Mutex<Vec<Connection>>,
+    /// Connections for reading that nobody uses.
+    pub(super) readers: Mutex<Vec<Connection>>,
 }
 
 impl Shared {
     pub(super) fn new(opening: Opening) -> Self {
-        Self { opening, marks: Marks::default(), is_open: RwLock::new(true), readers: Mutex::default() }
+        Self { opening, marks: Marks::default(), readers: Mutex::default() }
     }
 
-    /// The result of `read`, which is called again with a new connection if one that was used before fails.
-    pub(super) fn read<T>(&self, read: impl Fn(&Connection) -> Result<T, ReadError>) -> Result<T, StoreError> {
-        let is_open = self.is_open.read();
-        if !*is_open {
-            return Err(StoreError::Unavailable(Closed.into()));
-        }
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, ReadError> {
         let kept = self.readers.lock().pop();
-        let mut is_new = kept.is_none();
-        let mut database = kept.map_or_else(|| self.opening.for_reading(), Ok).map_err(ReadError::from)?;
-        loop {
-            match read(&database) {
-                Err(error @ ReadError::Database(_)) if is_new => return Err(error.into()),
-                Err(ReadError::Database(_)) => {
-                    (database, is_new) = (self.opening.for_reading().map_err(ReadError::from)?, true);
-                }
-                found => {
-                    self.readers.lock().push(database);
-                    return Ok(found?);
-                }
-            }
+        let database = kept.map_or_else(|| self.opening.for_reading(), Ok)?;
+        let found = read(&database);
+        // A connection that failed is not used again.
+        if !matches!(found, Err(ReadError::Database(_))) {
+            self.readers.lock().push(database);
         }
+        found
     }
 }
 
@@ -79,8 +68,8 @@ impl Shared {
 pub(super) struct Write {
     pub(super) operation: Operation,
     pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
-    /// The operation's share of the queue.
-    pub(super) permit: OwnedSemaphorePermit,
+    /// The operation's place in the queue.
+    pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
 pub(super) enum Job {
@@ -107,28 +96,13 @@ impl Failure {
     }
 }
 
-/// Applies `batch` as `number` in a transaction that is not committed yet, and adds to `lines` what the journal must have.
-fn begin<'a>(
-    database: &'a Connection,
-    number: i64,
-    batch: &[Write],
-    lines: &mut Vec<Line>,
-) -> rusqlite::Result<(Transaction<'a>, Vec<Outcome>)> {
-    let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
-    let outcomes = batch.iter().map(|write| write.operation.apply(&transaction, lines));
-    let outcomes = outcomes.collect::<rusqlite::Result<Vec<_>>>()?;
-    set(&transaction, BATCH, number)?;
-    Ok((transaction, outcomes))
-}
-
 /// The writer thread's own state.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// `None` while the database cannot be opened.
-    database: Option<Connection>,
+    database: Connection,
     journal: Journal,
-    /// The number of the last batch in the database.
-    batch: i64,
+    /// Whether the journal has lines that must be applied to the database before anything else.
+    is_behind: bool,
     /// When the log is emptied, which may have text that was deleted or replaced.
     clean_at: Option<Instant>,
 }
@@ -136,21 +110,17 @@ pub(super) struct Writer {
 impl Writer {
     /// The writer of `database`, to which the journal is applied.
     pub(super) fn new(shared: Arc<Shared>, database: Connection, journal: Journal) -> Result<Self, ReadError> {
-        let batch = setting(&database, BATCH)?.unwrap_or_default();
-        let mut writer = Self { shared, database: Some(database), journal, batch, clean_at: None };
-        writer.catch_up()?;
         // As a process leaves the log that was killed.
-        writer.clean_at = Some(Instant::now() + CLEAN_AFTER);
+        let clean_at = Some(Instant::now() + CLEAN_AFTER);
+        let mut writer = Self { shared, database, journal, is_behind: true, clean_at };
+        writer.catch_up()?;
         Ok(writer)
     }
 
     pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         loop {
-            let wait = match (&self.database, self.clean_at) {
-                (None, _) => RETRY_EVERY,
-                (_, Some(at)) => at.saturating_duration_since(Instant::now()),
-                (_, None) => Duration::MAX,
-            };
+            let clean_in = self.clean_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let wait = if self.is_behind { RETRY_EVERY } else { clean_in.unwrap_or(Duration::MAX) };
             match jobs.recv_timeout(wait) {
                 Ok(Job::Write(first)) => {
                     let mut batch = vec![*first];
@@ -168,21 +138,18 @@ impl Writer {
                     }
                 }
                 Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if self.is_behind => {
+                    let _ = self.catch_up();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.database.is_none() {
-                self.open_again();
-            } else if self.clean_at.is_some_and(|at| at <= Instant::now()) {
+            if self.clean_at.is_some_and(|at| at <= Instant::now()) {
                 self.clean();
             }
         }
         // The last connection removes the log, and with it the last of deleted text.
-        let mut is_open = self.shared.is_open.write();
-        *is_open = false;
         self.shared.readers.lock().clear();
-        if let Some(database) = self.database.take()
-            && let Err(error) = checkpoint(&database, "TRUNCATE")
-        {
+        if let Err(error) = checkpoint(&self.database) {
             warn!(%error, "the log of the database was not applied to its file; the next start does it");
         }
     }
@@ -193,9 +160,6 @@ impl Writer {
         if batch.is_empty() {
             return;
         }
-        if self.database.is_none() {
-            self.open_again();
-        }
         let shared = Arc::clone(&self.shared);
         let changing = shared.marks.change(batch.iter().filter_map(|write| write.operation.changed()));
         let outcomes = self.try_commit(&batch);
@@ -203,147 +167,102 @@ impl Writer {
         if let Err(Failure { reason, is_certain }) = &outcomes {
             error!(%reason, is_certain, "a batch of writes failed");
         }
-        for (number, Write { answer, permit, .. }) in batch.into_iter().enumerate() {
-            drop(permit);
+        for (number, Write { answer, .. }) in batch.into_iter().enumerate() {
             // Sending fails if the caller has given up.
             let _ = answer.send(outcomes.as_ref().map(|outcomes| outcomes[number]).map_err(Failure::error));
         }
     }
 
     fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, Failure> {
-        let Some(database) = &self.database else { return Err(Failure::new(Closed, true)) };
-        let (number, mut lines) = (self.batch + 1, Vec::new());
-        let error = 'failed: {
-            let (transaction, outcomes) = match begin(database, number, batch, &mut lines) {
-                Ok(begun) => begun,
-                Err(error) => break 'failed error,
-            };
-            if !outcomes.contains(&Outcome::Done) {
-                return Ok(outcomes);
-            }
-            let mut applied = Ok(());
-            if !lines.is_empty() {
-                self.journal.append(&lines).map_err(|error| Failure::new(error.reason, error.is_certain))?;
-                applied = set_json(&transaction, APPLIED, self.journal.end());
-            }
-            if let Err(error) = applied.and_then(|()| transaction.commit()) {
-                return self.settle(number, outcomes, &lines, error);
-            }
-            self.batch = number;
-            if batch.iter().any(|write| write.operation.changed().is_some()) {
-                self.clean_at.get_or_insert_with(|| Instant::now() + CLEAN_AFTER);
-            }
+        if self.is_behind {
+            self.catch_up().map_err(|error| Failure::new(error, true))?;
+        }
+        let mut lines = Vec::new();
+        let mut apply = |write: &Write| write.operation.apply(&self.database, &mut lines);
+        let applied = run(&self.database, BEGIN).and_then(|()| batch.iter().map(&mut apply).collect());
+        let outcomes: Vec<_> = applied.map_err(|error| {
+            roll_back(&self.database);
+            Failure::new(error, true)
+        })?;
+        if !outcomes.contains(&Outcome::Done) {
+            roll_back(&self.database);
             return Ok(outcomes);
-        };
-        if !is_refused(&error) {
-            self.open_again();
         }
-        Err(Failure::new(error, true))
+        let mut noted = Ok(());
+        if !lines.is_empty() {
+            if let Err(reason) = self.journal.append(&lines) {
+                roll_back(&self.database);
+                return Err(Failure::new(reason, !self.journal.is_torn));
+            }
+            noted = set_json(&self.database, APPLIED, self.journal.end());
+        }
+        if let Err(error) = noted.and_then(|()| run(&self.database, COMMIT)) {
+            let is_certain = self.take_back(&lines, &error);
+            return Err(Failure::new(error, is_certain));
+        }
+        if batch.iter().any(|write| write.operation.changed().is_some()) {
+            self.clean_at.get_or_insert_with(|| Instant::now() + CLEAN_AFTER);
+        }
+        Ok(outcomes)
     }
 
-    /// Finds out whether the batch `number` was committed, whose commit failed with `error`.
-    fn settle(
-        &mut self,
-        number: i64,
-        outcomes: Vec<Outcome>,
-        lines: &[Line],
-        error: rusqlite::Error,
-    ) -> Result<Vec<Outcome>, Failure> {
-        if !is_refused(&error) {
-            self.connect_again();
-            if self.database.is_none() {
-                return Err(Failure::new(error, false));
-            }
-            if self.batch >= number {
-                self.settle_journal();
-                return Ok(outcomes);
-            }
-        }
+    /// Takes back a transaction whose commit failed with `error`, and the `lines` of its acts. Returns whether that is certain.
+    fn take_back(&mut self, lines: &[Line], error: &rusqlite::Error) -> bool {
+        roll_back(&self.database);
+        // The log may have the whole transaction, and after a crash SQLite would find it. Another commit overwrites it there, but only if it
+        // changes something.
+        let is_gone = is_refused(error) || self.database.execute(FENCE, []).is_ok();
         let voids: Vec<_> = lines.iter().map(void).collect();
-        let is_void = voids.is_empty() || self.journal.append(&voids).is_ok();
-        if is_void {
-            self.settle_journal();
-        } else {
-            // The acts are in the journal, so they are done as soon as that is possible.
-            self.database = None;
-        }
-        Err(Failure::new(error, is_void))
-    }
-
-    /// Opens the database again, and applies what the journal has and the database does not.
-    fn open_again(&mut self) {
-        self.connect_again();
-        self.settle_journal();
-    }
-
-    fn settle_journal(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let changing = shared.marks.change_all();
-        if self.database.is_some()
-            && let Err(error) = self.catch_up()
-        {
-            error!(%error, "the journal cannot be applied to the database");
-            self.database = None;
-        }
-        drop(changing);
-    }
-
-    /// Closes all connections and opens the database again, so that SQLite reads from the files what is true.
-    fn connect_again(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let changing = shared.marks.change_all();
-        let lock = shared.is_open.write();
-        shared.readers.lock().clear();
-        let was_open = self.database.take().is_some();
-        let opened = shared.opening.for_writing().map_err(|error| error.to_string()).and_then(|database| {
-            // What is in the log may not be on disk yet. This waits for no other program that reads it.
-            checkpoint(&database, "PASSIVE").map_err(|error| error.to_string())?;
-            let batch = setting(&database, BATCH).map_err(|error| error.to_string())?.unwrap_or_default();
-            Ok((database, batch))
-        });
-        match opened {
-            Ok((database, batch)) => {
-                info!("the database was opened again");
-                (self.database, self.batch) = (Some(database), batch);
-            }
-            Err(reason) if was_open => error!(%reason, "the database cannot be opened again; trying every second"),
-            Err(_) => {}
-        }
-        drop((lock, changing));
+        // If the lines cannot be taken back, their acts are done as soon as that is possible.
+        self.is_behind |= !voids.is_empty();
+        is_gone && (voids.is_empty() || self.journal.append(&voids).is_ok())
     }
 
     /// Applies the lines of the journal that the database does not have.
     fn catch_up(&mut self) -> Result<(), ReadError> {
-        let Some(database) = &self.database else { return Ok(()) };
+        let shared = Arc::clone(&self.shared);
+        let _changing = shared.marks.change_all();
+        let applied = self.apply_journal();
+        roll_back(&self.database);
+        self.is_behind = applied.is_err();
+        if let Err(error) = &applied {
+            error!(%error, "the journal cannot be applied to the database");
+        }
+        applied
+    }
+
+    fn apply_journal(&self) -> Result<(), ReadError> {
+        let database = &self.database;
         let applied: Place = json_setting(database, APPLIED)?;
         if applied == *self.journal.end() {
             return Ok(());
         }
         let (mut lines, mut changed) = (0_u64, 0_u64);
-        let transaction = Transaction::new_unchecked(database, TransactionBehavior::Immediate)?;
         // Pages that the database does not have: whether they were hidden or shown last decides whether they are deleted.
         let mut missing = Vec::new();
+        run(database, BEGIN)?;
         self.journal.lines_after(&applied, |line| {
             match line.act() {
-                Some(Act::Turn { slug, at, hidden, version }) if state(&transaction, &slug)?.is_none() => {
+                Some(Act::Turn { slug, at, hidden, version }) if state(database, &slug)?.is_none() => {
                     missing.push((at, Act::Turn { slug, version, at, hidden }));
                 }
-                Some(act) => changed += u64::from(replay(&transaction, act)?),
+                Some(act) => changed += u64::from(replay(database, act)?),
                 None => {}
             }
             lines += 1;
             if lines.is_multiple_of(LINES_AT_ONCE) {
-                transaction.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
+                run(database, COMMIT)?;
+                run(database, BEGIN)?;
             }
             Ok::<_, ReadError>(())
         })?;
         missing.sort_by_key(|(at, _)| *at);
         let last: HashMap<_, _> = missing.into_iter().map(|(_, act)| (act.slug().to_string(), act)).collect();
         for act in last.into_values() {
-            changed += u64::from(replay(&transaction, act)?);
+            changed += u64::from(replay(database, act)?);
         }
-        set_json(&transaction, APPLIED, self.journal.end())?;
-        transaction.commit()?;
+        set_json(database, APPLIED, self.journal.end())?;
+        run(database, COMMIT)?;
         warn!(lines, changed, "lines of the journal were applied that the database did not have");
         Ok(())
     }
@@ -351,8 +270,8 @@ impl Writer {
     /// Applies the log to the file and empties it, so that deleted text is in neither. Another program that reads, such as
     /// Litestream, may keep this from being done, and writes do not wait for it.
     pub(super) fn clean(&mut self) {
-        let Some(database) = &self.database else { return };
-        let is_clean = database.busy_timeout(Duration::ZERO).and_then(|()| checkpoint(database, "TRUNCATE")).is_ok();
+        let database = &self.database;
+        let is_clean = database.busy_timeout(Duration::ZERO).and_then(|()| checkpoint(database)).is_ok();
         self.clean_at = if is_clean { None } else { Some(Instant::now() + CLEAN_AGAIN) };
         if let Err(error) = database.busy_timeout(BUSY_TIMEOUT) {
             warn!(%error, "statements do not wait for other programs any more");
@@ -360,9 +279,23 @@ impl Writer {
     }
 }
 
-/// Applies the log of `database` to its file, syncs that, and empties the log if `mode` is `TRUNCATE`.
-fn checkpoint(database: &Connection, mode: &str) -> rusqlite::Result<()> {
-    let is_busy: bool = database.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))?;
+/// Runs a statement that begins or ends a transaction.
+fn run(database: &Connection, sql: &str) -> rusqlite::Result<()> {
+    database.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// Ends the transaction that is open, if one is.
+fn roll_back(database: &Connection) {
+    if !database.is_autocommit()
+        && let Err(error) = run(database, "ROLLBACK")
+    {
+        error!(%error, "a transaction cannot be rolled back");
+    }
+}
+
+/// Applies the log of `database` to its file, syncs that, and empties the log.
+fn checkpoint(database: &Connection) -> rusqlite::Result<()> {
+    let is_busy: bool = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
     if is_busy { Err(rusqlite::Error::SqliteFailure(busy, None)) } else { Ok(()) }
 }

@@ -16,7 +16,7 @@ use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use handbill_core::ports::random::{Random, index_below};
-use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE, SqliteStore, StoreMemory};
+use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE, SqliteStore};
 
 /// Rounds of a usual run.
 const ROUNDS: usize = 10;
@@ -46,7 +46,7 @@ fn random(below: usize) -> usize {
 
 /// Writes until it is killed. Each line says what was acknowledged: `active` with a version, or `deleted`.
 fn write(data: &Path) {
-    let store = Arc::new(SqliteStore::open(data, false, StoreMemory::default()).unwrap());
+    let store = Arc::new(SqliteStore::open(data, false).unwrap());
     tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap().block_on(async {
         let writers = (0..WRITERS).map(|_| tokio::spawn(write_pages(Arc::clone(&store))));
         for writer in writers.collect::<Vec<_>>() {
@@ -124,7 +124,7 @@ fn note(acknowledged: &mut HashMap<Slug, String>, line: &str) {
 }
 
 fn check(data: &Path, acknowledged: &HashMap<Slug, String>) {
-    let store = SqliteStore::open(data, false, StoreMemory::default()).unwrap();
+    let store = SqliteStore::open(data, false).unwrap();
     let journal = std::fs::read_to_string(data.join(JOURNAL_FILE)).unwrap();
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
         for (slug, state) in acknowledged {

@@ -85,7 +85,6 @@ impl Export {
             batch.lines.iter().for_each(|line| encoder.line(line));
             encoder.unreadable(batch.unreadable);
             print(&batch.lines.concat())?;
-            batch.expected.into_iter().for_each(|expected| bar.set_length(expected));
             bar.inc(batch.lines.len() as u64 + batch.unreadable);
             wanted.after = batch.next;
             if wanted.after.is_none() {

@@ -18,7 +18,7 @@ use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::service::{Operators, PublishingPolicy};
-use handbill_store_sqlite::{SqliteStore, StoreMemory};
+use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl Operated {
 
     /// A service on the store in `data_dir`.
     fn on(data_dir: &Path) -> Self {
-        Self::over(SqliteStore::open(data_dir, false, StoreMemory::default()).unwrap())
+        Self::over(SqliteStore::open(data_dir, false).unwrap())
     }
 
     fn over(store: SqliteStore) -> Self {

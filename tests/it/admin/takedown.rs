@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::ports::page_store::{Lookup, PageStore};
-use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore, StoreMemory};
+use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
 
 use super::Operated;
@@ -43,7 +43,7 @@ async fn a_page_that_was_taken_down_answers_410_to_everyone() {
 async fn a_page_that_cannot_be_read_is_inspected_or_taken_down() {
     let directory = tempfile::tempdir().unwrap();
     let damaged = page("The text of this page will be damaged.");
-    let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
+    let store = SqliteStore::open(directory.path(), false).unwrap();
     store.insert_if_absent(Arc::new(damaged.clone()), None).await.unwrap();
     drop(store);
     damage(directory.path(), damaged.head.slug.as_str());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use handbill_core::ports::rate_limiter::RateLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
-use handbill_store_sqlite::{SqliteStore, StoreMemory};
+use handbill_store_sqlite::SqliteStore;
 
 use super::rules::{Started, Store};
 use crate::in_process::clock::TestClock;
@@ -19,7 +19,7 @@ type Start<T> = fn() -> Starting<T>;
 const STORES: [Start<dyn Store>; 1] = [|| {
     Box::pin(async {
         let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(directory.path(), false, StoreMemory::default()).unwrap();
+        let store = SqliteStore::open(directory.path(), false).unwrap();
         let backend: Arc<dyn Store> = Arc::new(store);
         Started { name: "SQLite", backend, _beside: Box::new(directory) }
     })

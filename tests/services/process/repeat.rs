@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use handbill_store_sqlite::{Counts, SqliteStore, StoreMemory};
+use handbill_store_sqlite::{Counts, SqliteStore};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
@@ -124,7 +124,7 @@ impl Behind {
     fn pages(self) -> (TempDir, u64) {
         let Self { data, server, .. } = self;
         server.stop();
-        let store = SqliteStore::open(data.path(), false, StoreMemory::default()).unwrap();
+        let store = SqliteStore::open(data.path(), false).unwrap();
         let Counts { pages, .. } = tokio::runtime::Runtime::new().unwrap().block_on(store.counts()).unwrap();
         drop(store);
         (data, pages)

@@ -20,9 +20,6 @@ use crate::domain::hex;
 pub trait PageScan: Send + Sync {
     /// The records after `after`, in the store's own order; with `None`, from the beginning.
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError>;
-
-    /// About how many records a scan returns; `None` if the store cannot say without reading all of them.
-    async fn estimated_records(&self) -> Result<Option<u64>, StoreError>;
 }
 
 /// The size of one batch. A batch ends with the record that reaches one of the two bounds, so it has at least one record
