@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::domain::page::{Page, PageHead};
+use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use handbill_core::ports::page_store::{Lookup, Record, StoreError};
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::error::OpenError;
-use super::row::{COLUMNS, DELETED, HIDDEN, RowError, Stored};
+use super::row::{COLUMNS, DELETED, HIDDEN, RowError, record};
 
 /// The format that this version of Handbill writes and reads.
 const FORMAT: i64 = 1;
@@ -187,34 +187,22 @@ pub(super) fn set_json(database: &Connection, name: &str, value: &impl Serialize
     set(database, name, text)
 }
 
-/// What `read` makes of the row under `slug`; `absent` if the slug was never used.
-fn find<T>(
-    database: &Connection,
-    slug: &Slug,
-    absent: T,
-    read: impl FnOnce(Stored<'_>) -> Result<T, RowError>,
-) -> Result<T, ReadError> {
+fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
     let mut statement = database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug = ?1"))?;
     let mut rows = statement.query([slug.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(absent) };
-    Stored::read(row).and_then(read).map_err(|error| ReadError::Row(slug.to_string(), error))
+    let found = rows.next()?.map(record).transpose();
+    found.map_err(|error| ReadError::Row(slug.to_string(), error))
 }
 
 pub(super) fn lookup(database: &Connection, slug: &Slug) -> Result<Lookup, ReadError> {
-    find(database, slug, Lookup::Absent, |row| Ok(row.record()?.into()))
-}
-
-pub(super) fn head(database: &Connection, slug: &Slug) -> Result<Lookup<PageHead>, ReadError> {
-    find(database, slug, Lookup::Absent, |row| Ok(row.head()))
+    Ok(find(database, slug)?.map_or(Lookup::Absent, Lookup::from))
 }
 
 /// The page under `slug`, hidden or not.
 pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page>>, ReadError> {
-    find(database, slug, None, |row| {
-        Ok(match row.record()? {
-            Record::Active(page) => Some(page),
-            Record::Deleted(_) => None,
-        })
+    Ok(match find(database, slug)? {
+        Some(Record::Active(page)) => Some(page),
+        Some(Record::Deleted(_)) | None => None,
     })
 }
 
@@ -230,7 +218,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
         }
         let Some(row) = rows.next()? else { break true };
         let name: String = row.get(0)?;
-        let record = Stored::read(row).and_then(Stored::record);
+        let record = record(row);
         // A text takes far more in memory than packed in the file.
         bytes += name.len()
             + match &record {

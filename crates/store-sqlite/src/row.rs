@@ -12,12 +12,12 @@ use handbill_core::domain::slug::{NotASlug, Slug};
 use handbill_core::domain::takedown::{Takedown, TakedownError};
 use handbill_core::domain::timestamp::UnixMillis;
 use handbill_core::domain::title::Title;
-use handbill_core::ports::page_store::{Lookup, Record};
+use handbill_core::ports::page_store::Record;
 use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The columns, in the order in which [`Row::values`] and [`Stored::read`] have them.
+/// The columns, in the order in which [`Row::values`] and [`record`] have them.
 pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, reason, operator, title, key_hash, link_origins, \
      renderer_version, text, checksum";
 
@@ -93,61 +93,39 @@ impl Row {
     }
 }
 
-/// A row that was read and verified. Its text is not unpacked yet.
-pub(super) enum Stored<'a> {
-    Page(PageHead, &'a [u8]),
-    Deleted(Tombstone),
-}
-
-impl<'a> Stored<'a> {
-    /// The row, which has all [`COLUMNS`].
-    pub(super) fn read(row: &'a rusqlite::Row<'_>) -> Result<Self, RowError> {
-        // `get_ref` fails only for a column that the statement does not have.
-        let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
-        if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
-            return Err(RowError::Checksum);
+/// The record in `row`, which has all [`COLUMNS`].
+pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
+    // `get_ref` fails only for a column that the statement does not have.
+    let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
+    if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
+        return Err(RowError::Checksum);
+    }
+    let slug = Slug::parse(column(0).as_str()?)?;
+    let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
+    let created_at = UnixMillis::new(column(3).as_i64()?);
+    let updated_at = UnixMillis::new(column(4).as_i64()?);
+    let takedown = takedown(column(5), column(6))?;
+    let is_hidden = match column(1).as_str()? {
+        DELETED => {
+            return Ok(Record::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
         }
-        let slug = Slug::parse(column(0).as_str()?)?;
-        let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
-        let created_at = UnixMillis::new(column(3).as_i64()?);
-        let updated_at = UnixMillis::new(column(4).as_i64()?);
-        let takedown = takedown(column(5), column(6))?;
-        let is_hidden = match column(1).as_str()? {
-            DELETED => {
-                return Ok(Self::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
-            }
-            HIDDEN => true,
-            ACTIVE => false,
-            _ => return Err(RowError::State),
-        };
-        let key_hash = column(8).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
-        let head = PageHead {
-            slug,
-            title: column(7).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
-            key_hash: EditKeyHash::from_bytes(key_hash),
-            version,
-            created_at,
-            updated_at,
-            link_origins: column(9).as_str()?.lines().map(str::to_owned).collect(),
-            renderer_version: u16::try_from(column(10).as_i64()?).map_err(|_| RowError::Checksum)?,
-            hidden: if is_hidden { takedown.map(Box::new) } else { None },
-        };
-        Ok(Self::Page(head, column(11).as_blob()?))
-    }
-
-    pub(super) fn record(self) -> Result<Record, RowError> {
-        Ok(match self {
-            Self::Page(head, packed) => Record::Active(Arc::new(Page { head, text: unpack(packed)? })),
-            Self::Deleted(tombstone) => Record::Deleted(tombstone),
-        })
-    }
-
-    pub(super) fn head(self) -> Lookup<PageHead> {
-        match self {
-            Self::Page(head, _) => head.into(),
-            Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
-        }
-    }
+        HIDDEN => true,
+        ACTIVE => false,
+        _ => return Err(RowError::State),
+    };
+    let key_hash = column(8).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
+    let head = PageHead {
+        slug,
+        title: column(7).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
+        key_hash: EditKeyHash::from_bytes(key_hash),
+        version,
+        created_at,
+        updated_at,
+        link_origins: column(9).as_str()?.lines().map(str::to_owned).collect(),
+        renderer_version: u16::try_from(column(10).as_i64()?).map_err(|_| RowError::Checksum)?,
+        hidden: if is_hidden { takedown.map(Box::new) } else { None },
+    };
+    Ok(Record::Active(Arc::new(Page { head, text: unpack(column(11).as_blob()?)? })))
 }
 
 /// The reason and the operator in two columns, if they have any.

@@ -242,11 +242,6 @@ impl PageStore for SqliteStore {
         self.shared.marks.get(slug)
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        let slug = slug.clone();
-        self.read(move |database| database::head(database, &slug)).await
-    }
-
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         let (slug, state) = (head.slug.clone(), head.state());
         let page = self.read(move |database| database::page(database, &slug)).await?;

@@ -49,7 +49,9 @@ pub trait PageStore: Send + Sync {
     }
 
     /// The head of the record under `slug`, not older than the start of this call.
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError>;
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
+    }
 
     /// The whole page of `head`, hidden or not, which this store has returned. `None` if the page was changed or deleted since: only a new
     /// head or lookup then shows the page's present state. A store may still have the page of the older head.
