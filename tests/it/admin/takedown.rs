@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
 use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
@@ -72,16 +71,6 @@ async fn a_page_that_cannot_be_read_is_inspected_or_taken_down() {
     operated.app.get(&format!("/{slug}")).await.expect_status(410);
     let journal = fs::read_to_string(directory.path().join(JOURNAL_FILE)).unwrap();
     assert_eq!(journal.matches(slug).count(), 1, "{journal}");
-}
-
-#[tokio::test]
-async fn the_tombstone_says_when_why_and_who() {
-    let operated = Operated::start();
-    let page = operated.app.publish("Secret title", "secret text").await;
-    operated.take_down(&[&page.slug]).await;
-    let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
-    assert_eq!(tombstone.takedown, Some(Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()));
-    assert!(tombstone.deleted_at > tombstone.created_at);
 }
 
 #[tokio::test]

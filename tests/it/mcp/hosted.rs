@@ -80,18 +80,6 @@ async fn the_authority_of_an_absolute_form_is_the_host_that_counts() {
 }
 
 #[tokio::test]
-async fn an_ipv6_address_is_a_host_of_its_own_too() {
-    let site = SiteSettings {
-        mcp_base_url: Some(Origin::parse("http://[2001:db8::2]:8080").unwrap()),
-        ..SiteSettings::default()
-    };
-    let app = Setup::unlimited().site(site).start();
-    get(&app, "[2001:db8::2]", "/help").await.expect_status(404);
-    get(&app, "[2001:DB8:0::2]:9", "/help").await.expect_status(404);
-    get(&app, "[2001:db8::3]", "/help").await.expect_status(200);
-}
-
-#[tokio::test]
 async fn every_description_of_the_service_names_the_host_of_the_tools() {
     let app = start();
     // The number of times that each gives the address of the tools.

@@ -138,10 +138,3 @@ async fn content_is_kept_byte_for_byte() {
         assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
     }
 }
-
-#[tokio::test]
-async fn a_create_over_its_limit_answers_429_with_retry_after() {
-    let app = Setup::new().limits(1, 60).start();
-    app.published().await;
-    assert!(app.create(body("T", "c")).await.expect_error(429, "rate_limited").retry_after() >= 1);
-}

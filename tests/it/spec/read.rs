@@ -4,15 +4,6 @@ use crate::support::app::TestApp;
 use crate::support::exchange::Request;
 
 #[tokio::test]
-async fn a_page_is_read_without_a_credential() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let answer = app.read(&page.slug).await;
-    answer.expect_status(200);
-    assert_eq!(answer.header("content-type"), "application/json");
-}
-
-#[tokio::test]
 async fn a_page_is_read_whatever_credential_is_sent() {
     let app = TestApp::new();
     let page = app.published().await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
+use crate::support::app::TestApp;
 use crate::support::exchange::Request;
 
 const NEVER_USED: &str = "never-was-2222bbbb";
@@ -60,14 +60,4 @@ async fn nothing_of_a_deleted_page_can_be_read() {
         }
         assert!(!answer.headers.contains_key("etag") && !answer.header("link").contains(slug), "{answer:?}");
     }
-}
-
-#[tokio::test]
-async fn every_replica_over_one_store_sees_a_delete_at_once() {
-    let one = TestApp::new();
-    let two = Setup::new().over_the_store_of(&one).start();
-    let page = one.published().await;
-    two.read(&page.slug).await.expect_status(200);
-    two.delete(&page).await.expect_status(204);
-    one.read(&page.slug).await.expect_error(410, "gone");
 }

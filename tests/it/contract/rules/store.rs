@@ -17,27 +17,6 @@ use super::Store;
 use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
 
 #[tokio::test]
-async fn a_slug_that_was_never_inserted_is_absent() {
-    for store in stores().await {
-        assert_eq!(store.backend.lookup(&slug()).await.unwrap(), Lookup::Absent, "{}", store.name);
-    }
-}
-
-#[tokio::test]
-async fn an_inserted_page_is_found_as_it_was_given() {
-    for store in stores().await {
-        let page = Arc::new(page("# Text"));
-        assert_eq!(
-            store.backend.insert_if_absent(page.clone(), None).await.unwrap(),
-            InsertResult::Inserted,
-            "{}",
-            store.name
-        );
-        assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
-    }
-}
-
-#[tokio::test]
 async fn a_page_without_a_title_and_every_other_field_is_kept() {
     for store in stores().await {
         let mut untitled = page("text");
