@@ -5,7 +5,7 @@
 //! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! http, mcp, operators  →  service  →  ports (traits)  ←  stores, limiter, backends
+//! http, mcp, operators  →  service  →  ports (traits)  ←  stores, limiter
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -25,7 +25,7 @@
 //! |---|---|
 //! | the rules for a title, slug, key, page, quota or address | [`domain`](handbill_core::domain) |
 //! | the HTML of Markdown | `crates/markdown` |
-//! | the order of the checks on a request, or an operation on a page | [`service`](handbill_core::service) |
+//! | the order of the checks on a request, an operation on a page, the cache of pages, or the rendering threads | [`service`](handbill_core::service) |
 //! | an error's code, status or message | [`http::error`] |
 //! | the way that a client's address, body or key is read from a request | [`http::request`] |
 //! | the JSON of a request or response | [`http::types`] |
@@ -38,8 +38,7 @@
 //! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
 //! | the storage of pages | `crates/store-sqlite`, `crates/store-scylla`, each behind the traits of [`ports`](handbill_core::ports) |
 //! | the windows of clients | `crates/rate-limit` |
-//! | the sharing of reads, or the rendering threads | [`backends`] |
-//! | the schema of the cluster | `crates/store-scylla/migrations` |
+//! //! | the schema of the cluster | `crates/store-scylla/migrations` |
 //! | what operators do: their socket and commands, export, import | [`admin`]; the format of exports in [`domain::archive`](handbill_core::domain::archive) |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
@@ -63,7 +62,6 @@
 
 pub mod admin;
 pub mod app;
-pub mod backends;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use handbill::app::{Deps, PublicSettings, Publishing, public};
-use handbill::backends::rendering::RenderInPlace;
 use handbill::http::Front;
 use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
@@ -14,6 +13,7 @@ use handbill_core::domain::client::Peer;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::quota::Quota;
 use handbill_core::ports::rate_limiter::Quotas;
+use handbill_core::service::RenderInPlace;
 use handbill_store_sqlite::SqliteStore;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;

@@ -10,20 +10,16 @@ use tokio::sync::oneshot;
 use super::deps::Deps;
 use super::error::StartError;
 use crate::admin::api::ServedStore;
-use crate::backends::instrumented::Instrumentation;
-use crate::backends::single_flight_store::SingleFlightStore;
 use crate::config::{Settings, SqliteSettings, StoreKind};
 use crate::http::drain::Readiness;
 use crate::telemetry::cluster::waits_for;
-use crate::telemetry::spans::System;
 use crate::telemetry::store_size::{contents, follow_store};
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::rate_limiter::RateLimiter;
-use handbill_core::ports::renderer::Renderer;
-use handbill_core::service::PublishingPolicy;
+use handbill_core::service::{PublishingPolicy, SharedStore};
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
@@ -35,11 +31,10 @@ const WINDOWS_BYTES: usize = 8 << 20;
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
 
-/// A backend for each trait, instrumented.
+/// The store and the limiter of a service.
 pub(super) struct Backends {
-    pub(super) store: Arc<dyn PageStore>,
+    pub(super) store: SharedStore,
     pub(super) limiter: Arc<dyn RateLimiter>,
-    pub(super) renderer: Arc<dyn Renderer>,
 }
 
 /// The store while it is used: where it is, whether it has failed, and how it is closed.
@@ -72,13 +67,13 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
 impl Backends {
     /// `store`, with a limiter in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
-        let measure = measure(deps);
         let limiter = MemoryRateLimiter::within(WINDOWS_BYTES, Arc::clone(&deps.clock));
-        Self {
-            store: measure.store(store, System::Sqlite),
-            limiter: measure.limiter(Arc::new(limiter), System::Process),
-            renderer: measure.renderer(Arc::clone(&deps.renderer)),
-        }
+        Self::of(store, Arc::new(limiter), deps)
+    }
+
+    fn of(store: Arc<dyn PageStore>, limiter: Arc<dyn RateLimiter>, deps: &Deps) -> Self {
+        let Deps { clock, metrics, .. } = deps;
+        Self { store: SharedStore::new(store, metrics.calls.clone(), Arc::clone(clock)), limiter }
     }
 
     /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
@@ -98,40 +93,27 @@ impl Backends {
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)
                 } else {
-                    let store = measure(deps).store(pages, System::Sqlite);
-                    Self::sharing(store, settings, deps)?
+                    Self::sharing(pages, settings, deps)?
                 };
-                // Without shared reads, many readers of one large page would take all permits to read, and each would hold a copy.
-                let shared = SingleFlightStore::new(backends.store, &deps.metrics);
-                Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Sqlite(store)))
+                Ok((backends, StoreHandle::Sqlite(store)))
             }
             StoreKind::Scylla => {
                 let (store, failed) = connect_cluster(settings, deps, readiness, policy.clone());
-                // The store is instrumented below the sharing of reads, so that the metrics show the database's own
-                // work.
-                let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
-                let shared = SingleFlightStore::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
-                Ok((Self::sharing(Arc::new(shared), settings, deps)?, StoreHandle::Scylla(store, failed)))
+                Ok((Self::sharing(Arc::clone(&store) as _, settings, deps)?, StoreHandle::Scylla(store, failed)))
             }
         }
     }
 
-    /// `store`, which is instrumented already, with a limiter that replicas share.
+    /// `store`, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
-        let Deps { clock, random, metrics, renderer, .. } = deps;
         let limiter = RedisLimiter::open(
             &settings.redis.limiter(),
             WINDOWS_BYTES,
-            Arc::clone(clock),
-            random.clone(),
-            metrics.rate_limit_fallback.clone(),
+            Arc::clone(&deps.clock),
+            deps.random.clone(),
+            deps.metrics.rate_limit_fallback.clone(),
         )?;
-        let measure = measure(deps);
-        Ok(Self {
-            store,
-            limiter: measure.limiter(Arc::new(limiter), System::Redis),
-            renderer: measure.renderer(Arc::clone(renderer)),
-        })
+        Ok(Self::of(store, Arc::new(limiter), deps))
     }
 }
 
@@ -194,11 +176,6 @@ where
     }
 }
 
-fn measure(deps: &Deps) -> Instrumentation {
-    let Deps { clock, metrics, .. } = deps;
-    Instrumentation::new(Arc::clone(metrics), Arc::clone(clock))
-}
-
 async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<SqliteStore, StartError> {
     let data_dir = settings.data_dir.clone();
     let opening = move || SqliteStore::open(&data_dir, new_store);
@@ -219,7 +196,7 @@ fn connect_cluster(
     let store = ScyllaStore::new(Limits::default(), deps.random.clone(), Arc::clone(&deps.clock));
     let store = Arc::new(store);
     let (connecting, settings, readiness) = (Arc::clone(&store), settings.scylla.store(), Arc::clone(readiness));
-    let available = deps.metrics.store_available.clone();
+    let available = deps.metrics.calls.store_available.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| {
             if let Some(waiting) = waits_for(progress) {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::backends::rendering::RenderThreads;
 use crate::telemetry::metrics::Metrics;
 use handbill_core::ports::clock::{SharedClock, SystemClock};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::renderer::Renderer;
+use handbill_core::service::RenderThreads;
 
 /// Dependencies that differ between a process and a test.
 pub struct Deps {

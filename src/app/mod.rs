@@ -103,11 +103,11 @@ pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, site } = publishing;
-    let Deps { clock, random, metrics, cache_bytes, .. } = deps;
+    let Deps { clock, random, metrics, cache_bytes, renderer } = deps;
     let service = PageService::new(ServiceParts {
         store: backends.store,
         limiter: backends.limiter,
-        renderer: backends.renderer,
+        renderer: Arc::clone(renderer),
         clock: Arc::clone(clock),
         random: random.clone(),
         quotas,
@@ -226,7 +226,7 @@ async fn serve_async(
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
     let quotas = settings.rate_limits.quotas();
-    let store = Arc::clone(&backends.store);
+    let store = backends.store.clone();
     let publishing = Publishing::of(&settings, &policy);
     let networks = settings.rate_limits.limit_networks.clone();
     let base = base_url.clone();

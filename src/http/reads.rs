@@ -1,6 +1,6 @@
 //! Reads of a page, in each of its forms: JSON, HTML, and Markdown at two addresses.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -14,14 +14,14 @@ use super::error_response::{service_error_response, unless_key_shown};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
 use super::pages::{self, FIELDS, JSON};
-use super::representation::{Bodies, unchanged};
+use super::representation::{respond, unchanged};
 use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
 use crate::http::types::PageBody;
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::slug::Slug;
-use handbill_core::service::{Kept, PageRead, Reading, ServiceError};
+use handbill_core::service::{FormNumber, Kept, PageRead, ServiceError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -29,15 +29,6 @@ pub(super) enum Form {
     Html,
     /// The source, at an address of its own or at that of the HTML.
     Markdown(Source),
-}
-
-/// The forms of one state of a page, as far as they were asked for. Both addresses of the Markdown share one.
-#[derive(Default)]
-struct Representations {
-    is_noindex: OnceLock<bool>,
-    json: Bodies,
-    html: Bodies,
-    markdown: Bodies,
 }
 
 /// One form of a page that is answered.
@@ -72,55 +63,51 @@ impl Form {
 
     /// Answers the request with this `head` to read the page under `slug`.
     pub(super) async fn read(self, slug: &Slug, http: &Http, head: &Parts) -> Response {
-        let finished = |kept: &Arc<Kept>| self.finished(kept, slug, http, &head.headers);
-        let unchanged = |page: &PageHead| self.unchanged(page, http, &head.headers);
-        let reading = match http.service.read_now(slug, finished) {
-            Some(reading) => Ok(reading),
-            None => http.service.read_unless(slug, finished, unchanged).await,
-        };
-        self.respond(reading, http, head)
+        match self.answer(slug, http, &head.headers).await {
+            Ok(response) => unless_key_shown(&head.uri, http, response),
+            Err(error) => self.error(&error, http, &head.headers),
+        }
     }
 
-    fn respond(self, reading: Result<Reading<Response>, ServiceError>, http: &Http, head: &Parts) -> Response {
-        let headers = &head.headers;
-        let response = match reading {
-            Ok(Reading::Answered(response)) => response,
-            Ok(Reading::Page(page)) => self.show(&page, http, headers),
-            Err(error) => return self.error(&error, http, headers),
-        };
-        unless_key_shown(&head.uri, http, response)
+    async fn answer(self, slug: &Slug, http: &Http, headers: &HeaderMap) -> Result<Response, ServiceError> {
+        let service = &http.service;
+        if let Some(response) = self.ready(service.kept(slug).as_deref(), slug, http, headers) {
+            return Ok(response);
+        }
+        let found = service.find(slug).await?;
+        if let Some(response) = self.ready(found.kept.as_deref(), slug, http, headers) {
+            return Ok(response);
+        }
+        if let Some(unchanged) = found.head().and_then(|head| self.unchanged(head, http, headers)) {
+            return Ok(unchanged);
+        }
+        let page = service.load(found).await?;
+        let (is_noindex, form) = (http.about(&page.head).is_noindex, self.number(Coding::Identity));
+        let kept = service.cache().keep(&page, is_noindex, form, self.body(&page, http));
+        Ok(self.of(&kept, slug, http, headers).expect("the body without a coding is there"))
     }
 
-    /// The response that shows `page`. Nobody has asked for it in this form and in a coding that was made.
-    fn show(self, page: &PageRead, http: &Http, headers: &HeaderMap) -> Response {
-        let about = http.about(&page.head);
-        let made = page.kept().and_then(|kept| {
-            let all = kept.made::<Representations>();
-            all.is_noindex.get_or_init(|| about.is_noindex);
-            let bytes = self.bodies(all).add(self.body(page, http));
-            kept.changed(&page.head.slug, bytes, 0);
-            self.finished(kept, &page.head.slug, http, headers)
-        });
-        made.unwrap_or_else(|| {
-            let bodies = Bodies::default();
-            bodies.add(self.body(page, http));
-            let described = Described { form: self, page: about, http };
-            bodies.respond_to(headers, &described).0.expect("the body without a coding is there")
-        })
+    /// The response if it is ready.
+    fn ready(self, kept: Option<&Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
+        let response = self.of(kept?, slug, http, headers)?;
+        http.service.cache().count_hit();
+        Some(response)
     }
 
-    /// The response that is made of what is kept of the page under `slug`.
-    fn finished(self, kept: &Arc<Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        let all = kept.made::<Representations>();
-        let Kept { state, renderer_version, .. } = **kept;
-        let page = About { slug, state, renderer_version, is_noindex: *all.is_noindex.get()? };
-        let (response, missing) = self.bodies(all).respond_to(headers, &Described { form: self, page, http });
+    /// The response that is made of what is kept.
+    fn of(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
+        let &Kept { state, renderer_version, is_noindex, .. } = kept;
+        let page = About { slug, state, renderer_version, is_noindex };
+        let described = Described { form: self, page, http };
+        let (response, missing) = respond(headers, &described, |coding| kept.form(self.number(coding)));
         // The client prefers a coding that was not made yet, so it is made for later requests.
-        if let Some(coding) = missing.filter(|_| response.is_some()) {
-            let (kept, slug) = (Arc::clone(kept), slug.clone());
+        let identity = kept.form(self.number(Coding::Identity)).flatten();
+        if let (Some(coding), Some(identity)) = (missing, identity) {
+            let (cache, slug, kept, identity) =
+                (http.service.cache().clone(), slug.clone(), kept.clone(), identity.clone());
             http.compressor.begin(move || {
-                let (more, less) = self.bodies(kept.made()).compress(coding, true);
-                kept.changed(&slug, more, less);
+                let bytes = coding.compress(&identity);
+                cache.keep_coded(&slug, &kept, self.number(coding), bytes, self.number(Coding::Identity));
             });
         }
         response
@@ -142,22 +129,14 @@ impl Form {
         unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
     }
 
-    fn number(self) -> usize {
-        match self {
+    /// The number of this form in a coding among what is kept. Both addresses of the Markdown share one.
+    fn number(self, coding: Coding) -> FormNumber {
+        let form = match self {
             Self::Json => 0,
-            Self::Html => 1,
-            Self::Markdown(Source::OwnAddress) => 2,
-            Self::Markdown(Source::Negotiated) => 3,
-        }
-    }
-
-    /// The bodies of this form among those of all.
-    fn bodies(self, all: &Representations) -> &Bodies {
-        match self {
-            Self::Json => &all.json,
-            Self::Html => &all.html,
-            Self::Markdown(_) => &all.markdown,
-        }
+            Self::Html => 3,
+            Self::Markdown(_) => 6,
+        };
+        form + coding as u8
     }
 
     /// The bytes of `page` in this form.
@@ -206,7 +185,13 @@ impl super::representation::Described for Described<'_> {
     }
 
     fn fields(&self) -> HeaderMap {
-        let template = &self.http.page_fields[2 * self.form.number() + usize::from(self.page.is_noindex)];
+        let form = match self.form {
+            Form::Json => 0,
+            Form::Html => 2,
+            Form::Markdown(Source::OwnAddress) => 4,
+            Form::Markdown(Source::Negotiated) => 6,
+        };
+        let template = &self.http.page_fields[form + usize::from(self.page.is_noindex)];
         let mut fields = template.get_or_init(|| self.template()).clone();
         for (place, (_, own)) in fields.values_mut().zip(self.own_fields()) {
             *place = own;

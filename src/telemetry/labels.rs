@@ -1,5 +1,5 @@
 //! The labels of the instruments. Their values come from closed sets only: no path, slug, address or key is ever a label.
-//! Those of the cluster are in `cluster.rs`.
+//! Those of the service's calls are in `handbill_core::service`.
 
 use std::borrow::Cow;
 
@@ -36,12 +36,6 @@ impl EncodeLabelSet for RequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CallLabels {
-    pub operation: &'static str,
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
     /// The tool, or `_OTHER` if no tool has that name.
     pub tool: &'static str,
@@ -61,12 +55,5 @@ pub struct RefusalLabels {
 pub struct OperatorLabels {
     pub action: &'static str,
     /// `done` or `failed`; for a takedown its result.
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct DecisionLabels {
-    pub limit: &'static str,
-    /// `admitted` or `refused`.
     pub outcome: &'static str,
 }

@@ -4,20 +4,18 @@
 //! `docs/observability.md`.
 
 use std::hash::Hash;
-use std::time::Duration;
 
-use handbill_core::service::PageCacheMetrics;
 use prometheus_client::encoding::prometheus_text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use super::labels::{CallLabels, DecisionLabels, OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
+use super::labels::{OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
 use super::process::ProcessCollector;
+use handbill_core::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
 /// The commit that this was built from, if `GIT_COMMIT` was set for the build.
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
@@ -28,24 +26,16 @@ pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
 /// The type of [`Metrics::exposition`].
 pub const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
-const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-
-type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
-
 pub struct Metrics {
     pub requests: Durations<RequestLabels>,
     pub active_requests: Gauge,
     pub connections: Gauge,
     pub connections_max: Gauge,
     pub connections_refused: Counter,
-    pub store: Durations<CallLabels>,
-    pub store_available: Gauge,
+    pub calls: CallMetrics,
     /// In seconds since 1970; 0 before the first backup.
     pub last_backup: Gauge,
-    pub lookup_joins: Counter,
     pub page_cache: PageCacheMetrics,
-    pub decisions: Family<DecisionLabels, Counter>,
     pub rate_limit_fallback: Gauge,
     pub tool_calls: Family<ToolLabels, Counter>,
     pub operator_actions: Family<OperatorLabels, Counter>,
@@ -53,7 +43,6 @@ pub struct Metrics {
     pub blocklist_entries: Gauge,
     pub blocklist_stale: Gauge,
     pub paused: Gauge,
-    pub renders: Histogram,
     pub untrusted_forwarded: Counter,
     pub draining: Gauge,
     registry: Registry,
@@ -84,7 +73,7 @@ impl Declared {
         Durations<L>: Metric,
         L: Clone + Eq + Hash,
     {
-        self.unit(name, help, Unit::Seconds, Family::new_with_constructor(|| Histogram::new(SECONDS)))
+        self.unit(name, help, Unit::Seconds, durations())
     }
 
     fn unit<M: Metric + Clone>(&mut self, name: &str, help: &str, unit: Unit, metric: M) -> M {
@@ -122,24 +111,31 @@ impl Metrics {
                 "handbill_connections_refused",
                 "Connections that were closed at once, because their client had its share of all",
             ),
-            store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
-            store_available: declare.plain(
-                "handbill_store_available",
-                "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
-            ),
+            calls: CallMetrics {
+                store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
+                store_available: declare.plain(
+                    "handbill_store_available",
+                    "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
+                ),
+                decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
+                renders: declare.unit(
+                    "handbill_render_duration",
+                    "How long it took to turn Markdown into HTML, including the wait for a free core",
+                    Unit::Seconds,
+                    seconds(),
+                ),
+            },
             last_backup: declare.unit(
                 "handbill_last_backup_timestamp",
                 "When the last backup of the SQLite store was made, 0 before the first",
                 Unit::Seconds,
                 Gauge::default(),
             ),
-            lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
             page_cache: PageCacheMetrics {
                 hits: declare.plain("handbill_page_cache_hits", "Reads whose answer was ready to be sent"),
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
                 bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
             },
-            decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             rate_limit_fallback: declare.plain(
                 "handbill_rate_limit_fallback",
                 "1 while Redis cannot be reached and this replica counts by itself",
@@ -153,12 +149,6 @@ impl Metrics {
             blocklist_entries: declare.plain("handbill_blocklist_entries", "Entries of the blocklist"),
             blocklist_stale: declare.plain("handbill_blocklist_stale", "1 while the last read of the blocklist has failed"),
             paused: declare.plain("handbill_paused", "1 while operators have paused creates"),
-            renders: declare.unit(
-                "handbill_render_duration",
-                "How long it took to turn Markdown into HTML, including the wait for a free core",
-                Unit::Seconds,
-                Histogram::new(SECONDS),
-            ),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",
                 "Requests whose X-Forwarded-For was ignored, because their peer is not a trusted proxy",
@@ -182,15 +172,13 @@ impl Default for Metrics {
     }
 }
 
-pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: &'static str, took: Duration) {
-    family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
+
+    use handbill_core::service::{CallLabels, DecisionLabels};
 
     use super::*;
 
@@ -213,8 +201,8 @@ mod tests {
             error_type: Some("500".into()),
         };
         metrics.requests.get_or_create(&request).observe(0.0);
-        record(&metrics.store, operation, outcome, Duration::ZERO);
-        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
+        metrics.calls.store.get_or_create(&CallLabels { operation, outcome }).observe(0.0);
+        metrics.calls.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
         metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
@@ -264,7 +252,7 @@ mod tests {
     fn the_document_describes_every_instrument_as_it_is_declared() {
         let exposed = exposed(&exposition());
         let mut documented = documented();
-        assert!(exposed.len() > 30, "{exposed:#?}");
+        assert!(exposed.len() > 25, "{exposed:#?}");
         for (name, described) in &mut documented {
             // The document may go on where the help ends.
             let help = exposed.get(name).map_or("", |declared| declared.help.as_str());

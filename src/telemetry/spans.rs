@@ -1,6 +1,6 @@
 //! Traces: a span for each request, and below it one for each tool call, each call of a backend and each rendering.
 //!
-//! A span is a `tracing` span of the target `TARGET`, and `tracing-opentelemetry` exports it. `layer` passes no other
+//! A span is a `tracing` span of the target `TRACES`, and `tracing-opentelemetry` exports it. `layer` passes no other
 //! span and no event, because libraries put the bytes that they work on into their own. The log never shows a span of
 //! this target (see `logs`), so log lines are the same with and without a collector.
 //!
@@ -20,15 +20,15 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
-use tracing::{Instrument, info_span};
+use tracing::subscriber::Interest;
+use tracing::{Metadata, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::filter::DynFilterFn;
 use tracing_subscriber::{Layer, Registry};
 
 pub use super::propagation::{CallerTrace, Trust};
 use super::propagation::{parent_sampled_as, without_state};
-
-pub(super) const TARGET: &str = "handbill::trace";
+use handbill_core::service::{CALL, TRACES};
 
 /// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
@@ -52,48 +52,23 @@ static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     ARE_EXPORTED.store(true, Ordering::Relaxed);
-    let is_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == TARGET);
+    // Calls that no request makes are not exported. That differs from call to call of one place in the code.
+    let is_wanted =
+        |metadata: &Metadata<'_>| metadata.name() != CALL || Context::map_current(TraceContextExt::has_active_span);
+    let is_ours = |metadata: &Metadata<'_>| metadata.is_span() && metadata.target() == TRACES;
+    let filter = DynFilterFn::new(move |metadata, _| is_ours(metadata) && is_wanted(metadata));
     tracing_opentelemetry::layer()
         .with_tracer(tracer)
         .with_location(false)
         .with_target(false)
         .with_threads(false)
         .with_tracked_inactivity(false)
-        .with_filter(is_ours.with_max_level_hint(LevelFilter::INFO))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
-    /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
-    Cassandra,
-    Redis,
-    Sqlite,
-    /// The memory and the threads of this process.
-    Process,
-}
-
-impl System {
-    /// `db.system.name`, if this is a database.
-    fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Cassandra => Some("cassandra"),
-            Self::Sqlite => Some("sqlite"),
-            Self::Redis => Some("redis"),
-            Self::Process => None,
-        }
-    }
-
-    /// `db.collection.name`, if this system keeps `target` in a table.
-    fn collection(self, target: &'static str) -> Option<&'static str> {
-        matches!(self, Self::Cassandra | Self::Sqlite).then_some(target)
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Cassandra | Self::Redis => "client",
-            Self::Sqlite | Self::Process => "internal",
-        }
-    }
+        .with_filter(filter.with_max_level_hint(LevelFilter::INFO).with_callsite_filter(move |metadata| match is_ours(
+            metadata,
+        ) {
+            true => Interest::sometimes(),
+            false => Interest::never(),
+        }))
 }
 
 pub fn are_exported() -> bool {
@@ -106,7 +81,7 @@ pub fn are_exported() -> bool {
 /// `method` and `route` are the same as in the labels of metrics. `request_id` is the same as in the log.
 pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
     let span = info_span!(
-        target: TARGET,
+        target: TRACES,
         parent: None,
         "request",
         otel.name = request_name(method, route),
@@ -137,7 +112,7 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
 /// no proxy reads a message, so anyone may have written the sampling flag in the message.
 pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
     let span = info_span!(
-        target: TARGET,
+        target: TRACES,
         parent: None,
         "tool",
         otel.name = format!("tools/call {tool}"),
@@ -163,23 +138,6 @@ pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'stat
         span.add_link(without_state(&of_caller));
     }
     Span(span)
-}
-
-/// The span of one `operation` on `target` within the request that is being answered. Outside of a request there is no
-/// span.
-pub fn call(system: System, operation: &'static str, target: &'static str) -> Span {
-    if !Context::map_current(TraceContextExt::has_active_span) {
-        return Span(tracing::Span::none());
-    }
-    Span(info_span!(
-        target: TARGET,
-        "call",
-        otel.name = format!("{operation} {target}"),
-        otel.kind = system.kind(),
-        db.system.name = system.name(),
-        db.operation.name = system.name().map(|_| operation),
-        db.collection.name = system.collection(target),
-    ))
 }
 
 /// A request's span is named by its method alone if it has no route.
@@ -275,25 +233,22 @@ impl Drop for Span {
     }
 }
 
-/// Makes `work`, which will run in a task of its own, part of the request that is being answered: in traces and in the log.
-pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-    let work = work.in_current_span();
-    if Context::map_current(TraceContextExt::has_active_span) {
-        Either::Left(work.with_current_context())
-    } else {
-        Either::Right(work)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use futures_util::future::lazy;
+    use handbill_core::domain::slug::Slug;
+    use handbill_core::ports::clock::SystemClock;
+    use handbill_core::ports::page_store::PageStore;
+    use handbill_core::ports::random::Random;
+    use handbill_core::service::{CallMetrics, Operators, SharedStore};
+    use handbill_store_scylla::{Limits, ScyllaStore};
+    use handbill_store_sqlite::SqliteStore;
     use http::Request;
     use opentelemetry::trace::{SpanKind, TracerProvider};
     use opentelemetry_sdk::error::OTelSdkResult;
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
+    use tracing::Instrument;
     use tracing::subscriber::{DefaultGuard, set_default};
     use tracing_subscriber::layer::SubscriberExt;
 
@@ -367,41 +322,35 @@ mod tests {
         assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);
     }
 
+    /// Makes one call of a store: of SQLite, or of a cluster that was not reached.
+    async fn call(is_cluster: bool) {
+        let (clock, random) = (Arc::new(SystemClock::new()), Random::System);
+        let store: Arc<dyn PageStore> = if is_cluster {
+            Arc::new(ScyllaStore::new(Limits::default(), random.clone(), clock.clone()))
+        } else {
+            Arc::new(SqliteStore::temporary().unwrap())
+        };
+        let store = SharedStore::new(store, CallMetrics::default(), clock.clone());
+        drop(Operators::new(store, clock, random).inspect(&Slug::parse("a-page-22222222").unwrap()).await);
+    }
+
     #[tokio::test]
-    async fn a_call_is_below_the_request_that_makes_it_also_from_a_task_of_its_own() {
+    async fn a_call_is_below_the_request_that_makes_it() {
         let spans = Ended::default();
         let _collecting = spans.collect();
         let request = request_span();
-        let calls = async {
-            call(System::Redis, "decide", "limits").done("admitted", false);
-            let read = async { call(System::Cassandra, "lookup", "pages").done("unavailable", true) };
-            tokio::spawn(with_current_span(read)).await.unwrap();
-        };
-        request.run(calls).await;
+        request.run(async { (call(false).await, call(true).await) }).await;
         request.answered(503);
         assert_eq!(
             spans.summary(),
             [
-                ended("decide limits", Status::Unset, None, Some("GET /")),
+                ended("lookup pages", Status::Unset, None, Some("GET /")),
                 ended("lookup pages", Status::error(""), Some("unavailable"), Some("GET /")),
                 ended("GET /", Status::error(""), Some("503"), None),
             ]
         );
-        assert!(spans.0.lock().unwrap()[..2].iter().all(|span| span.span_kind == SpanKind::Client));
-    }
-
-    #[tokio::test]
-    async fn a_request_ends_before_a_task_that_it_started() {
-        let spans = Ended::default();
-        let _collecting = spans.collect();
-        let request = request_span();
-        let lookup = async { call(System::Sqlite, "lookup", "pages") };
-        let read = request.run(lazy(|_| with_current_span(lookup))).await;
-        request.answered(200);
-        assert_eq!(spans.summary(), [ended("GET /", Status::Unset, None, None)]);
-        read.await.done("active", false);
-        assert_eq!(spans.summary()[1], ended("lookup pages", Status::Unset, None, Some("GET /")));
-        assert_eq!(spans.summary().len(), 2);
+        let kinds: Vec<_> = spans.0.lock().unwrap().iter().map(|span| span.span_kind.clone()).collect();
+        assert_eq!(kinds, [SpanKind::Internal, SpanKind::Client, SpanKind::Server]);
     }
 
     #[tokio::test]
@@ -409,11 +358,7 @@ mod tests {
         let spans = Ended::default();
         let _collecting = spans.collect();
         let request = request_span();
-        let work = async {
-            let call = call(System::Sqlite, "lookup", "pages");
-            call.run(std::future::pending::<()>()).await;
-        };
-        let () = request.run(async { assert!(futures_util::poll!(Box::pin(work)).is_pending()) }).await;
+        let () = request.run(async { assert!(futures_util::poll!(Box::pin(call(false))).is_pending()) }).await;
         drop(request);
         assert_eq!(
             spans.summary(),
@@ -424,11 +369,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_call_outside_of_a_request_has_no_span() {
+    #[tokio::test]
+    async fn a_call_outside_of_a_request_has_no_span() {
         let spans = Ended::default();
         let _collecting = spans.collect();
-        call(System::Sqlite, "lookup", "pages").done("absent", false);
+        call(false).await;
         assert_eq!(spans.summary(), []);
     }
 
@@ -438,19 +383,19 @@ mod tests {
         let _collecting = spans.collect();
         let request = request_span();
         let work = async {
-            tracing::error!(target: TARGET, "an event");
-            info_span!("of another target", secret = 1)
-                .in_scope(|| call(System::Process, "render", "markdown").done("done", false));
+            tracing::error!(target: TRACES, "an event");
+            call(false).await;
         };
-        request.run(work).await;
+        request.run(work.instrument(info_span!("of another target", secret = 1))).await;
         request.answered(200);
-        assert_eq!(spans.summary()[0], ended("render markdown", Status::Unset, None, Some("GET /")));
+        assert_eq!(spans.summary()[0], ended("lookup pages", Status::Unset, None, Some("GET /")));
         assert_eq!(spans.summary()[1], ended("GET /", Status::Unset, None, None));
         let spans = spans.0.lock().unwrap();
         assert_eq!(spans.len(), 2);
         assert!(spans.iter().all(|span| span.events.is_empty()));
-        let keys: Vec<_> = spans[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
-        assert_eq!(keys, ["handbill.outcome"]);
+        let mut keys: Vec<_> = spans[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["db.collection.name", "db.operation.name", "db.system.name", "handbill.outcome"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use handbill_store_sqlite::{Counts, SqliteStore};
 
 /// Shows that `store` is open, and its last backup.
 pub async fn follow_store(store: &Arc<SqliteStore>, metrics: &Arc<Metrics>) {
-    metrics.store_available.set(1);
+    metrics.calls.store_available.set(1);
     if let Ok(Some(time)) = store.last_backup().await {
         show_backup(metrics, time);
     }

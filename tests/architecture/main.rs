@@ -15,19 +15,18 @@ use walkdir::WalkDir;
 const MAY_NAME: &[(&str, &str)] = &[
     ("domain", ""),
     ("ports", "domain"),
-    ("service", "domain ports"),
+    ("service", "domain ports log_throttle"),
     // The instruments of the service are declared beside all others.
     ("telemetry", "domain ports service config log_throttle outbound"),
     // Settings are plain values, and some are types of the domain.
     ("config", "domain ports"),
     ("mcp", "http domain service ports telemetry"),
-    ("admin", "backends config domain http log_throttle niceness outbound ports service stdout telemetry"),
+    ("admin", "config domain http log_throttle niceness outbound ports service stdout telemetry"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "config domain log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
     ("niceness", ""),
-    ("backends", "domain log_throttle niceness ports telemetry config outbound"),
-    ("app", "domain ports service telemetry config http mcp admin backends"),
+    ("app", "domain ports service telemetry config http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
     ("client", "domain ports stdout"),
     ("cli", "admin app client config domain stdout telemetry http"),
@@ -260,7 +259,7 @@ fn every_time_limit_fits_into_the_next() {
         ("every request that has arrived can finish", deadline, drain),
         (
             "the store still has its time after a rendering has waited for its permit",
-            before_store("src/backends/rendering.rs", "PERMIT_TIMEOUT"),
+            before_store("crates/core/src/service/rendering.rs", "PERMIT_TIMEOUT"),
             deadline,
         ),
         ("the store answers first: only it knows whether anything was changed", operation, store),

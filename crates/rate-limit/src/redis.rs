@@ -116,6 +116,10 @@ fn decision(answer: &[u64], attempt: &Attempt) -> Option<(Reserved, Decision)> {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
+    fn system(&self) -> Option<&'static str> {
+        Some("redis")
+    }
+
     async fn check(&self, attempt: Attempt) -> Decision {
         if attempt.kind == LimitKind::Preview {
             return self.local.check(attempt).await;

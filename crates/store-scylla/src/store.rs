@@ -308,6 +308,10 @@ impl PageStore for ScyllaStore {
         self.found(slug).await
     }
 
+    fn system(&self) -> Option<&'static str> {
+        Some("cassandra")
+    }
+
     fn access(&self) -> Access {
         Access::HeadFirst
     }

@@ -234,6 +234,10 @@ impl PageStore for SqliteStore {
         self.read(move |database| database::lookup(database, &slug)).await
     }
 
+    fn system(&self) -> Option<&'static str> {
+        Some("sqlite")
+    }
+
     fn access(&self) -> Access {
         Access::Whole
     }

@@ -147,8 +147,7 @@ pub(in crate::http) async fn edit(
             let template = EditTemplate { layout: Layout::of(&http), slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
-            // It is made for one request, and compressing it each time would take far longer than making it.
-            unless_key_shown(request.uri(), &http, page.respond_to(request.headers()))
+            unless_key_shown(request.uri(), &http, page.uncompressed().respond_to(request.headers()))
         }
         Err(_) => super::not_found_response(&http, &request),
     }
@@ -162,7 +161,7 @@ pub(in crate::http) async fn file(
 ) -> Response {
     let asked = path.map(|Path(path)| path).unwrap_or_default();
     match file_response(&asked.0, &asked.1) {
-        Some(file) => file.respond_compressed_to(request.headers()),
+        Some(file) => file.respond_to(request.headers()),
         None => super::not_found_response(&http, &request),
     }
 }

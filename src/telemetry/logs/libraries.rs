@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
-use super::super::spans;
 use handbill_core::log_throttle::LogThrottle;
+use handbill_core::service::TRACES;
 
 /// The name of our crate, with which those of our other crates begin. Our events may be logged at every level. Libraries log
 /// the bytes that they work on, such as a page's text or a key, so only [their warnings and errors](may_be_logged) are
@@ -23,7 +23,7 @@ const NEVER_LOGGED: &str = "rmcp";
 pub(super) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     match metadata.target().split("::").next() {
         // The log shows the request's own span in every line, with and without traces.
-        Some(name) if is_ours(name) => metadata.target() != spans::TARGET,
+        Some(name) if is_ours(name) => metadata.target() != TRACES,
         Some(NEVER_LOGGED) => false,
         _ => *metadata.level() <= Level::WARN,
     }

@@ -185,7 +185,7 @@ pub(super) mod tests {
     fn without_a_collector_no_span_is_made_for_one() {
         let span = tracing::subscriber::with_default(
             Registry::default(),
-            || tracing::info_span!(target: spans::TARGET, "a call"),
+            || tracing::info_span!(target: handbill_core::service::TRACES, "a call"),
         );
         let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink, io::sink);
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());

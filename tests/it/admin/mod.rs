@@ -17,7 +17,7 @@ use handbill::app::Deps;
 use handbill_core::ports::clock::SharedClock;
 use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
-use handbill_core::service::{Operators, PublishingPolicy};
+use handbill_core::service::{CallMetrics, Operators, PublishingPolicy, SharedStore};
 use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
@@ -70,7 +70,11 @@ impl Operated {
         let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
         let renderer = Deps::system().renderer;
         let routes = api::router(AdminApi {
-            operators: Operators::new(pages, Arc::clone(&clock), Random::System),
+            operators: Operators::new(
+                SharedStore::new(pages, CallMetrics::default(), Arc::clone(&clock)),
+                Arc::clone(&clock),
+                Random::System,
+            ),
             records: Arc::clone(&store) as _,
             importer: Importer { store: Arc::clone(&store) as _, renderer },
             switch: Arc::clone(&store) as _,

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::backends::rendering::RenderInPlace;
 use handbill_core::domain::client::Client;
 use handbill_core::domain::edit_key::EditKey;
 use handbill_core::domain::quota::{Counted, Decision, Quota};
@@ -16,7 +15,8 @@ use handbill_core::ports::page_store::PageStore;
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_core::service::{
-    Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceError, ServiceParts,
+    CallMetrics, Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, RenderInPlace,
+    ServiceError, ServiceParts, SharedStore,
 };
 use handbill_store_sqlite::SqliteStore;
 
@@ -69,7 +69,7 @@ impl Fixture {
         let limiter = Arc::new(limiter);
         let store = Arc::new(WatchedStore::around(Arc::new(SqliteStore::temporary().unwrap())));
         let service = PageService::new(ServiceParts {
-            store: Arc::clone(&store) as Arc<dyn PageStore>,
+            store: SharedStore::new(Arc::clone(&store) as _, CallMetrics::default(), Arc::new(SystemClock::new())),
             limiter: Arc::clone(&limiter) as Arc<dyn RateLimiter>,
             renderer: Arc::new(RenderInPlace),
             clock: Arc::new(SystemClock::new()),

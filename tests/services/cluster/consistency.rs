@@ -13,7 +13,9 @@ use handbill_core::ports::clock::SystemClock;
 use handbill_core::ports::page_store::{Lookup, PageStore};
 use handbill_core::ports::random::Random;
 use handbill_core::ports::rate_limiter::Quotas;
-use handbill_core::service::{PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts};
+use handbill_core::service::{
+    CallMetrics, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, SharedStore,
+};
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use rand::Rng;
@@ -94,7 +96,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let unlimited = Quotas { create: None, edit: None, token: None };
     let racers = (0..24).map(|racer| {
         let service = PageService::new(ServiceParts {
-            store: Arc::clone(&stores[racer % 3]),
+            store: SharedStore::new(Arc::clone(&stores[racer % 3]), CallMetrics::default(), clock.clone()),
             limiter: Arc::new(MemoryRateLimiter::new(clock.clone())),
             renderer: Deps::system().renderer,
             clock: clock.clone(),

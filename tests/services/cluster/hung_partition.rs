@@ -13,12 +13,10 @@ use bytes::Bytes;
 use clap::Parser;
 use futures_util::future::join_all;
 use handbill::app::Deps;
-use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::config;
 use handbill::http::drain::Phase;
 use handbill::http::listener::{Limits, ListenerMetrics, serve};
 use handbill::http::request::client_addr::TrustedProxies;
-use handbill::telemetry::metrics::Metrics;
 use handbill_core::domain::page::Page;
 use handbill_core::domain::slug::Slug;
 use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
@@ -165,13 +163,12 @@ const CLIENTS: usize = 8;
 const HOT_CLIENTS: usize = 150;
 const BEFORE_NEXT_TRY: Duration = Duration::from_secs(1);
 
-/// On a machine where a read takes longer, reads may fail for that reason. The service gives a page up after a second.
+/// On a machine where a read takes longer, reads may fail for that reason.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// A replica over `store`, on a port of this machine, until it is told to stop.
 async fn listening(store: Arc<ScyllaStore>) -> (SocketAddr, watch::Sender<Phase>) {
-    let store = SingleFlightStore::new(store, &Arc::new(Metrics::new()));
-    let app = unlimited::front(Arc::new(store), &Deps::system());
+    let app = unlimited::front(store, &Deps::system());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (phase, phases) = watch::channel(Phase::Serving);

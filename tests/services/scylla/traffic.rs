@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handbill::backends::single_flight_store::SingleFlightStore;
 use handbill::http::Front;
-use handbill::telemetry::metrics::Metrics;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
 use scylla_proxy::{
@@ -69,9 +67,9 @@ impl Traffic {
     }
 }
 
-/// A replica in this process over `proxied`, which shares reads as a real one does.
+/// A replica in this process over `proxied`.
 pub(crate) fn replica_over(proxied: &Proxied) -> Front {
-    replica(Arc::new(SingleFlightStore::new(proxied.store.clone(), &Arc::new(Metrics::new()))))
+    replica(proxied.store.clone())
 }
 
 /// Sends a request to `replica`.

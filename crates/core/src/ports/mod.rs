@@ -1,4 +1,4 @@
-//! Traits for everything outside the service that it needs. `backends` implements them; the service and the tests use
+//! Traits for everything outside the service that it needs. Crates of their own implement them; the service and the tests use
 //! them.
 //!
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.

@@ -38,6 +38,11 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
+    /// The database that keeps the pages, as OpenTelemetry names it (`db.system.name`).
+    fn system(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How records are read best.
     fn access(&self) -> Access;
 

@@ -74,6 +74,11 @@ pub trait RateLimiter: Send + Sync {
     /// step reserves the slug of an admitted attempt, if the backend keeps reservations beside these windows.
     async fn check(&self, attempt: Attempt) -> Decision;
 
+    /// The database that counts, as OpenTelemetry names it (`db.system.name`); `None` if that is this process.
+    fn system(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Reserves the slug of an attempt that was admitted, for about as long as a create takes, unless it is reserved already.
     /// Takes no longer than [`RateLimiter::check`]; if nobody can say whose the slug is, it is unopposed.
     async fn reserve(&self, reservation: &Reservation) -> Reserved;

@@ -75,7 +75,10 @@ impl PageService {
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
         let reserve = async |slug: &Slug| match reserved {
-            Reserved::NotAsked => self.limiter.reserve(&Reservation::new(slug.clone(), &edit_key.hash())).await,
+            Reserved::NotAsked => {
+                let reservation = Reservation::new(slug.clone(), &edit_key.hash());
+                self.store.calls.reserve(&*self.limiter, &reservation).await
+            }
             known => known,
         };
         let reserving = async {

@@ -27,6 +27,7 @@
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
+mod calls;
 mod create;
 mod delete;
 mod error;
@@ -36,7 +37,9 @@ mod policy;
 mod preview;
 mod read;
 mod read_budget;
+mod rendering;
 mod request;
+mod shared_reads;
 mod store_budget;
 mod token;
 mod update;
@@ -50,6 +53,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::domain::client::Client;
+use crate::domain::content::Content;
 use crate::domain::network_limits::{SharedNetwork, windows};
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
@@ -57,19 +61,21 @@ use crate::domain::reservation::{Reservation, Reserved};
 use crate::domain::slug::Slug;
 use crate::domain::slug_secret::SlugSecret;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::page_store::Lookup;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
-use crate::ports::renderer::Renderer;
+use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 
+pub use calls::{CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds};
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use operators::{ActOutcome, Found, Operators};
-pub use page_cache::{Kept, PageCache, PageCacheMetrics, PageRead};
+pub use page_cache::{FormNumber, Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::Preview;
-pub use read::Reading;
+pub use read::FoundPage;
 use read_budget::ReadBudget;
+pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, PageFields, Precondition, States};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
@@ -82,7 +88,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
 pub struct ServiceParts {
-    pub store: Arc<dyn PageStore>,
+    pub store: SharedStore,
     pub limiter: Arc<dyn RateLimiter>,
     pub renderer: Arc<dyn Renderer>,
     pub clock: SharedClock,
@@ -100,7 +106,7 @@ pub struct ServiceParts {
 /// The service over its backends. Cheap to clone.
 #[derive(Clone)]
 pub struct PageService {
-    store: Arc<dyn PageStore>,
+    store: SharedStore,
     limiter: Arc<dyn RateLimiter>,
     clock: SharedClock,
     random: Random,
@@ -176,7 +182,7 @@ impl PageService {
         let windows = self.quotas.of(kind).map(|quota| windows(&self.networks, quota, client)).unwrap_or_default();
         let (mut quota, mut reserved) = (None, Reserved::NotAsked);
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.limiter.check(Attempt { slug, ..attempt }).await;
+            let decision = self.store.calls.check(&*self.limiter, Attempt { slug, ..attempt }).await;
             if !decision.admitted {
                 return Limited {
                     outcome: Err(ServiceError::RateLimited(kind, decision)),
@@ -186,6 +192,11 @@ impl PageService {
             (quota, reserved) = (Some((kind, decision)), decision.slug);
         }
         Limited { outcome: work(reserved).await, quota }
+    }
+
+    /// The HTML of `content`, by the newest rules, and the results of `checks`.
+    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+        self.store.calls.render(&*self.renderer, content, purpose, checks).await
     }
 
     /// The page under `slug`, or why there is none.

@@ -5,18 +5,18 @@
 use std::sync::Arc;
 
 use super::error::ServiceError;
-use super::{StoreBudget, back_off, deadline, until};
+use super::{SharedStore, StoreBudget, back_off, deadline, until};
 use crate::domain::page::{Page, PageHead, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
 use crate::ports::random::Random;
 
 /// The operators' side of the service. Cheap to clone.
 #[derive(Clone)]
 pub struct Operators {
-    store: Arc<dyn PageStore>,
+    store: SharedStore,
     clock: SharedClock,
     random: Random,
 }
@@ -47,9 +47,8 @@ pub enum ActOutcome {
 }
 
 impl Operators {
-    /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all
-    /// that is in front of it.
-    pub fn new(store: Arc<dyn PageStore>, clock: SharedClock, random: Random) -> Self {
+    /// The operators' side of a service over `store`.
+    pub fn new(store: SharedStore, clock: SharedClock, random: Random) -> Self {
         Self { store, clock, random }
     }
 
@@ -77,9 +76,11 @@ impl Operators {
                 };
                 let record = Record::Deleted(tombstone.clone());
                 let needed_by = Some(store_budget.needed_by());
-                let swapped = match &head {
-                    Some(head) => self.store.compare_and_set(head.version, record, needed_by),
-                    None => self.store.delete_unreadable(tombstone.clone()),
+                let swapped = async {
+                    match &head {
+                        Some(head) => self.store.compare_and_set(head.version, record, needed_by).await,
+                        None => self.store.delete_unreadable(tombstone.clone()).await,
+                    }
                 };
                 match store_budget.wait(swapped).await {
                     Ok(CasResult::Swapped) => {

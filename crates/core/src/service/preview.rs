@@ -20,7 +20,7 @@ impl PageService {
     /// and a heading that could be no title is none. The limit is that of previews.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: New| {
-            let rendered = self.renderer.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
+            let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
             let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
             Ok(Preview { title, rendered })
         };

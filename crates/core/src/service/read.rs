@@ -5,82 +5,114 @@
 //! page, or that the caller has it already. Otherwise the answer is made of what the cache keeps of that state, and the store
 //! is asked for the page only if that is not enough.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::error::ServiceError;
-use super::page_cache::{Kept, PageRead};
+use super::page_cache::{Kept, PageCache, PageRead};
 use super::{PageService, StoreBudget, deadline, until};
 use crate::domain::markdown::RENDERER_VERSION;
-use crate::domain::page::{Page, PageHead, PageState};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Access;
 use crate::ports::renderer::{Checks, Made, Purpose};
 
-/// The result of a read whose caller may not need the page.
-pub enum Reading<T> {
-    /// The value that the caller has made of what is kept of the page, or of its head.
-    Answered(T),
-    Page(PageRead),
+/// A page that can be read, as far as the store was asked.
+pub struct FoundPage {
+    /// What is kept of it in its present state.
+    pub kept: Option<Arc<Kept>>,
+    record: Record,
+    mark: Option<u64>,
+    store_budget: StoreBudget,
 }
 
-/// The record under a slug, as far as it was read.
-enum Found<T> {
-    Answered(Reading<T>),
+enum Record {
+    Head(PageHead),
     Page(Arc<Page>),
 }
 
-impl PageService {
-    /// The value that `finished` makes of what is kept of the page under `slug`, or the page, if that is kept and known to be
-    /// current. This neither waits nor asks the store; `None` says nothing about the page.
-    pub fn read_now<T>(&self, slug: &Slug, finished: impl FnOnce(&Arc<Kept>) -> Option<T>) -> Option<Reading<T>> {
-        let kept = self.pages.current(slug, self.store.mark(slug)?)?;
-        self.reading_of(&kept, finished)
-    }
-
-    /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
-    /// means that too many large pages are being read.
-    pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
-        match self.read_unless(slug, |_| None::<Infallible>, |_| None).await? {
-            Reading::Page(page) => Ok(page),
-            Reading::Answered(never) => match never {},
+impl FoundPage {
+    /// The page's head, if only that was read. A page that must be rendered again may have other links than its head says.
+    pub fn head(&self) -> Option<&PageHead> {
+        match &self.record {
+            Record::Head(head) if is_current(head) => Some(head),
+            Record::Head(_) | Record::Page(_) => None,
         }
     }
+}
 
-    /// The page under `slug` as [`PageService::read`] returns it, the value that `finished` makes of what is kept of it, or
-    /// that `unchanged` makes of the page's head. Each is called only if that saves a read of the text, and only for the
-    /// state in which the page would be returned.
-    /// This asks the store, for a caller whom [`PageService::read_now`] has not answered.
-    pub async fn read_unless<T>(
-        &self,
-        slug: &Slug,
-        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
-        unchanged: impl FnOnce(&PageHead) -> Option<T>,
-    ) -> Result<Reading<T>, ServiceError> {
-        let deadline = deadline();
-        until(deadline, async {
-            let mut store_budget = StoreBudget::new(deadline);
-            let mut mark = self.store.mark(slug);
-            let mut page = match self.find(slug, finished, unchanged, &mut store_budget).await? {
-                Found::Answered(reading) => return Ok(reading),
-                Found::Page(page) => page,
+impl Record {
+    fn head(&self) -> &PageHead {
+        match self {
+            Self::Head(head) => head,
+            Self::Page(page) => &page.head,
+        }
+    }
+}
+
+impl PageService {
+    /// What is kept of the page under `slug`, if it is known to be current without asking the store. `None` says nothing about
+    /// the page.
+    pub fn kept(&self, slug: &Slug) -> Option<Arc<Kept>> {
+        self.pages.current(slug, self.store.mark(slug)?)
+    }
+
+    /// Asks the store for the page under `slug`, as far as that is needed to know its state.
+    pub async fn find(&self, slug: &Slug) -> Result<FoundPage, ServiceError> {
+        let (deadline, mark) = (deadline(), self.store.mark(slug));
+        let mut store_budget = StoreBudget::new(deadline);
+        let record = until(deadline, async {
+            Ok(match self.store.access() {
+                Access::Whole => Record::Page(self.existing(slug, &mut store_budget).await?),
+                Access::HeadFirst => Record::Head(self.existing_head(slug, &mut store_budget).await?),
+            })
+        });
+        let record = record.await?;
+        let kept = self.pages.get(slug, record.head().state());
+        let kept = kept.map(|kept| self.pages.renew(slug, kept, mark));
+        Ok(FoundPage { kept, record, mark, store_budget })
+    }
+
+    /// The whole page that was found, with HTML from this version of the renderer or a newer one.
+    /// [`ServiceError::Overloaded`] means that too many large pages are being read.
+    pub async fn load(&self, found: FoundPage) -> Result<PageRead, ServiceError> {
+        if let Some(page) = found.kept.as_ref().and_then(|kept| kept.page()) {
+            self.pages.count_hit();
+            return Ok(page);
+        }
+        let FoundPage { record, mut mark, mut store_budget, .. } = found;
+        until(store_budget.deadline, async {
+            let mut page = match record {
+                Record::Page(page) => page,
+                Record::Head(head) => self.page_of(head, &mut store_budget).await?,
             };
             let permit = match self.large_reads.try_acquire(&page) {
                 Ok(permit) => permit,
                 Err(needed) => {
+                    let slug = page.head.slug.clone();
                     drop(page);
                     let permit = self.large_reads.acquire(needed).await?;
-                    mark = self.store.mark(slug);
-                    page = self.existing(slug, &mut store_budget).await?;
+                    mark = self.store.mark(&slug);
+                    page = self.existing(&slug, &mut store_budget).await?;
                     permit
                 }
             };
-            let was_current = is_current(&page.head);
+            // The store would have to be asked again for the text, or the text rendered again.
+            let keep_page = !is_current(&page.head) || self.store.access() == Access::HeadFirst;
             let page = self.current(page).await?;
-            let with_page = !was_current || self.store.access() == Access::HeadFirst;
-            Ok(Reading::Page(self.pages.read(page, with_page, permit, mark)))
+            self.pages.metrics.misses.inc();
+            Ok(PageRead { page, mark, keep_page, _permit: permit })
         })
         .await
+    }
+
+    /// The page under `slug`, as [`PageService::load`] returns it.
+    pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
+        self.load(self.find(slug).await?).await
+    }
+
+    /// What is kept of pages.
+    pub fn cache(&self) -> &PageCache {
+        &self.pages
     }
 
     /// `page`, rendered again if an older renderer made its HTML. The cache has such a page as long as it is read; the
@@ -90,51 +122,11 @@ impl PageService {
             return Ok(page);
         }
         if let Some(kept) = self.pages.get(&page.head.slug, page.head.state()).and_then(|kept| kept.page()) {
-            return Ok(kept.share());
+            return Ok(kept.page);
         }
         let content = &page.text.content;
-        let Made { rendered, .. } = self.renderer.render(content, Purpose::Upkeep, Checks::default()).await?;
+        let Made { rendered, .. } = self.render(content, Purpose::Upkeep, Checks::default()).await?;
         Ok(Arc::new(Page::new(page.head.clone(), content.clone(), rendered)))
-    }
-
-    async fn find<T>(
-        &self,
-        slug: &Slug,
-        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
-        unchanged: impl FnOnce(&PageHead) -> Option<T>,
-        store_budget: &mut StoreBudget,
-    ) -> Result<Found<T>, ServiceError> {
-        match self.store.access() {
-            Access::Whole => return Ok(Found::Page(self.existing(slug, store_budget).await?)),
-            Access::HeadFirst => {}
-        }
-        let head = self.existing_head(slug, store_budget).await?;
-        if let Some(reading) = self.kept(slug, head.state(), finished) {
-            return Ok(Found::Answered(reading));
-        }
-        // A page that is rendered again may have other links than its head says.
-        if is_current(&head)
-            && let Some(answer) = unchanged(&head)
-        {
-            return Ok(Found::Answered(Reading::Answered(answer)));
-        }
-        Ok(Found::Page(self.page_of(head, store_budget).await?))
-    }
-
-    /// The answer that `finished` makes of what is kept of the page under `slug` in `state`, else the page if it is kept.
-    fn kept<T>(
-        &self,
-        slug: &Slug,
-        state: PageState,
-        finished: impl FnOnce(&Arc<Kept>) -> Option<T>,
-    ) -> Option<Reading<T>> {
-        self.reading_of(&self.pages.get(slug, state)?, finished)
-    }
-
-    fn reading_of<T>(&self, kept: &Arc<Kept>, finished: impl FnOnce(&Arc<Kept>) -> Option<T>) -> Option<Reading<T>> {
-        let reading = finished(kept).map(Reading::Answered).or_else(|| kept.page().map(Reading::Page))?;
-        self.pages.count_hit();
-        Some(reading)
     }
 }
 

@@ -17,7 +17,7 @@ pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 /// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
 pub(super) struct StoreBudget {
     left: Duration,
-    deadline: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl StoreBudget {

@@ -224,7 +224,7 @@ impl PageService {
     /// The HTML of `content`, with what was found in it.
     pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
         let checks = Checks { refuses: self.policy.refuses()?, key: key.cloned() };
-        Ok(self.renderer.render(content, Purpose::Write, checks).await?)
+        Ok(self.render(content, Purpose::Write, checks).await?)
     }
 
     /// Fails unless operators publish what was made, and its key is not in it.

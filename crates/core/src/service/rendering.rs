@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::content::Content;
-use handbill_core::domain::markdown::render;
-use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+
+use crate::domain::content::Content;
+use crate::domain::markdown::render;
+use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 
 /// Content up to this many bytes is short. It takes about a millisecond.
 const SHORT_BYTES: usize = 4 * 1024;
@@ -112,9 +113,9 @@ mod tests {
 
     use futures_util::FutureExt;
     use futures_util::future::join_all;
-    use handbill_core::domain::edit_key::EditKey;
 
     use super::*;
+    use crate::domain::edit_key::EditKey;
 
     fn threads() -> RenderThreads {
         RenderThreads::default()
