@@ -44,7 +44,7 @@
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`]; one for operators, [`admin::commands`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
-//! | the limits of a request to another server | [`outbound`] |
+//! | the client for requests to other servers | [`outbound`] |
 //! | what it means that the reader of standard output ends early | [`stdout`] |
 //! | a metric, a span or a log line | [`telemetry`] |
 //!

@@ -1,25 +1,20 @@
 //! Requests to a server's REST API, with one error for each thing that a user can do about it.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
 use serde_json::Value;
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, SendBody, Timeout};
 
 use super::error::ClientError;
 use super::page::PageReference;
+use crate::outbound::agent;
 use handbill_core::domain::edit_key::EditKey;
 use handbill_core::domain::origin::Origin;
-
-/// How long connecting may take. A lost packet is sent again within 3 s.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long one request may take, from connecting to the end of the answer. A server gives up earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
@@ -42,18 +37,7 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(wait: Duration) -> Self {
-        let tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
-            .root_certs(RootCerts::PlatformVerifier)
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(Some(REQUEST_TIMEOUT))
-            .user_agent(concat!("handbill/", env!("CARGO_PKG_VERSION")));
-        Self { agent: config.build().new_agent(), wait }
+        Self { agent: agent(REQUEST_TIMEOUT), wait }
     }
 
     /// The answer to a create whose body has a key, and whether an earlier answer was lost. After a lost answer the create is

@@ -17,10 +17,10 @@ use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider};
 use rand::RngExt;
 use thiserror::Error;
-use tokio::runtime::Handle;
+use ureq::Agent;
 use url::Url;
 
-use crate::outbound::{Limits, Outbound};
+use crate::outbound::agent;
 use handbill_core::ports::random::Random;
 
 /// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
@@ -39,33 +39,22 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most bytes that are read of a collector's answer. Answers of collectors are short.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
+/// The exporter refuses the settings. It also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
 #[derive(Debug, Error)]
-pub enum ExportError {
-    #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
-    Certificates(std::io::Error),
-    /// The exporter refuses the settings. The exporter also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
-    #[error("traces cannot be exported with these settings ({0})")]
-    Exporter(#[from] ExporterBuildError),
-}
+#[error("traces cannot be exported with these settings ({0})")]
+pub struct ExportError(#[from] ExporterBuildError);
 
 /// The exporter, which sends the last spans when the process ends.
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are posted to `address`. This function must be called within the runtime that will
-/// send the spans.
+/// A tracer whose spans are posted to `address`.
 pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
-    let limits = Limits { time: EXPORT_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES };
-    let outbound = if address.scheme() == "https" {
-        Outbound::with_tls(limits).map_err(ExportError::Certificates)?
-    } else {
-        Outbound::without_tls(limits)
-    };
     let exporter = builder
-        .with_http_client(CollectorClient { outbound, runtime: Handle::current() })
+        .with_http_client(CollectorClient(agent(EXPORT_TIMEOUT)))
         .with_endpoint(address.as_str())
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(EXPORT_TIMEOUT)
@@ -81,18 +70,16 @@ pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), Exp
     Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
-/// A client that runs in `runtime`: the thread that exports spans has no runtime of its own.
-#[derive(Clone, Debug)]
-struct CollectorClient {
-    outbound: Outbound,
-    runtime: Handle,
-}
+/// The client of the thread that exports spans, which waits for nothing else.
+#[derive(Debug)]
+struct CollectorClient(Agent);
 
 #[async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let outbound = self.outbound.clone();
-        Ok(self.runtime.spawn(async move { outbound.send(request).await }).await??)
+        let (head, mut body) = self.0.run(request.map(|bytes| bytes.to_vec()))?.into_parts();
+        let bytes = body.with_config().limit(MAX_ANSWER_BYTES).read_to_vec()?;
+        Ok(Response::from_parts(head, bytes.into()))
     }
 }
 

@@ -28,7 +28,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("niceness", ""),
     ("app", "domain ports service telemetry config http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", "domain ports stdout"),
+    ("client", "domain outbound ports stdout"),
     ("cli", "admin app client config domain stdout telemetry http"),
     ("outbound", ""),
     ("stdout", ""),

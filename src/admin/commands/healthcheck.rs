@@ -4,19 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Args;
-use http::{Request, StatusCode};
+use http::StatusCode;
 use url::Url;
 
 use crate::config::AdminSettings;
-use crate::outbound::{Limits, Outbound};
+use crate::outbound::agent;
 
 /// How long the probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Most bytes that are read of the answer. The answer is one word.
-const MAX_ANSWER_BYTES: usize = 4096;
 
 #[derive(Args, Debug)]
 pub struct Healthcheck {
@@ -28,19 +24,15 @@ pub struct Healthcheck {
 
 impl Healthcheck {
     /// Exit code 1 if the process is not live.
-    pub(super) async fn run(&self) -> Result<ExitCode, String> {
-        let url = self
-            .url
-            .as_ref()
-            .map_or_else(|| format!("http://{}/livez", reachable(self.admin.admin_listen)), Url::to_string);
-        let request = Request::get(&url).body(Bytes::new()).map_err(|error| error.to_string())?;
-        let outbound = Outbound::without_tls(Limits { time: PROBE_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
-        match outbound.status(request).await {
-            Ok(StatusCode::OK) => return Ok(ExitCode::SUCCESS),
-            Ok(status) => eprintln!("handbill: not healthy: {url} answers {status}"),
-            Err(error) => eprintln!("handbill: not healthy: {url} {error}"),
+    pub(super) fn run(&self) -> ExitCode {
+        let livez = || format!("http://{}/livez", reachable(self.admin.admin_listen));
+        let url = self.url.as_ref().map_or_else(livez, Url::to_string);
+        match agent(PROBE_TIMEOUT).get(&url).call() {
+            Ok(answer) if answer.status() == StatusCode::OK => return ExitCode::SUCCESS,
+            Ok(answer) => eprintln!("handbill: not healthy: {url} answers {}", answer.status()),
+            Err(error) => eprintln!("handbill: not healthy: {url} gives no answer ({error})"),
         }
-        Ok(ExitCode::FAILURE)
+        ExitCode::FAILURE
     }
 }
 

@@ -80,7 +80,7 @@ pub fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
 async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     Ok(match command {
         AdminCommand::Migrate(settings) => migrate(&settings).await?,
-        AdminCommand::Healthcheck(healthcheck) => healthcheck.run().await?,
+        AdminCommand::Healthcheck(healthcheck) => healthcheck.run(),
         AdminCommand::Takedown(takedown) => takedown.run("/takedown").await?,
         AdminCommand::Hide(hide) => hide.run("/hide").await?,
         AdminCommand::Show(show) => show.show().await?,
