@@ -10,7 +10,6 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, ServedStore};
-use crate::telemetry::store_size::show_backup;
 
 /// Bytes of a piece.
 const PIECE: usize = 256 * 1024;
@@ -25,7 +24,9 @@ pub(super) async fn copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refus
     // It is polled once the last piece was taken. Its piece is empty, so nothing is sent.
     let end = stream::once(async move {
         match store.note_backup(now).await {
-            Ok(()) => show_backup(&api.metrics, now),
+            Ok(()) => {
+                api.metrics.last_backup.set(now.get() / 1000);
+            }
             Err(error) => tracing::error!(error = error.causes(), "the time of the backup cannot be kept"),
         }
         Ok(Bytes::new())

@@ -12,8 +12,7 @@ use super::error::StartError;
 use crate::admin::api::ServedStore;
 use crate::config::{Settings, SqliteSettings, StoreKind};
 use crate::http::drain::Readiness;
-use crate::telemetry::cluster::waits_for;
-use crate::telemetry::store_size::{contents, follow_store};
+use handbill_core::domain::counted::counted;
 use handbill_core::ports::creates_switch::CreatesSwitch;
 use handbill_core::ports::page_import::PageImport;
 use handbill_core::ports::page_scan::PageScan;
@@ -23,7 +22,7 @@ use handbill_core::service::{PublishingPolicy, SharedStore};
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
-use handbill_store_sqlite::SqliteStore;
+use handbill_store_sqlite::{Counts, SqliteStore};
 
 /// Bytes of the windows that are counted in this process: some 40 000 clients.
 const WINDOWS_BYTES: usize = 8 << 20;
@@ -88,7 +87,10 @@ impl Backends {
         match settings.store.store {
             StoreKind::Sqlite => {
                 let store = Arc::new(open_sqlite(&settings.sqlite, new_store).await?);
-                follow_store(&store, &deps.metrics).await;
+                deps.metrics.calls.store_available.set(1);
+                if let Ok(Some(time)) = store.last_backup().await {
+                    deps.metrics.last_backup.set(time.get() / 1000);
+                }
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, deps)
@@ -161,6 +163,31 @@ impl StoreHandle {
             Self::Sqlite(store) => store.close().await,
             Self::Scylla(..) => {}
         }
+    }
+}
+
+/// Reports in the log how far connecting to the cluster is. Returns the text for the answer of `/readyz` while it waits.
+fn waits_for(progress: &Progress) -> Option<String> {
+    let waiting = match progress {
+        Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
+        Progress::Schema(state) => format!("{state}: run handbill migrate"),
+        Progress::Connected => {
+            tracing::info!("connected to the database");
+            return None;
+        }
+    };
+    tracing::warn!(waiting, "waiting for the database");
+    Some(waiting)
+}
+
+/// The number of records in `store`, as text for operators: they see at once when it is another store than they expect.
+async fn contents(store: &SqliteStore) -> String {
+    match store.counts().await {
+        Ok(Counts { pages, hidden, deletions }) => {
+            let hidden = if hidden > 0 { format!(" of which {hidden} hidden,") } else { String::new() };
+            format!("{},{hidden} {}", counted(pages, "page"), counted(deletions, "deletion"))
+        }
+        Err(error) => error.to_string(),
     }
 }
 

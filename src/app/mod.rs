@@ -26,7 +26,7 @@ use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
 use crate::admin::socket;
 use crate::config::{HttpSettings, ServeSettings, Settings};
-use crate::http::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
+use crate::http::drain::{self, DrainLimits, Phase, Readiness, StopSignals};
 use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::startup::{announce, listen};
@@ -277,8 +277,5 @@ async fn serve_async(
     if let Some(error) = handle.fatal_error().now_or_never() {
         return Err(error);
     }
-    Ok(match ended.drained {
-        Drained::Complete => ExitCode::SUCCESS,
-        Drained::CutShort => ExitCode::from(CUT_SHORT),
-    })
+    Ok(if ended.is_complete { ExitCode::SUCCESS } else { ExitCode::from(CUT_SHORT) })
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
@@ -14,12 +13,9 @@ use tower_http::cors::{Any, CorsLayer};
 /// How long a browser may remember the answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
-/// Answers a preflight of the API. Scripts of any site may call it: there are no cookies, so a browser adds no credentials
-/// of its user.
-pub(super) async fn preflights(request: Request, next: Next) -> Response {
-    if request.method() != Method::OPTIONS {
-        return next.run(request).await;
-    }
+/// The answer to a preflight of the API. Scripts of any site may call it: there are no cookies, so a browser adds no
+/// credentials of its user.
+pub(super) async fn of_api(request: Request) -> Response {
     let rules = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])

@@ -1,50 +1,95 @@
-//! Errors as HTTP responses.
-
-use std::any::Any;
+//! Errors as HTTP responses. An error becomes a response here and nowhere else, but for the pages that people get.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, Uri};
 
 use super::etag::REVALIDATE;
+use super::pages::JSON;
 use super::state::Http;
 use crate::http::error::{self, ApiError, Code};
 use crate::http::metadata;
 use crate::http::request::credential::query_shows_key;
+use crate::http::types::{ErrorBody, TokenErrorBody};
+use crate::mcp::error_body;
+use crate::telemetry::http::ErrorName;
 use handbill_core::domain::oauth;
 use handbill_core::domain::origin::Origin;
 use handbill_core::service::ServiceError;
 
-/// The response to a request that failed with `error`. An internal cause is logged here, once.
-pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) -> Response {
-    error::log(error);
-    let error = ApiError::from(error);
-    let challenge = challenge(error.code, base_url);
-    let mut response = error_response(error);
-    if let Some(challenge) = challenge {
-        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-    }
-    response
+/// The part of the service that a request asks. Each has clients who read errors in a form of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Site,
+    /// The REST API, and the pages that explain it.
+    Api,
+    /// The token endpoint (RFC 6749).
+    Token,
+    Tools,
 }
 
-/// The response for `error`, still without a body. [`super::finish`] writes the body, because its
-/// form depends on the path and on the methods that the route takes.
-pub(super) fn error_response(error: ApiError) -> Response {
-    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = status.into_response();
-    if matches!(error.code, Code::NotFound | Code::Gone | Code::MethodNotAllowed) {
-        // A cache may keep these without being asked to, but a page may be published at any moment.
-        response.headers_mut().insert(CACHE_CONTROL, REVALIDATE);
+impl Endpoint {
+    pub(super) fn of(uri: &Uri) -> Self {
+        match uri.path() {
+            metadata::path::MCP => Self::Tools,
+            metadata::path::TOKEN => Self::Token,
+            "/" | metadata::path::HELP => Self::Api,
+            path if path.starts_with("/api/") => Self::Api,
+            _ => Self::Site,
+        }
     }
-    if error.code == Code::KeyInQuery {
-        // A copy in a cache would have the key in its name.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.at(Endpoint::Api)
     }
-    if let Some(seconds) = error.retry_after {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+}
+
+impl ApiError {
+    /// The response to a request at `endpoint`.
+    pub(crate) fn at(self, endpoint: Endpoint) -> Response {
+        let name = ErrorName { code: self.code.as_str(), refused_by: self.refused_by };
+        let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let (retry_after, code) = (self.retry_after, self.code);
+        let body = match endpoint {
+            Endpoint::Token => serde_json::to_vec(&TokenErrorBody::new(self)),
+            Endpoint::Tools => serde_json::to_vec(&error_body(self)),
+            Endpoint::Site | Endpoint::Api => serde_json::to_vec(&ErrorBody::new(self)),
+        };
+        let body = body.expect("an error is made of strings");
+        let mut response = (status, [(CONTENT_TYPE, JSON)], body).into_response();
+        let headers = response.headers_mut();
+        if matches!(code, Code::NotFound | Code::Gone | Code::MethodNotAllowed) {
+            // A cache may keep these without being asked to, but a page may be published at any moment.
+            headers.insert(CACHE_CONTROL, REVALIDATE);
+        }
+        if code == Code::KeyInQuery {
+            // A copy in a cache would have the key in its name.
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(name);
+        response
     }
-    response.extensions_mut().insert(error);
-    response
+}
+
+impl Http {
+    /// The response to a request at `endpoint` that failed with `error`. An internal cause is logged here, once.
+    pub(super) fn failed_at(&self, endpoint: Endpoint, error: &ServiceError) -> Response {
+        error::log(error);
+        let error = ApiError::from(error);
+        let challenge = challenge(error.code, &self.base_url);
+        let mut response = error.at(endpoint);
+        response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
+        response
+    }
+
+    pub(super) fn failed(&self, error: &ServiceError) -> Response {
+        self.failed_at(Endpoint::Api, error)
+    }
 }
 
 /// Whether the address of a request shows an edit key, which must not be of use there (contract, decision 2).
@@ -56,13 +101,7 @@ pub(super) fn shows_key(uri: &Uri) -> bool {
 /// page exists comes first.
 pub(super) fn unless_key_shown(uri: &Uri, http: &Http, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
-    if is_read && shows_key(uri) { service_error_response(&ServiceError::KeyInQuery, &http.base_url) } else { response }
-}
-
-/// The response after a panic. The panic hook has already logged the place of the panic.
-pub(super) fn internal_error(_panic: Box<dyn Any + Send>) -> Response {
-    tracing::error!("a handler panicked");
-    error_response(ApiError::internal())
+    if is_read && shows_key(uri) { http.failed(&ServiceError::KeyInQuery) } else { response }
 }
 
 /// The challenge of a 401 (RFC 6750 §3), with the address of its description (RFC 9728 §5.1). The token endpoint asks for

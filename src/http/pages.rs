@@ -1,24 +1,26 @@
 //! The REST operations on pages (spec §4.1 to §4.4). A handler extracts, calls the service and shapes the response.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
 use super::coding::Coding;
-use super::error_response::{service_error_response, shows_key};
-use super::etag::{REVALIDATE, entity_tag};
-use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
+use super::error_response::{Endpoint, shows_key};
+use super::etag::{REVALIDATE, entity_tag, precondition};
 use super::reads::Form;
 use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::NoFields;
-use crate::http::types::{CreateOptions, CreatePage, CreatedBody, FieldsBody, PageBody};
+use crate::http::request::body::JsonBody;
+use crate::http::request::credential;
+use crate::http::types::{CreateBody, CreatedBody, FieldsBody, PageBody};
 use handbill_core::domain::page::PageHead;
 use handbill_core::domain::quota::{Decision, whole_seconds_up};
 use handbill_core::domain::slug::Slug;
@@ -32,6 +34,19 @@ pub(super) const FIELDS: usize = 24;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The slug in the path. It is empty, and so no valid slug, if the path is not UTF-8 or not properly percent-encoded: only the
+/// service knows whether a page exists.
+pub(super) struct SlugParam(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let slug = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(slug.map(|Path(slug)| slug).unwrap_or_default()))
+    }
+}
 
 /// The slug in the path, for the OpenAPI document.
 #[derive(IntoParams)]
@@ -54,7 +69,7 @@ struct SlugParameter {
     summary = CREATE_PAGE.title,
     description = CREATE_PAGE.rest_description(),
     tag = "pages",
-    request_body = CreatePage,
+    request_body = CreateBody,
     responses(
         (status = 201, description = "Published, by this request or, with the same `edit_key` and content, by an earlier one. A key that the server made is shown this once.", body = CreatedBody, headers(
             ("Location" = String, description = "The address for reading, updating and deleting the page."),
@@ -64,18 +79,14 @@ struct SlugParameter {
     ),
     security(()),
 )]
-pub(super) async fn create(
-    State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
-    uri: Uri,
-    body: JsonBody,
-) -> Response {
-    if shows_key(&uri) {
-        return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
+pub(super) async fn create(State(http): State<Arc<Http>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let body = JsonBody::of(&head, body).await;
+    if shows_key(&head.uri) {
+        return http.failed(&ServiceError::KeyInQuery);
     }
-    let body = body.read().await.map(|(fields, options): (_, CreateOptions)| options.with(fields));
-    let attempt = http.service.create(client, body).await;
-    respond(attempt, &http, |created| {
+    let attempt = http.service.create(http.proxies.client(&head), body.read::<CreateBody>().await).await;
+    respond(attempt, Endpoint::Api, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
             (ETAG, json_tag(&created.page.head, &http)),
@@ -116,7 +127,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
     let (head, _) = request.into_parts();
     match Slug::parse(&slug) {
         Ok(slug) => Form::Json.read(&slug, &http, &head).await,
-        Err(_) => service_error_response(&ServiceError::NotFound, &http.base_url),
+        Err(_) => http.failed(&ServiceError::NotFound),
     }
 }
 
@@ -143,20 +154,17 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
-pub(super) async fn update(
-    State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
-    SlugParam(slug): SlugParam,
-    BearerKey(credential): BearerKey,
-    IfMatch(precondition): IfMatch,
-    body: JsonBody,
-) -> Response {
-    let body = async { body.read().await.map(|(fields, NoFields {})| fields) };
-    let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    respond(attempt, &http, |page| {
-        let tag = [(ETAG, json_tag(&page.head, &http))];
-        let fields = page_fields(&http.about(&page.head));
-        (fields, tag, [(CONTENT_TYPE, JSON)], PageBody::json(&page, &http.base_url)).into_response()
+pub(super) async fn update(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let body = JsonBody::of(&head, body).await.read::<FieldsBody>();
+    let (client, key, precondition) =
+        (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+    let attempt = http.service.update(client, &slug, &key, body, &precondition).await;
+    respond(attempt, Endpoint::Api, &http, |page| {
+        let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &http)), (CONTENT_TYPE, JSON)];
+        let mut response = (fields, PageBody::json(&page, &http.base_url)).into_response();
+        mark_noindex(response.headers_mut(), &http.about(&page.head));
+        response
     })
 }
 
@@ -178,22 +186,24 @@ pub(super) async fn update(
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
-pub(super) async fn delete(
-    State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
-    SlugParam(slug): SlugParam,
-    BearerKey(credential): BearerKey,
-    IfMatch(precondition): IfMatch,
-) -> Response {
-    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+pub(super) async fn delete(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let (client, key, precondition) =
+        (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+    let attempt = http.service.delete(client, &slug, &key, Ok(()), &precondition).await;
+    respond(attempt, Endpoint::Api, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
-/// The response of a rate-limited operation, with the `RateLimit` fields.
-pub(super) fn respond<T>(attempt: Limited<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+/// The response of a rate-limited operation at `endpoint`, with the `RateLimit` fields.
+pub(super) fn respond<T>(
+    attempt: Limited<T>,
+    endpoint: Endpoint,
+    http: &Http,
+    success: impl FnOnce(T) -> Response,
+) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
-        Err(error) => service_error_response(&error, &http.base_url),
+        Err(error) => http.failed_at(endpoint, &error),
     };
     if let Some((limited, decision)) = attempt.quota {
         let [limit, policy] = rate_limit_fields(limited, &decision);
@@ -210,14 +220,6 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
     let limit = format!(r#""{name}";r={remaining};t={more_after}"#);
     let policy = format!(r#""{name}";q={};w={}"#, quota.limit, quota.window.as_secs());
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
-}
-
-/// The header fields of a response that shows `page`.
-fn page_fields(page: &About<'_>) -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(FIELDS);
-    fields.insert(CACHE_CONTROL, REVALIDATE);
-    mark_noindex(&mut fields, page);
-    fields
 }
 
 pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {

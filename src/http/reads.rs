@@ -7,13 +7,12 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, VARY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
 use super::coding::{Coding, VARY_CODING};
-use super::error_response::{service_error_response, unless_key_shown};
+use super::error_response::unless_key_shown;
 use super::etag::{REVALIDATE, entity_tag};
-use super::extract::SlugParam;
-use super::pages::{self, FIELDS, JSON};
+use super::pages::{self, FIELDS, JSON, SlugParam};
 use super::representation::{respond, unchanged};
 use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
@@ -115,8 +114,8 @@ impl Form {
 
     fn error(self, error: &ServiceError, http: &Http, headers: &HeaderMap) -> Response {
         let mut response = match self {
-            Self::Json => return service_error_response(error, &http.base_url),
-            Self::Markdown(_) if !site::prefers_html_errors(headers) => service_error_response(error, &http.base_url),
+            Self::Json => return http.failed(error),
+            Self::Markdown(_) if !site::prefers_html_errors(headers) => http.failed(error),
             Self::Html | Self::Markdown(_) => site::error_page(error, http),
         };
         response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));
@@ -150,31 +149,6 @@ impl Form {
     }
 }
 
-impl Described<'_> {
-    /// The header fields of the answer about any page. Those that differ from page to page come first.
-    fn template(&self) -> HeaderMap {
-        let mut fields = HeaderMap::with_capacity(FIELDS);
-        fields.extend(self.own_fields());
-        fields.extend(match self.form {
-            Form::Json => HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]),
-            Form::Html => site::html_view_fields(self.http),
-            Form::Markdown(source) => site::markdown_fields(self.http, source),
-        });
-        mark_noindex(&mut fields, &self.page);
-        fields
-    }
-
-    /// The header fields that differ from page to page, in the order of the template.
-    fn own_fields(&self) -> Vec<(HeaderName, HeaderValue)> {
-        let slug = self.page.slug;
-        match self.form {
-            Form::Json => Vec::new(),
-            Form::Html => vec![site::link_to_markdown(self.http, slug)],
-            Form::Markdown(source) => site::names_of_markdown(slug, source),
-        }
-    }
-}
-
 impl super::representation::Described for Described<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.form {
@@ -185,17 +159,17 @@ impl super::representation::Described for Described<'_> {
     }
 
     fn fields(&self) -> HeaderMap {
-        let form = match self.form {
-            Form::Json => 0,
-            Form::Html => 2,
-            Form::Markdown(Source::OwnAddress) => 4,
-            Form::Markdown(Source::Negotiated) => 6,
-        };
-        let template = &self.http.page_fields[form + usize::from(self.page.is_noindex)];
-        let mut fields = template.get_or_init(|| self.template()).clone();
-        for (place, (_, own)) in fields.values_mut().zip(self.own_fields()) {
-            *place = own;
+        let (http, slug) = (self.http, self.page.slug);
+        let mut fields = HeaderMap::with_capacity(FIELDS);
+        match self.form {
+            Form::Json => {
+                fields.insert(CACHE_CONTROL, REVALIDATE);
+                fields.insert(VARY, VARY_CODING);
+            }
+            Form::Html => site::html_fields_of(&mut fields, http, slug),
+            Form::Markdown(source) => site::markdown_fields(&mut fields, http, slug, source),
         }
+        mark_noindex(&mut fields, &self.page);
         fields
     }
 

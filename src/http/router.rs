@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{any, get};
 use http::Uri;
@@ -14,15 +14,15 @@ use utoipa_axum::routes;
 
 use super::discovery::{self, openapi};
 use super::error::ApiError;
-use super::error_response::{error_response, service_error_response, shows_key};
+use super::error_response::{Endpoint, shows_key};
 use super::finish::Finish;
 use super::forwarded_warning::ForwardedWarning;
-use super::layers::{Layers, complete, observe};
+use super::layers::{Layers, around};
 use super::listener::LargeAnswers;
 use super::mcp_host::McpHost;
 use super::representation::Representation;
 use super::state::Http;
-use super::{cors, metadata, pages, reads, site, token};
+use super::{metadata, pages, reads, site, token};
 use crate::mcp::Tools;
 use crate::telemetry::http::RequestTelemetry;
 use handbill_core::domain::contact::Contact;
@@ -34,20 +34,19 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
     openapi::document(api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-/// The public service: every route, and the layers around all of them.
+/// The public service: every route, and the layer around all of them.
 pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     let layers = Layers {
         warning: ForwardedWarning::new(http.proxies.clone(), Arc::clone(&telemetry)),
         mcp_host: McpHost::of(&http.base_url, &http.site),
         large_answers: LargeAnswers::default(),
+        finish: Finish::new(&http.base_url, tools.clone()),
         telemetry: Arc::clone(&telemetry),
     };
-    let finish = Finish::new(&http.base_url, tools.clone());
-    let routes = routes(&http, &telemetry)
+    routes(&http, &telemetry)
         .route(metadata::path::MCP, any(move |request: Request| tools.clone().answer(request)))
-        .layer(from_fn_with_state(Arc::new(layers), observe));
-    Router::new().fallback_service(routes).layer(from_fn_with_state(Arc::new(finish), complete))
+        .layer(from_fn_with_state(Arc::new(layers), around))
 }
 
 /// Every route but that of the tools, which have preflights of their own.
@@ -69,17 +68,22 @@ fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
         .route("/{slug}/edit", get(site::editor::edit))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn(cors::preflights))
         .with_state(Arc::clone(http))
 }
 
-/// The response to a method that the route does not take. Axum adds `Allow` from the routes.
+/// The response to a method that the route does not take. Axum adds `Allow`.
 async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, uri: Uri) -> Response {
+    let methods: &[&str] = match route.as_str() {
+        "/api/pages" | metadata::path::TOKEN => &["POST"],
+        "/api/pages/{slug}" => &["GET", "HEAD", "PATCH", "DELETE"],
+        "/" => &["GET", "HEAD", "POST"],
+        _ => &["GET", "HEAD"],
+    };
     let is_of_pages = route.as_str().starts_with("/api/pages") || route.as_str().starts_with("/{slug}");
     if is_of_pages && shows_key(&uri) {
-        return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
+        return http.failed(&ServiceError::KeyInQuery);
     }
-    error_response(ApiError::method_not_allowed())
+    ApiError::method_not_allowed(methods).at(Endpoint::of(&uri))
 }
 
 /// The routes of the REST API, which add their descriptions to `document`.

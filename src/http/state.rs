@@ -1,9 +1,8 @@
 //! The state that all handlers share.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 
 use crate::http::coding::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
@@ -40,11 +39,7 @@ pub struct Http {
     /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
     pub(super) compressor: Compressor,
-    pub(super) page_fields: FieldTemplates,
 }
-
-/// The header fields of pages, made once for each kind of answer: to copy them costs less than to find their places again.
-pub(super) type FieldTemplates = [OnceLock<HeaderMap>; 8];
 
 /// The facts that the header fields and entity tags of a page are made of.
 #[derive(Clone, Copy)]
@@ -69,16 +64,7 @@ impl Http {
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
         let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
         let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
-        Self {
-            service,
-            base_url,
-            proxies,
-            site,
-            origin_tag,
-            edge,
-            compressor: Compressor::new(),
-            page_fields: FieldTemplates::default(),
-        }
+        Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
     pub(super) fn about<'a>(&self, page: &'a PageHead) -> About<'a> {

@@ -1,12 +1,10 @@
 //! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds the `no-store`
-//! headers and writes the errors in the form that this endpoint needs, so that responses of the layers around it have
-//! both too.
+//! headers, so that responses of the layers around it have them too.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING};
@@ -15,7 +13,7 @@ use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
-use super::extract::ClientAddr;
+use super::error_response::Endpoint;
 use super::pages::respond;
 use super::state::Http;
 use crate::http::request::body::{RequestBody, media_type};
@@ -45,30 +43,12 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
-    let attempt = http.service.token(client, form.read()).await;
-    respond(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
-}
-
-pub(super) struct Form {
-    head: Parts,
-    body: RequestBody,
-}
-
-impl<S: Send + Sync> FromRequest<S> for Form {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        let (head, body) = request.into_parts();
-        let body = RequestBody::of(&head.headers, body).await;
-        Ok(Self { head, body })
-    }
-}
-
-impl Form {
-    async fn read(self) -> Result<TokenForm, FormError> {
-        parse(&self.head, self.body.bytes(Ok(())).await)
-    }
+pub(super) async fn token(State(http): State<Arc<Http>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let body = RequestBody::of(&head.headers, body).await;
+    let form = async { parse(&head, body.bytes(Ok(())).await) };
+    let attempt = http.service.token(http.proxies.client(&head), form).await;
+    respond(attempt, Endpoint::Token, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
 fn parse(parts: &Parts, read: Result<Vec<u8>, BodyReadError>) -> Result<TokenForm, FormError> {

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Collected};
 use rmcp::ErrorData;
@@ -15,10 +15,11 @@ use rmcp::model::JsonRpcError;
 use serde_json::json;
 
 use crate::http::error::{ApiError, Interface};
+use crate::http::error_response::Endpoint;
 use crate::http::request::accept::weight;
 use crate::http::request::body::{RequestBody, declared_as_json, why_not_json};
 use crate::http::request::credential::query_holds_key;
-use crate::http::request::json::{self, Kept};
+use crate::http::request::json;
 use handbill_core::domain::edit_key::EditKey;
 use handbill_core::service::ServiceError;
 
@@ -29,10 +30,11 @@ const MAX_REFUSAL_BYTES: usize = 1024;
 pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     let (mut head, body) = request.into_parts();
     if head.uri.query().is_some_and(query_holds_key) {
-        return Err(refused(ApiError::key_in_address()));
+        return Err(ApiError::key_in_address().at(Endpoint::Tools));
     }
     let body = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
-    let bytes = body.map_err(|error| refused(ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp)))?;
+    let bytes =
+        body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).at(Endpoint::Tools))?;
     check_values(&bytes)
         .map_err(|error| (StatusCode::BAD_REQUEST, Json(JsonRpcError::new(None, error))).into_response())?;
     // `rmcp` asks for both types by name. It sends no event stream here, so clients need not accept one.
@@ -43,26 +45,15 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     Ok(Request::from_parts(head, bytes.into()))
 }
 
-/// Fails unless `bytes` are JSON with few enough values, in which no member that counts is there twice.
+/// Fails unless `bytes` are JSON with few enough values, in which no object has a member twice.
 fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
-    let of_params = |name: &str| match name {
-        "arguments" => Kept::All,
-        "name" => Kept::Short,
-        _ => Kept::Nothing,
-    };
-    let of_message = |name: &str| match name {
-        "params" => Kept::Members(&of_params),
-        "jsonrpc" | "id" | "method" => Kept::Short,
-        _ => Kept::Nothing,
-    };
-    let read = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
+    json::check_values(bytes).map_err(|error| {
+        if error.to_string().starts_with(json::TWICE) {
+            return ErrorData::invalid_request("The message has the same member twice. Send each once.", None);
+        }
         let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
         ErrorData::parse_error(message, None)
-    })?;
-    match read.repeated {
-        Some(_) => Err(ErrorData::invalid_request("The message has the same member twice. Send each once.", None)),
-        None => Ok(()),
-    }
+    })
 }
 
 /// Whether the client accepts JSON: it says so, accepts anything, or says nothing. The most precise range counts.
@@ -97,17 +88,6 @@ pub(super) async fn discreet(response: Response) -> Response {
     refusal.error.data = None;
     head.headers.remove(CONTENT_TYPE);
     (head.status, Json(refusal)).into_response()
-}
-
-/// The answer to a request that is refused for a reason that REST has too.
-pub(super) fn refused(error: ApiError) -> Response {
-    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
-    let retry_after = error.retry_after;
-    let mut response = (status, Json(error_body(error))).into_response();
-    if let Some(seconds) = retry_after {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
-    response
 }
 
 /// `error` as a JSON-RPC error. The code and status of REST are in the `data`.

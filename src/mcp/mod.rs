@@ -32,6 +32,7 @@ use self::server::Server;
 pub use self::tool_calls::Mcp;
 use crate::http::cors;
 use crate::http::error::ApiError;
+use crate::http::error_response::Endpoint;
 use crate::http::request::MAX_BODY_BYTES;
 
 /// The header fields of answers that pages of the allowed origins may read.
@@ -82,7 +83,7 @@ impl Tools {
             Err(refusal) => return refusal,
         };
         let Ok(Ok(turn)) = timeout(MAX_WAIT, self.turns.acquire_owned()).await else {
-            return guard::refused(ApiError::too_many_calls());
+            return ApiError::too_many_calls().at(Endpoint::Tools);
         };
         // The call keeps its turn when the client goes away, since `rmcp` answers in a task of its own.
         let turn = Arc::new(turn);

@@ -130,7 +130,7 @@ impl ServerHandler for Server {
             // A client that names no revision may not know links to resources.
             Ok(result) => result.for_client(speaks(&context, &ProtocolVersion::V_2025_06_18)),
             // Without structured content, which clients check against the output schema even in an error.
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(tool_error(error))]),
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(tool_error(&error))]),
         };
         result.meta = speaks(&context, &ProtocolVersion::V_2026_07_28).then(|| self.0.server_info.clone());
         Ok(result.into())

@@ -9,7 +9,7 @@ use rmcp::model::JsonObject;
 
 use super::arguments::{take_key, take_slug};
 use super::tool_result::ToolResult;
-use super::tools::{GetOptions, ToolName, UpdateOptions, keyed};
+use super::tools::{GetOptions, ToolName, UpdateOptions, with_slug};
 use crate::http::error::{self, ApiError, Interface};
 use crate::http::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
@@ -77,7 +77,7 @@ impl Mcp {
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let body = parse_object(arguments, || keyed(&[])).map(|NoFields {}| ());
+        let body = parse_object(arguments, || with_slug(&["edit_key"], Vec::new())).map(|NoFields {}| ());
         self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::deleted(slug))
     }

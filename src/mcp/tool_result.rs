@@ -2,10 +2,10 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::error::ApiError;
-use crate::http::types::{CreatedBody, DeletedBody, Included, PageBody, ToolErrorBody, page_url};
+use crate::http::types::{CreatedBody, DeletedBody, Included, PageBody, page_url};
 use handbill_core::domain::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_core::domain::origin::Origin;
 use handbill_core::domain::page::Page;
@@ -58,13 +58,12 @@ impl ToolResult {
 }
 
 /// The text of a failed tool call, as JSON.
-pub(super) fn tool_error(error: ApiError) -> String {
-    to_json(&ToolErrorBody {
-        error: error.code.as_str(),
-        message: error.message,
-        status: error.code.status(),
-        retry_after: error.retry_after,
-    })
+pub(super) fn tool_error(error: &ApiError) -> String {
+    let mut body = json!({"error": error.code.as_str(), "message": error.message, "status": error.code.status()});
+    if let Some(seconds) = error.retry_after {
+        body["retry_after"] = seconds.into();
+    }
+    body.to_string()
 }
 
 fn warning_about(page: &Page) -> Option<&'static str> {

@@ -1,15 +1,16 @@
 //! The tools as agents see them: names, descriptions, arguments, results.
 
+use std::iter;
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::metadata::{self, Operation};
 use crate::http::request::body::{Fields, names_of};
-use crate::http::types::{CreatePage, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
+use crate::http::types::{CreateBody, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
 use handbill_core::domain::quota::Quota;
 use handbill_core::domain::text_edits::{MAX_EDITS, TextEdit};
 use handbill_core::ports::rate_limiter::{LimitKind, Quotas};
@@ -70,12 +71,16 @@ impl ToolName {
             .destructive(!reads)
             .idempotent(reads || self == Self::Delete);
         let tool = match self {
-            Self::Create => tool.with_input_schema::<CreatePage>().with_output_schema::<CreatedBody>(),
+            Self::Create => tool.with_input_schema::<CreateBody>().with_output_schema::<CreatedBody>(),
             Self::Delete => tool.with_input_schema::<DeleteArguments>().with_output_schema::<DeletedBody>(),
             Self::Get => tool.with_input_schema::<GetArguments>().with_output_schema::<PageBody>(),
             Self::Update => tool.with_input_schema::<UpdateArguments>().with_output_schema::<PageBody>(),
         };
         let mut tool = tidied(tool.with_annotations(hints));
+        if self == Self::Create {
+            // The service says which is missing.
+            Arc::make_mut(&mut tool.input_schema).insert("required".to_owned(), json!(["title", "content"]));
+        }
         if let Some(schema) = tool.output_schema.as_mut().map(Arc::make_mut) {
             self.narrow(schema);
         }
@@ -264,15 +269,16 @@ struct DeleteArguments {
     key: KeyArgument,
 }
 
-/// The arguments of a tool that changes a page, as messages list them. `others` are those besides slug and key.
-pub(super) fn keyed(others: &[&'static [&'static str]]) -> Fields {
-    Fields { names: [&["slug", "edit_key"][..], &others.concat()].concat(), list: None }
+/// The arguments of a tool for one page, as messages list them.
+pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
+    let named = iter::once("slug").chain(others.iter().copied()).map(str::to_owned);
+    Fields { names: named.chain(options).collect(), in_list: Vec::new() }
 }
 
 impl GetOptions {
     /// The arguments of `get_page`, as messages list them.
     pub(super) fn fields() -> Fields {
-        Fields { names: [&["slug"][..], names_of::<Self>()].concat(), list: None }
+        with_slug(&[], names_of::<Self>())
     }
 
     /// The texts that the result includes.
@@ -288,8 +294,8 @@ impl GetOptions {
 impl UpdateOptions {
     /// The arguments of `update_page`, as messages list them.
     pub(super) fn fields() -> Fields {
-        let list = Some(("edits", names_of::<EditArgument>()));
-        Fields { list, ..keyed(&[names_of::<FieldsBody>(), names_of::<Self>()]) }
+        let fields = with_slug(&["edit_key", "title", "content"], names_of::<Self>());
+        Fields { in_list: names_of::<EditArgument>(), ..fields }
     }
 
     /// The texts that the result includes.

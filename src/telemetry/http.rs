@@ -7,11 +7,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::MatchedPath;
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use tracing::Instrument;
+use tokio::task_local;
 use tracing::field::display;
 
 use super::labels::RequestLabels;
@@ -23,6 +24,16 @@ use handbill_core::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+task_local! {
+    /// The id of the request that the task answers.
+    static REQUEST_ID: String;
+}
+
+/// The id of the request that is being answered, if one is.
+pub(super) fn request_id() -> Option<String> {
+    REQUEST_ID.try_with(Clone::clone).ok()
+}
+
 pub struct RequestTelemetry {
     pub metrics: Arc<Metrics>,
     /// Measures how long requests take.
@@ -30,19 +41,6 @@ pub struct RequestTelemetry {
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
-}
-
-/// A route and its name.
-pub struct NamedRoute(Box<str>);
-
-impl NamedRoute {
-    pub fn new(template: &str) -> Self {
-        Self(template.into())
-    }
-
-    pub fn template(&self) -> &str {
-        &self.0
-    }
 }
 
 /// The words of the log for an error. They travel in the response's extensions.
@@ -62,11 +60,9 @@ pub struct Observed {
     id: String,
     method: &'static str,
     /// `None` if no route matches.
-    route: Option<Arc<NamedRoute>>,
+    route: Option<MatchedPath>,
     /// The exported span, if spans are exported.
     trace: Option<Span>,
-    /// The span of the log.
-    log: tracing::Span,
     /// The status of the answer, once there is one.
     status: Option<u16>,
     /// The part of its route that the answer names.
@@ -81,50 +77,27 @@ pub struct Observed {
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    /// A request with this head to `route` begins.
-    pub fn begin(self: &Arc<Self>, head: &mut Parts, route: Option<Arc<NamedRoute>>) -> Observed {
+    /// A request with this head begins.
+    pub fn begin(self: &Arc<Self>, head: &mut Parts) -> Observed {
+        let route = head.extensions.get::<MatchedPath>().cloned();
+        let template = route.as_ref().map_or("", MatchedPath::as_str);
         let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
         let trace = spans::are_exported().then(|| {
             let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
             let trust = if is_trusted { Trust::Continue } else { Trust::Link };
-            let span = spans::request(head, trust, method, route.as_deref().map_or("", NamedRoute::template), &id);
+            let span = spans::request(head, trust, method, template, &id);
             head.extensions.insert(span.of_request(trust));
             span
         });
         self.metrics.active_requests.inc();
-        let log = tracing::info_span!(
-            "request",
-            request_id = id,
-            method,
-            route = route.as_deref().map_or("", NamedRoute::template)
-        );
-        Observed {
-            telemetry: Arc::clone(self),
-            began,
-            id,
-            method,
-            route,
-            trace,
-            log,
-            status: None,
-            part: None,
-            error: None,
-        }
+        Observed { telemetry: Arc::clone(self), began, id, method, route, trace, status: None, part: None, error: None }
     }
 }
 
 impl Observed {
-    /// The template of the route; empty if no route matches.
-    fn template(&self) -> &str {
-        match &self.route {
-            Some(route) => route.template(),
-            None => "",
-        }
-    }
-
-    /// Does `work` for this request. Spans of the log and of traces that begin in it are below those of the request.
+    /// Does `work` for this request: lines of the log in it have the request's id, and spans in it are below that of the request.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        let work = work.instrument(self.log.clone());
+        let work = REQUEST_ID.scope(self.id.clone(), work);
         match &self.trace {
             Some(trace) => trace.run(work).await,
             None => work.await,
@@ -137,7 +110,11 @@ impl Observed {
         self.status = Some(status);
         self.part = response.extensions_mut().remove();
         self.error = response.extensions_mut().remove();
-        set_id(response, &self.id);
+        // A cache copies the fields of a 304 to the stored response, which must keep the id of the earlier request that it
+        // answered.
+        if response.status() != StatusCode::NOT_MODIFIED {
+            response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(&self.id).expect("it is hexadecimal"));
+        }
     }
 
     fn record(&mut self) {
@@ -151,21 +128,26 @@ impl Observed {
         let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
         let (code, refused_by) = (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
         let end = if status.is_some() { "answered" } else { "abandoned" };
-        self.log.in_scope(|| {
-            tracing::info!(
-                status,
-                error_type,
-                error = code,
-                refused_by,
-                duration_seconds = took,
-                trace_id,
-                span_id,
-                "{end}"
-            );
-        });
+        tracing::info!(
+            request_id = self.id,
+            method = self.method,
+            route = self.route.as_ref().map_or("", MatchedPath::as_str),
+            status,
+            error_type,
+            error = code,
+            refused_by,
+            duration_seconds = took,
+            trace_id,
+            span_id,
+            "{end}"
+        );
         let labels = RequestLabels {
             http_request_method: self.method,
-            http_route: self.part.map_or(self.template(), |RoutePart(label)| label).to_owned(),
+            http_route: match (self.part, &self.route) {
+                (Some(RoutePart(label)), _) => label.to_owned(),
+                (None, Some(route)) => route.as_str().to_owned(),
+                (None, None) => String::new(),
+            },
             http_response_status_code: self.status,
             error_type: error,
         };
@@ -180,37 +162,20 @@ impl Drop for Observed {
     }
 }
 
-/// Sets the id of the request on its response, unless that is a 304: a cache copies the fields of a 304 to the stored
-/// response, which must keep the id of the earlier request that it answered.
-fn set_id(response: &mut Response, id: &str) {
-    if response.status() != StatusCode::NOT_MODIFIED {
-        response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
-    }
-}
+/// The methods that are labels. All others, which clients invent, share one label.
+const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"];
 
-/// The method as a label. All methods that clients invent share one label.
 fn method_label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        Method::CONNECT => "CONNECT",
-        Method::TRACE => "TRACE",
-        Method::QUERY => "QUERY",
-        _ => OTHER_METHOD,
-    }
+    METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD)
 }
 
 #[cfg(test)]
 mod tests {
     use axum::Router;
     use axum::body::Body;
-    use axum::extract::Request;
-    use axum::routing::get;
+    use axum::extract::{Request, State};
+    use axum::middleware::{Next, from_fn_with_state};
+    use axum::routing::{any, get};
     use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::SdkTracerProvider;
     use tokio::sync::Notify;
@@ -230,13 +195,17 @@ mod tests {
         set_default(Registry::default().with(spans::layer(tracer)).with(log.layer("info", Duration::default)))
     }
 
-    async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
+    async fn observe(State(telemetry): State<Arc<RequestTelemetry>>, request: Request, next: Next) -> Response {
         let (mut head, body) = request.into_parts();
-        let observed = telemetry.begin(&mut head, Some(Arc::new(NamedRoute::new("/{slug}"))));
-        let work = routes.oneshot(Request::from_parts(head, body));
-        let Ok(mut response) = observed.run(work).await;
+        let observed = telemetry.begin(&mut head);
+        let mut response = observed.run(next.run(Request::from_parts(head, body))).await;
         observed.answered(&mut response);
         response
+    }
+
+    async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
+        let routes = routes.layer(from_fn_with_state(Arc::clone(telemetry), observe));
+        routes.oneshot(request).await.unwrap()
     }
 
     fn telemetry() -> Arc<RequestTelemetry> {
@@ -249,23 +218,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_line_of_a_request_has_its_span_and_none_of_the_trace() {
+    async fn every_line_of_a_request_has_its_id_and_no_span() {
         let log = Log::default();
         let _logging = logging_to(&log);
         let handler = async || {
             tracing::info!("in the handler");
-            tokio::spawn(async { tracing::info!("in a task") }.in_current_span()).await.unwrap();
         };
         let routes = Router::new().route("/{slug}", get(handler));
         send(&telemetry(), routes, Request::get("/secret").body(Body::empty()).unwrap()).await;
         let lines = log.lines();
         let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
-        assert_eq!(messages, ["in the handler", "in a task", "answered"]);
+        assert_eq!(messages, ["in the handler", "answered"]);
+        assert_eq!(lines[0]["request_id"], lines[1]["request_id"]);
         for line in lines {
-            let span = line["span"].as_object().unwrap_or_else(|| panic!("{line}"));
-            let fields: Vec<_> = span.keys().map(String::as_str).collect();
-            assert_eq!(fields, ["method", "name", "request_id", "route"], "{line}");
-            assert_eq!(span["name"], "request");
+            assert!(line["request_id"].as_str().is_some_and(|id| id.len() == 16), "{line}");
+            assert!(line.get("span").is_none(), "{line}");
         }
     }
 
@@ -278,7 +245,7 @@ mod tests {
         let lost = ErrorName { code: "not_found", refused_by: None };
         for (status, error) in [(503, Some(refused)), (404, Some(lost)), (200, None)] {
             let (mut head, ()) = Request::get("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, None);
+            let observed = telemetry.begin(&mut head);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
             error.map(|error| response.extensions_mut().insert(error));
@@ -322,8 +289,8 @@ mod tests {
         let line = &lines[0];
         assert_eq!((&line["message"], &line["level"]), (&"abandoned".into(), &"INFO".into()));
         assert_eq!((&line["error_type"], &line["status"]), (&"abandoned".into(), &serde_json::Value::Null));
-        assert_eq!((&line["span"]["method"], &line["span"]["route"]), (&"GET".into(), &"/{slug}".into()));
-        assert!(line["span"]["request_id"].as_str().is_some_and(|id| id.len() == 16), "{line}");
+        assert_eq!((&line["method"], &line["route"]), (&"GET".into(), &"/{slug}".into()));
+        assert!(line["request_id"].as_str().is_some_and(|id| id.len() == 16), "{line}");
         assert!(line["duration_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");
         assert!(line["trace_id"].as_str().is_some_and(|id| id.len() == 32), "{line}");
         assert!(!line.to_string().contains("secret") && !line.to_string().contains("sesame"), "{line}");
@@ -335,16 +302,16 @@ mod tests {
     #[tokio::test]
     async fn every_answer_of_a_route_is_counted_by_its_method_and_status() {
         let telemetry = telemetry();
-        let route = Arc::new(NamedRoute::new("/{slug}"));
         for (method, status) in
             [("GET", 200), ("GET", 200), ("POST", 200), ("PATCH", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)]
         {
-            let (mut head, ()) = Request::builder().method(method).uri("/secret").body(()).unwrap().into_parts();
-            let observed = telemetry.begin(&mut head, Some(Arc::clone(&route)));
-            assert_eq!(telemetry.metrics.active_requests.get(), 1);
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::from_u16(status).unwrap();
-            observed.answered(&mut response);
+            let metrics = Arc::clone(&telemetry.metrics);
+            let answer = async move || {
+                assert_eq!(metrics.active_requests.get(), 1);
+                StatusCode::from_u16(status).unwrap()
+            };
+            let request = Request::builder().method(method).uri("/secret").body(Body::empty()).unwrap();
+            let response = send(&telemetry, Router::new().route("/{slug}", any(answer)), request).await;
             assert_eq!(response.headers().contains_key(X_REQUEST_ID), status != 304);
             assert_eq!(telemetry.metrics.active_requests.get(), 0);
         }

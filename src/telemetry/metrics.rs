@@ -54,17 +54,9 @@ struct Declared(Registry);
 
 impl Declared {
     fn plain<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
-        self.instrument(name, help, M::default())
-    }
-
-    fn instrument<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        let metric = M::default();
         self.0.register(name, help, metric.clone());
         metric
-    }
-
-    /// An instrument at zero that counts bytes.
-    fn bytes<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
-        self.unit(name, help, Unit::Bytes, M::default())
     }
 
     /// Histograms of durations, one for each set of labels.
@@ -134,7 +126,12 @@ impl Metrics {
             page_cache: PageCacheMetrics {
                 hits: declare.plain("handbill_page_cache_hits", "Reads whose answer was ready to be sent"),
                 misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
-                bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
+                bytes: declare.unit(
+                    "handbill_page_cache",
+                    "Memory that pages which are ready to be sent hold",
+                    Unit::Bytes,
+                    Gauge::default(),
+                ),
             },
             rate_limit_fallback: declare.plain(
                 "handbill_rate_limit_fallback",

@@ -1,6 +1,5 @@
 //! Metrics, traces and logs: everything that operators see of the process.
 
-pub mod cluster;
 pub mod export;
 pub mod http;
 pub mod labels;
@@ -9,4 +8,3 @@ pub mod metrics;
 mod process;
 mod propagation;
 pub mod spans;
-pub mod store_size;

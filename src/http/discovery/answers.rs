@@ -62,9 +62,9 @@ fn common() -> Vec<Answer> {
 fn body(of_create: bool) -> [Answer; 3] {
     let error = |error| ApiError::from(&ServiceError::Body(error));
     let invalid = if of_create {
-        "Invalid body (`invalid_body`), for example one of more than 1024 values, empty content (`empty_content`), or an invalid request head (`invalid_request`). After the limit, and so with quota: content that the operators do not publish (`content_refused`), a key that is in use (`key_in_use`)."
+        "Invalid body (`invalid_body`), empty content (`empty_content`), or an invalid request head (`invalid_request`). After the limit, and so with quota: content that the operators do not publish (`content_refused`), a key that is in use (`key_in_use`)."
     } else {
-        "Invalid body (`invalid_body`), for example one of more than 1024 values, empty content (`empty_content`), content that the operators do not publish (`content_refused`), or an invalid request head (`invalid_request`)."
+        "Invalid body (`invalid_body`), empty content (`empty_content`), content that the operators do not publish (`content_refused`), or an invalid request head (`invalid_request`)."
     };
     [
         (invalid, error(BodyError::Content(ContentError::Empty))),

@@ -122,18 +122,10 @@ impl Stops {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
-    /// Every request was answered.
-    Complete,
-    /// Requests were still in flight at the end of the time or at a second signal.
-    CutShort,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Whether the requests in flight were answered.
-    pub drained: Drained,
+    /// Whether every request was answered, before the end of the time and a second signal.
+    pub is_complete: bool,
     /// The time for draining that is left, for work that follows the last request.
     pub left: Duration,
 }
@@ -151,7 +143,7 @@ pub async fn run(
     tokio::pin!(serving);
     let whole = limits.delay.saturating_add(limits.timeout);
     tokio::select! {
-        () = &mut serving => return Ended { drained: Drained::Complete, left: whole },
+        () = &mut serving => return Ended { is_complete: true, left: whole },
         () = signal() => {}
     }
     let began = Instant::now();
@@ -172,10 +164,10 @@ pub async fn run(
     };
     if finished {
         tracing::info!("drained: every request was answered");
-        Ended { drained: Drained::Complete, left: whole.saturating_sub(began.elapsed()) }
+        Ended { is_complete: true, left: whole.saturating_sub(began.elapsed()) }
     } else {
         tracing::warn!("drained in part: requests in flight were cut off");
-        Ended { drained: Drained::CutShort, left: Duration::ZERO }
+        Ended { is_complete: false, left: Duration::ZERO }
     }
 }
 

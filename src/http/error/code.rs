@@ -43,96 +43,75 @@ pub enum Code {
     InvalidScope,
 }
 
+/// Every code as text, its HTTP status, and the advice to the client in a few words, in the order of declaration.
+const TABLE: [(Code, &str, u16, &str); 23] = [
+    (Code::InvalidBody, "invalid_body", 400, "correct the field that the message names"),
+    (Code::EmptyContent, "empty_content", 400, "send at least one character"),
+    (
+        Code::ContentRefused,
+        "content_refused",
+        400,
+        "remove the text or link that this service does not publish, or ask its operators",
+    ),
+    (Code::KeyInUse, "key_in_use", 400, "make a new key for a new page, or update the page that has this one"),
+    (Code::MissingKey, "missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`"),
+    (
+        Code::InvalidKey,
+        "invalid_key",
+        401,
+        "send this page's edit key, not that of another; a lost key cannot be recovered",
+    ),
+    (Code::KeyInQuery, "key_in_query", 401, "send the key in the header only, never in the address"),
+    (
+        Code::CrossOrigin,
+        "cross_origin",
+        403,
+        "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
+    ),
+    (Code::NotFound, "not_found", 404, "check the address"),
+    (Code::MethodNotAllowed, "method_not_allowed", 405, "use a method that the message and `Allow` name"),
+    (Code::Timeout, "timeout", 408, "send the request again"),
+    (Code::Gone, "gone", 410, "nothing: the page was deleted"),
+    (
+        Code::PreconditionFailed,
+        "precondition_failed",
+        412,
+        "read the page again, then send the change with its new `ETag`",
+    ),
+    (Code::ContentTooLarge, "content_too_large", 413, "shorten the content, or split it over several pages"),
+    (Code::BodyTooLarge, "body_too_large", 413, "send a smaller body"),
+    (Code::RateLimited, "rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
+    (Code::HeadersTooLarge, "headers_too_large", 431, "send fewer or shorter headers"),
+    (Code::Internal, "internal", 500, "read the page before trying again"),
+    (
+        Code::Unavailable,
+        "unavailable",
+        503,
+        "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
+    ),
+    (Code::InvalidRequest, "invalid_request", 400, "correct the request as the message says"),
+    (Code::InvalidClient, "invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`"),
+    (Code::UnsupportedGrantType, "unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
+    (Code::InvalidScope, "invalid_scope", 400, "leave `scope` out"),
+];
+
 impl Code {
     /// Every code, in the order of declaration.
-    pub const ALL: [Self; 23] = [
-        Self::InvalidBody,
-        Self::EmptyContent,
-        Self::ContentRefused,
-        Self::KeyInUse,
-        Self::MissingKey,
-        Self::InvalidKey,
-        Self::KeyInQuery,
-        Self::CrossOrigin,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::Timeout,
-        Self::Gone,
-        Self::PreconditionFailed,
-        Self::ContentTooLarge,
-        Self::BodyTooLarge,
-        Self::RateLimited,
-        Self::HeadersTooLarge,
-        Self::Internal,
-        Self::Unavailable,
-        Self::InvalidRequest,
-        Self::InvalidClient,
-        Self::UnsupportedGrantType,
-        Self::InvalidScope,
-    ];
-
-    /// The code as text, its HTTP status, and the advice in a few words.
-    const fn entry(self) -> (&'static str, u16, &'static str) {
-        match self {
-            Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
-            Self::EmptyContent => ("empty_content", 400, "send at least one character"),
-            Self::ContentRefused => (
-                "content_refused",
-                400,
-                "remove the text or link that this service does not publish, or ask its operators",
-            ),
-            Self::KeyInUse => {
-                ("key_in_use", 400, "make a new key for a new page, or update the page that has this one")
-            }
-            Self::MissingKey => {
-                ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
-            }
-            Self::InvalidKey => {
-                ("invalid_key", 401, "send this page's edit key, not that of another; a lost key cannot be recovered")
-            }
-            Self::KeyInQuery => ("key_in_query", 401, "send the key in the header only, never in the address"),
-            Self::CrossOrigin => (
-                "cross_origin",
-                403,
-                "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
-            ),
-            Self::NotFound => ("not_found", 404, "check the address"),
-            Self::MethodNotAllowed => ("method_not_allowed", 405, "use a method that the message and `Allow` name"),
-            Self::Timeout => ("timeout", 408, "send the request again"),
-            Self::Gone => ("gone", 410, "nothing: the page was deleted"),
-            Self::PreconditionFailed => {
-                ("precondition_failed", 412, "read the page again, then send the change with its new `ETag`")
-            }
-            Self::ContentTooLarge => ("content_too_large", 413, "shorten the content, or split it over several pages"),
-            Self::BodyTooLarge => ("body_too_large", 413, "send a smaller body"),
-            Self::RateLimited => ("rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
-            Self::HeadersTooLarge => ("headers_too_large", 431, "send fewer or shorter headers"),
-            Self::Internal => ("internal", 500, "read the page before trying again"),
-            Self::Unavailable => (
-                "unavailable",
-                503,
-                "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
-            ),
-            Self::InvalidRequest => ("invalid_request", 400, "correct the request as the message says"),
-            Self::InvalidClient => {
-                ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
-            }
-            Self::UnsupportedGrantType => ("unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
-            Self::InvalidScope => ("invalid_scope", 400, "leave `scope` out"),
-        }
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.into_iter().map(|(code, ..)| code)
     }
 
     pub const fn as_str(self) -> &'static str {
-        self.entry().0
+        TABLE[self as usize].1
     }
 
     pub const fn status(self) -> u16 {
-        self.entry().1
+        TABLE[self as usize].2
     }
 
     /// Advice to the client on what to do about the error, in a few words.
     pub const fn advice(self) -> &'static str {
-        self.entry().2
+        TABLE[self as usize].3
     }
 
     /// Whether only the form on the home page answers with this code.

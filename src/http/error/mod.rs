@@ -69,13 +69,8 @@ impl ApiError {
         )
     }
 
-    /// A method that the address does not take, when it is not known yet which methods the address takes.
-    pub fn method_not_allowed() -> Self {
-        Self::new(Code::MethodNotAllowed, "Method not allowed here. The header `Allow` lists the methods that are.")
-    }
-
     /// A method that the address does not take. `allowed` lists the methods that the address takes.
-    pub fn method_not_allowed_but(allowed: &[&str]) -> Self {
+    pub fn method_not_allowed(allowed: &[&str]) -> Self {
         let methods = match allowed {
             [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
             _ => allowed.concat(),
@@ -392,10 +387,10 @@ mod tests {
 
     #[test]
     fn every_code_is_listed_once_in_the_order_of_its_declaration() {
-        for (place, code) in Code::ALL.into_iter().enumerate() {
+        for (place, code) in Code::all().enumerate() {
             assert_eq!(code as usize, place, "{code:?}");
         }
-        assert_eq!(Code::ALL.len(), Code::InvalidScope as usize + 1, "the last one declared is listed");
+        assert_eq!(Code::all().count(), Code::InvalidScope as usize + 1, "the last one declared is listed");
     }
 
     #[test]
@@ -410,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_405_names_its_methods_in_a_sentence() {
-        let message = |allowed: &[&str]| ApiError::method_not_allowed_but(allowed).message;
+        let message = |allowed: &[&str]| ApiError::method_not_allowed(allowed).message;
         assert_eq!(message(&["POST"]), "Method not allowed here. Use POST.");
         assert!(message(&["GET", "HEAD"]).ends_with("Use GET or HEAD."));
         assert!(message(&["GET", "HEAD", "PATCH"]).ends_with("Use GET, HEAD or PATCH."));

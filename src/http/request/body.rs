@@ -1,5 +1,6 @@
 //! Request bodies: read within limits of size and time, and parsed with errors that a client can act on.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -7,18 +8,20 @@ use std::time::Duration;
 use axum::body::Body as HttpBody;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use http::request::Parts;
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use serde::de::{DeserializeOwned, Error as _, Visitor, value};
-use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
-use super::json::{self, Kept, TOO_MANY};
+use super::json::TOO_MANY;
 use handbill_core::domain::content::{ContentError, MAX_BYTES};
 use handbill_core::domain::edit_key::PREFIX;
-use handbill_core::service::{Body, BodyError, BodyReadError};
+use handbill_core::service::{Body, BodyError, BodyReadError, PageFields};
 
 /// Longest time that a request body may take to arrive: 128 KB at 88 kbit/s. It is shorter than the default of
 /// `--drain-timeout`, so that a client that stalls cannot fail a stop.
@@ -57,6 +60,24 @@ impl RequestBody {
             }
         };
         read.and_then(|bytes| declared.map(|()| bytes))
+    }
+}
+
+/// A body of JSON, read or still to be read.
+pub struct JsonBody {
+    body: RequestBody,
+    declared: Result<(), BodyReadError>,
+}
+
+impl JsonBody {
+    /// The `body` below this `head`, unless the client waits until it is needed.
+    pub async fn of(head: &Parts, body: HttpBody) -> Self {
+        Self { body: RequestBody::of(&head.headers, body).await, declared: declared_as_json(&head.headers) }
+    }
+
+    /// The fields in the body, or why it is invalid. A body that is too large fails before any other check.
+    pub async fn read<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
+        parse::<T>(&self.body.bytes(self.declared).await?).map(Into::into)
     }
 }
 
@@ -133,99 +154,66 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
 
 /// The fields of a JSON object, as the messages of errors list them.
 pub struct Fields {
-    pub names: Vec<&'static str>,
-    /// The name of the field that is a list of objects, with the names of the fields of those objects.
-    pub list: Option<(&'static str, &'static [&'static str])>,
+    pub names: Vec<String>,
+    /// The fields of the objects in the only list.
+    pub in_list: Vec<String>,
 }
 
 impl Fields {
     pub fn of<T: DeserializeOwned>() -> Self {
-        Self { names: names_of::<T>().to_vec(), list: None }
+        Self { names: names_of::<T>(), in_list: Vec::new() }
     }
 }
 
-/// The names of the fields of `T`, a struct, as it is read from JSON.
-pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    struct Asked<'a>(&'a mut &'static [&'static str]);
-
-    impl<'de> Deserializer<'de> for Asked<'_> {
-        type Error = value::Error;
-
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _: &'static str,
-            fields: &'static [&'static str],
-            _: V,
-        ) -> Result<V::Value, value::Error> {
-            *self.0 = fields;
-            Err(value::Error::custom("only the names are asked for"))
-        }
-
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, value::Error> {
-            Err(value::Error::custom("it is no struct"))
-        }
-
-        forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
-            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-
-    let mut names: &'static [&'static str] = &[];
-    let _ = T::deserialize(Asked(&mut names));
-    names
+/// The names of the fields of `T`, a struct that takes no others.
+pub fn names_of<T: DeserializeOwned>() -> Vec<String> {
+    // Serde lists them in its error.
+    let refusal = serde_json::from_str::<T>(r#"{"?": 0}"#).err().map(|error| error.to_string()).unwrap_or_default();
+    refusal.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
-/// Parses the JSON object in `bytes`, whose fields are those of `A` and of `B`. Content that is too large fails before any
-/// other error.
-pub fn parse<A: DeserializeOwned, B: DeserializeOwned>(bytes: &[u8]) -> Body<(A, B)> {
-    let (of_a, of_b) = (names_of::<A>(), names_of::<B>());
-    let of_fields = |name: &str| if of_a.contains(&name) || of_b.contains(&name) { Kept::All } else { Kept::Short };
-    let json::Read { value, repeated } = json::read(bytes, Kept::Members(&of_fields)).map_err(|error| {
-        BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, &error)))
-    })?;
-    let fields = || Fields { names: [of_a, of_b].concat(), list: None };
-    let wrong = |path: &str, reason: &str| Err(BodyError::Malformed(wrong_shape(path, reason, &fields())));
-    match (value, repeated) {
-        (Value::Object(object), None) => parse_both(object, fields),
-        (Value::Object(object), Some(name)) => {
-            check_content_size(object.get("content"))?;
-            wrong(&name, &format!("duplicate field `{name}`"))
+/// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
+    let no_json = |error: &serde_json::Error| {
+        BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, error)))
+    };
+    // Serde would take a list of the fields' values too.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        let no_object = || BodyError::Malformed(no_object(&Fields::of::<T>()));
+        return Err(serde_json::from_slice::<IgnoredAny>(bytes).map_or_else(|error| no_json(&error), |_| no_object()));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize(&mut json) {
+        Ok(value) => json.end().map(|()| value).map_err(|error| no_json(&error)),
+        Err(error) if error.inner().is_data() => {
+            // The parser has stopped at the fault, perhaps before the content.
+            let members = serde_json::from_slice::<HashMap<String, &RawValue>>(bytes).unwrap_or_default();
+            let content = members.get("content").and_then(|content| serde_json::from_str::<String>(content.get()).ok());
+            check_content_size(content.as_deref())?;
+            Err(BodyError::Malformed(wrong_shape(&error, &Fields::of::<T>())))
         }
-        _ => wrong(".", ""),
+        Err(error) => Err(no_json(error.inner())),
     }
 }
 
-/// Parses `object` like [`parse`], without a second part. Messages list `fields`.
+/// Parses `object`, the arguments of a tool, like [`parse`]. Messages list `fields`.
 pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: impl FnOnce() -> Fields) -> Body<T> {
     parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
 }
 
-/// The texts that may be long. All others are cut before they are parsed.
-const LONG_FIELDS: [&str; 2] = ["title", "content"];
-
 /// Parses `object` like [`parse_object`]. The fields of `B` are its own, and all others belong to `A`.
 pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
-    mut object: Map<String, Value>,
+    object: Map<String, Value>,
     fields: impl FnOnce() -> Fields,
 ) -> Body<(A, B)> {
-    let size = check_content_size(object.get("content"));
+    let size = check_content_size(object.get("content").and_then(Value::as_str));
     let names = names_of::<B>();
-    // Those of objects in a list may be long too.
-    let others = object.iter_mut().filter(|(name, _)| !LONG_FIELDS.contains(&name.as_str()));
-    others.for_each(|(_, value)| json::shorten(value));
-    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(&name.as_str()));
-    let both = || Ok((from_object(of_a)?, from_object(of_b)?));
-    both().map_err(|error: serde_path_to_error::Error<serde_json::Error>| match size {
-        Err(too_large) => too_large,
-        Ok(()) => BodyError::Malformed(wrong_shape(&error.path().to_string(), &error.inner().to_string(), &fields())),
-    })
-}
-
-fn from_object<T: DeserializeOwned>(
-    object: Map<String, Value>,
-) -> Result<T, serde_path_to_error::Error<serde_json::Error>> {
-    serde_path_to_error::deserialize(Value::Object(object))
+    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(name));
+    let both = || {
+        let a = serde_path_to_error::deserialize(Value::Object(of_a))?;
+        Ok((a, serde_path_to_error::deserialize(Value::Object(of_b))?))
+    };
+    both().map_err(|error| size.err().unwrap_or_else(|| BodyError::Malformed(wrong_shape(&error, &fields()))))
 }
 
 /// An object without fields.
@@ -234,8 +222,8 @@ fn from_object<T: DeserializeOwned>(
 pub struct NoFields {}
 
 /// Fails if `content` is too large.
-fn check_content_size(content: Option<&Value>) -> Result<(), BodyError> {
-    match content.and_then(Value::as_str).map_or(0, str::len) {
+fn check_content_size(content: Option<&str>) -> Result<(), BodyError> {
+    match content.map_or(0, str::len) {
         bytes if bytes > MAX_BYTES => Err(BodyError::Content(ContentError::TooLarge { bytes })),
         _ => Ok(()),
     }
@@ -261,19 +249,16 @@ pub fn why_not_json(bytes: &[u8], error: &serde_json::Error) -> String {
 }
 
 /// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
-fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
+fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, fields: &Fields) -> String {
+    let (path, reason) = (error.path().to_string(), error.inner().to_string());
     // A name of at most 32 bytes holds no whole key, and one without the prefix of keys is no beginning of a key.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)
     };
-    let is_plain_element = |path: &str| {
-        path.split_once('[').is_some_and(|(list, rest)| is_plain(list) && rest.len() <= 16 && !rest.contains(PREFIX))
-    };
+    let list = path.split_once('[').filter(|(list, rest)| is_plain(list) && rest.len() <= 16 && !rest.contains(PREFIX));
+    let listed = enumerate(if list.is_some() { &fields.in_list } else { &fields.names });
     let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
-    let (list, is_in_list) = path.split_once('[').map_or((path, false), |(list, _)| (list, true));
-    let in_list = fields.list.filter(|(name, _)| *name == list).map_or(&[][..], |(_, names)| names);
-    let listed = enumerate(if is_in_list { in_list } else { &fields.names });
     if let Some(field) = named("missing field") {
         format!("The field `{field}` is missing. Send it as a string.")
     } else if let Some(field) = named("duplicate field") {
@@ -281,23 +266,27 @@ fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
     } else if let Some(field) = named("unknown field") {
         let field = if is_plain(field) { format!(" `{field}`") } else { String::new() };
         format!("Unknown field{field}. Allowed: {listed}.")
-    } else if is_plain(path) || is_plain_element(path) {
+    } else if is_plain(&path) || list.is_some() {
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
             Some("a boolean") => "`true` or `false`".to_owned(),
-            Some("a sequence") => format!("a list of objects with {}", enumerate(in_list)),
+            Some("a sequence") => format!("a list of objects with {}", enumerate(&fields.in_list)),
             Some("usize" | "u64") => "a whole number".to_owned(),
             Some("a nonzero usize") => "a whole number from 1 on".to_owned(),
-            Some(object) if object.starts_with("struct ") => format!("an object with {}", enumerate(in_list)),
+            Some(object) if object.starts_with("struct ") => format!("an object with {}", enumerate(&fields.in_list)),
             _ => "a string".to_owned(),
         };
         format!("The field `{path}` has the wrong type. Send it as {expected}.")
     } else {
-        format!("The body has the wrong type. Send one JSON object with the fields {listed}.")
+        no_object(fields)
     }
 }
 
+fn no_object(fields: &Fields) -> String {
+    format!("The body has the wrong type. Send one JSON object with the fields {}.", enumerate(&fields.names))
+}
+
 /// `a`, `b` and `c`.
-fn enumerate(fields: &[&str]) -> String {
+fn enumerate(fields: &[String]) -> String {
     let quoted: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     match quoted.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
@@ -308,26 +297,26 @@ fn enumerate(fields: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::http::types::{CreateBody, FieldsBody};
 
     #[test]
-    fn only_the_fields_of_a_page_and_texts_of_objects_in_a_list_are_decoded_in_full() {
-        #[derive(Debug, PartialEq, Deserialize)]
-        struct Read {
-            title: String,
-            content: String,
-            option: String,
-            list: Vec<Value>,
-        }
+    fn the_fields_that_a_message_lists_are_those_of_the_type() {
+        assert_eq!(names_of::<CreateBody>(), ["title", "content", "edit_key"]);
+        assert_eq!(names_of::<NoFields>(), Vec::<String>::new());
+    }
 
-        let long = "\u{7f}".repeat(100_000);
-        let sent = json!({"title": long, "content": long, "option": long, "list": [long, {"new": long}]});
-        let Value::Object(sent) = sent else { unreachable!() };
-        let Ok(read) = parse_object::<Read>(sent, Fields::of::<Read>) else { panic!("it fits") };
-        let cut = &long[..1024];
-        assert_eq!((&read.title, &read.content, &*read.option), (&long, &long, cut));
-        assert_eq!(read.list, [json!(cut), json!({"new": long})]);
+    #[test]
+    fn content_that_is_too_large_is_the_error_wherever_another_stands() {
+        let content = "a".repeat(MAX_BYTES + 1);
+        for body in
+            [format!(r#"{{"x": 1, "content": "{content}"}}"#), format!(r#"{{"content": "{content}", "title": 1}}"#)]
+        {
+            assert!(
+                matches!(parse::<FieldsBody>(body.as_bytes()).err(), Some(BodyError::Content(_))),
+                "{}",
+                &body[..20]
+            );
+        }
     }
 }

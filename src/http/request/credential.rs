@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -43,8 +44,14 @@ fn holds_key(text: &str) -> bool {
     EditKey::stands_in(&text)
 }
 
+/// The key that the request with this `head` presents.
+pub fn in_head(head: &Parts) -> Credential {
+    let in_query = head.uri.query().is_some_and(query_holds_key);
+    if in_query { Credential::InQuery } else { in_headers(&head.headers) }
+}
+
 /// The key in `Authorization: Bearer`. Two such headers are malformed, because it is ambiguous which one counts.
-pub fn in_headers(headers: &HeaderMap) -> Credential {
+fn in_headers(headers: &HeaderMap) -> Credential {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (lines.next(), lines.next());
     let Some(first) = first else { return Credential::Missing };

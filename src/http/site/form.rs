@@ -19,8 +19,7 @@ use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, Layout};
 use crate::http::error::{self, ApiError, Code};
-use crate::http::error_response::error_response;
-use crate::http::extract::ClientAddr;
+use crate::http::error_response::Endpoint;
 use crate::http::pages::{json_tag, respond};
 use crate::http::request::accept::weight;
 use crate::http::request::raw_post;
@@ -43,15 +42,12 @@ const PREVIEWS: RoutePart = RoutePart("preview");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// `POST /`.
-pub(in crate::http) async fn post(
-    State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
-    request: Request,
-) -> Response {
+pub(in crate::http) async fn post(State(http): State<Arc<Http>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    let client = http.proxies.client(&parts);
     let form = Form { http: &http, form: preferred_form(&parts.headers) };
     let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
-        error_response(ApiError::cross_origin())
+        ApiError::cross_origin().into_response()
     } else {
         let is_script = form.form == AnswerForm::Json;
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
@@ -142,7 +138,7 @@ impl Form<'_> {
             Err(error) if self.form.is_html() => Ok(self.refused(&error, sent)),
             Err(error) => Err(error),
         };
-        respond(Limited { outcome, quota }, self.http, |response| response)
+        respond(Limited { outcome, quota }, Endpoint::Api, self.http, |response| response)
     }
 
     fn published(&self, created: &Created) -> Response {

@@ -20,9 +20,7 @@ use percent_encoding::percent_decode_str;
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
-use super::error_response::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
-use super::pages::FIELDS;
 use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::state::{About, Http};
 
@@ -97,7 +95,7 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
     let mut response =
-        if asks_for_page { error_page(&ServiceError::NotFound, http) } else { error_response(ApiError::no_route()) };
+        if asks_for_page { error_page(&ServiceError::NotFound, http) } else { ApiError::no_route().into_response() };
     // A cache may keep a 404 without being asked to, so a 404 must say that it depends on `Accept`.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -130,12 +128,14 @@ pub(in crate::http) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -
     entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
 }
 
-/// The header fields of the HTML that all pages have.
-pub(in crate::http) fn html_view_fields(http: &Http) -> HeaderMap {
-    let mut fields = html_fields();
+/// Sets the header fields of the HTML of the page `slug`.
+pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &Http, slug: &Slug) {
+    let markdown = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+    fields.insert(LINK, HeaderValue::try_from(markdown.concat()).expect("an origin is ASCII"));
+    fields.insert(CACHE_CONTROL, REVALIDATE);
+    fields.insert(CONTENT_SECURITY_POLICY, page_policy());
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    admit_shared_caches(&mut fields, http);
-    fields
+    admit_shared_caches(fields, http);
 }
 
 /// Lets shared caches keep what is answered with `fields`, if operators allow it (contract, decision 21). Browsers do not
@@ -144,12 +144,6 @@ fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
     if let Some(directives) = &http.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
-}
-
-/// The field of the HTML that leads to the Markdown of the page `slug`.
-pub(in crate::http) fn link_to_markdown(http: &Http, slug: &Slug) -> (HeaderName, HeaderValue) {
-    let parts = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
-    (LINK, HeaderValue::try_from(parts.concat()).expect("an origin is ASCII"))
 }
 
 /// The address at which the Markdown of a page is asked for.
@@ -161,28 +155,24 @@ pub(in crate::http) enum Source {
     Negotiated,
 }
 
-/// The header fields of the Markdown that all pages have.
-pub(in crate::http) fn markdown_fields(http: &Http, source: Source) -> HeaderMap {
-    match source {
-        Source::OwnAddress => {
-            let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (VARY, VARY_CODING)]);
-            admit_shared_caches(&mut fields, http);
-            fields
-        }
-        // A shared cache that ignores `Vary` would send this to browsers.
-        Source::Negotiated => HeaderMap::from_iter([(CACHE_CONTROL, PRIVATE_REVALIDATE), (VARY, VARY_TYPE_AND_CODING)]),
-    }
-}
-
-/// The header fields of the Markdown that name the page `slug`.
-pub(in crate::http) fn names_of_markdown(slug: &Slug, source: Source) -> Vec<(HeaderName, HeaderValue)> {
+/// Sets the header fields of the Markdown of the page `slug`.
+pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &Http, slug: &Slug, source: Source) {
     let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
     // A file that is saved has the page's name, not that of a program.
-    let mut names = vec![(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]))];
-    if source == Source::Negotiated {
-        names.push((CONTENT_LOCATION, value(["/", slug.as_str(), ".md"])));
+    fields.insert(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]));
+    match source {
+        Source::OwnAddress => {
+            fields.insert(CACHE_CONTROL, REVALIDATE);
+            fields.insert(VARY, VARY_CODING);
+            admit_shared_caches(fields, http);
+        }
+        Source::Negotiated => {
+            fields.insert(CONTENT_LOCATION, value(["/", slug.as_str(), ".md"]));
+            // A shared cache that ignores `Vary` would send this to browsers.
+            fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
+            fields.insert(VARY, VARY_TYPE_AND_CODING);
+        }
     }
-    names
 }
 
 /// An HTML page for 404 and 410, JSON as in the API for any other error.
@@ -193,19 +183,13 @@ pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response
             html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))
         }
         ServiceError::Gone => html_response(StatusCode::GONE, templates::html(&GoneTemplate { layout }, 0)),
-        _ => service_error_response(error, &http.base_url),
+        _ => http.failed(error),
     }
 }
 
 fn html_response(status: StatusCode, html: String) -> Response {
-    (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
-}
-
-fn html_fields() -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(FIELDS);
-    fields.insert(CACHE_CONTROL, REVALIDATE);
-    fields.insert(CONTENT_SECURITY_POLICY, page_policy());
-    fields
+    let fields = [(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy()), (CONTENT_TYPE, HTML)];
+    (status, fields, html).into_response()
 }
 
 fn page_policy() -> HeaderValue {

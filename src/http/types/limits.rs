@@ -34,12 +34,12 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
-    use crate::http::types::{CreatePage, FieldsBody, PageBody};
+    use crate::http::types::{CreateBody, FieldsBody, PageBody};
 
     #[test]
     fn the_limits_in_the_schemas_are_the_limits_in_force() {
         let mut schemas = BTreeMap::from([
-            ("CreatePage".to_owned(), CreatePage::schema()),
+            ("CreatePage".to_owned(), CreateBody::schema()),
             ("UpdatePage".to_owned(), FieldsBody::schema()),
             ("Page".to_owned(), PageBody::schema()),
         ]);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
-pub use self::fields::{CreateOptions, CreatePage, FieldsBody};
+pub use self::fields::{CreateBody, FieldsBody};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
 use crate::http::error::{ApiError, Code};
@@ -71,20 +71,6 @@ impl DeletedBody {
     }
 }
 
-/// The error of an MCP tool.
-#[derive(Debug, Serialize)]
-pub struct ToolErrorBody {
-    /// The problem, as a stable code.
-    pub error: &'static str,
-    /// The problem and how to solve it, in plain English.
-    pub message: String,
-    /// The HTTP status of this code over REST.
-    pub status: u16,
-    /// Whole seconds after which a retry makes sense.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after: Option<u64>,
-}
-
 /// An error of any operation except the token endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
@@ -104,7 +90,7 @@ impl ErrorBody {
 
 /// The error codes of operations on pages.
 fn codes() -> Object {
-    enum_of(Code::ALL.into_iter().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
+    enum_of(Code::all().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
 }
 
 /// The error codes of the token endpoint: its own, and those of the layers and stores that it needs.
@@ -122,7 +108,7 @@ fn token_codes() -> Object {
                 | Code::Unavailable
         )
     };
-    enum_of(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || is_shared(code)))
+    enum_of(Code::all().filter(|code| code.is_of_oauth() || is_shared(code)))
 }
 
 fn enum_of(codes: impl Iterator<Item = Code>) -> Object {

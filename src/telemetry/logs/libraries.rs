@@ -22,7 +22,6 @@ const NEVER_LOGGED: &str = "rmcp";
 
 pub(super) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     match metadata.target().split("::").next() {
-        // The log shows the request's own span in every line, with and without traces.
         Some(name) if is_ours(name) => metadata.target() != TRACES,
         Some(NEVER_LOGGED) => false,
         _ => *metadata.level() <= Level::WARN,

@@ -13,17 +13,19 @@ use std::time::Duration;
 
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterExt, FilterFn};
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
-use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use self::libraries::{may_be_logged, once_a_minute};
+use super::http::request_id;
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 use handbill_core::ports::clock::{Clock, SystemClock};
@@ -117,8 +119,32 @@ where
     // anywhere.
     let lines = fmt::layer().with_writer(writer).with_ansi(is_terminal).log_internal_errors(false);
     match format {
-        LogFormat::Text => lines.with_target(false).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
+        LogFormat::Text => lines.with_target(false).map_event_format(|text| OfRequest(text, format)).boxed(),
+        LogFormat::Json => {
+            let json = lines.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            json.map_event_format(|json| OfRequest(json, format)).boxed()
+        }
+    }
+}
+
+/// Adds the id of the request that is being answered to a line. A span would do that too, but each request would make one, and
+/// few have a line besides their last.
+struct OfRequest<F>(F, LogFormat);
+
+impl<S, N, F> FormatEvent<S, N> for OfRequest<F>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> std::fmt::Result {
+        let Some(id) = request_id() else { return self.0.format_event(context, to, event) };
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        match self.1 {
+            LogFormat::Json => write!(to, r#"{{"request_id":"{id}",{}"#, line.trim_start_matches('{')),
+            LogFormat::Text => writeln!(to, "{} request_id=\"{id}\"", line.trim_end()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A body is accepted only if it is one JSON object with only the fields that it may have, and a refusal repeats no
 //! part of the body that could be a key.
 
-use handbill::http::request::body::{Fields, NoFields, parse, parse_object};
+use handbill::http::request::body::{Fields, parse, parse_object};
 use handbill::http::types::FieldsBody;
 use handbill_core::domain::edit_key::{PREFIX, SECRET_CHARS};
 use handbill_core::service::{Body, BodyError, PageFields};
@@ -14,7 +14,7 @@ const FIELDS: [&str; 2] = ["title", "content"];
 const MAX_MESSAGE_BYTES: usize = 300;
 
 pub(crate) fn check(input: &[u8]) {
-    let body: Body<FieldsBody> = parse(input).map(|(fields, NoFields {})| fields);
+    let body: Body<FieldsBody> = parse(input);
     let object = match serde_json::from_slice(input) {
         Ok(Value::Object(object)) => Some(object),
         _ => None,

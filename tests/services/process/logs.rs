@@ -28,8 +28,7 @@ fn logs_are_json_with_one_line_for_each_request_and_its_id() {
     assert_eq!(stdout, "");
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
-    let logged: HashSet<_> =
-        answered.iter().map(|line| line["span"]["request_id"].as_str().unwrap().to_owned()).collect();
+    let logged: HashSet<_> = answered.iter().map(|line| line["request_id"].as_str().unwrap().to_owned()).collect();
     assert_eq!((answered.len(), logged), (4, ids));
     let started: Vec<_> = lines.iter().filter(|line| line["message"] == "started").collect();
     assert_eq!(started.len(), 1, "{lines:?}");
@@ -61,7 +60,7 @@ fn a_request_whose_client_disconnects_has_one_line_too() {
     in_flight(0);
     let (.., log) = server.stop();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let ends: Vec<_> = lines.iter().filter(|line| line["span"]["route"] == "/api/pages").collect();
+    let ends: Vec<_> = lines.iter().filter(|line| line["route"] == "/api/pages").collect();
     // The service learns that nobody will read the answer only when it writes the answer.
     assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
 }

@@ -8,7 +8,6 @@ use super::error::{BodyError, ServiceError};
 use super::request::{Body, New, NewTitle, PageFields, check_text};
 use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::domain::client::Client;
-use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::reservation::{Reservation, Reserved};
@@ -31,46 +30,35 @@ pub struct Created {
     pub edit_key: EditKey,
 }
 
-/// A new page before its limit is checked.
-struct Draft {
-    title: NewTitle,
-    content: Content,
-    edit_key: EditKey,
-    /// Whether the client made the key.
-    is_clients: bool,
-    slug: Option<Slug>,
-}
-
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
     pub async fn create(&self, client: Client, body: Body<PageFields>) -> Limited<Created> {
-        match body.and_then(PageFields::check_new) {
-            Ok(new) => {
-                let (deadline, draft) = (deadline(), self.draft(new));
-                let slug = draft.slug.clone().map(|slug| Reservation::new(slug, &draft.edit_key.hash()));
-                let publishing = |reserved| until(deadline, self.publish(draft, reserved, deadline));
-                self.admit_with_slug(LimitKind::Create, client, slug, publishing).await
-            }
-            Err(error) => Limited::rejected_before_limit(error.into()),
-        }
+        let new = match body.and_then(PageFields::check_new) {
+            Ok(new) => new,
+            Err(error) => return Limited::rejected_before_limit(error.into()),
+        };
+        let deadline = deadline();
+        let draw = || EditKey::random(|bound| index_below(&self.random, bound));
+        let key = new.edit_key.clone().unwrap_or_else(draw);
+        let slug = self.early_slug(&new, &key);
+        let reservation = slug.clone().map(|slug| Reservation::new(slug, &key.hash()));
+        let publishing = |reserved| until(deadline, self.publish(new, key, slug, reserved, deadline));
+        self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
-    /// `new` with its key, and with its slug if that needs neither the text nor the store.
-    fn draft(&self, New { title, content, edit_key }: New) -> Draft {
-        let is_clients = edit_key.is_some();
-        let edit_key = edit_key.unwrap_or_else(|| EditKey::random(|bound| index_below(&self.random, bound)));
-        let secret = if is_clients { self.slug_secret.get().map(Some) } else { Some(None) };
-        let slug = match (&title, secret) {
-            (NewTitle::Given(title), Some(secret)) => Some(self.slug(secret, title, &edit_key, 0)),
-            _ => None,
-        };
-        Draft { title, content, edit_key, is_clients, slug }
+    /// The slug of `new`, if that needs neither the text nor the store.
+    fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
+        let NewTitle::Given(title) = &new.title else { return None };
+        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
+        Some(self.slug(secret, title, key, 0))
     }
 
     async fn publish(
         &self,
-        Draft { title, content, edit_key, is_clients, slug }: Draft,
+        New { title, content, edit_key: clients_key }: New,
+        edit_key: EditKey,
+        slug: Option<Slug>,
         reserved: Reserved,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
@@ -87,7 +75,7 @@ impl PageService {
                 None => None,
             }
         };
-        let key = is_clients.then_some(&edit_key);
+        let key = clients_key.as_ref();
         let (made, early) = tokio::join!(self.rendered(&content, key), reserving);
         let made = made?;
         let title = title.or_heading(made.rendered.first_heading.as_deref()).map_err(|error| match error {
@@ -95,7 +83,7 @@ impl PageService {
             error => BodyError::FoundTitle(error),
         })?;
         self.policy.check_pause()?;
-        let secret = if is_clients {
+        let secret = if clients_key.is_some() {
             check_text(&edit_key, "title", title.as_str())?;
             let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
             Some(StoreBudget::new(deadline).wait(kept).await?)
