@@ -14,6 +14,7 @@ Commands:
   lose-verdicts                  the node's answers to conditional writes are lost
   deny-verdicts                  the node's answers to conditional writes are replaced by timeouts
   pass                           ends all that; what was held is delivered now, late
+  lose                           ends all that; what was held is lost, with its connections
 
 The answer is `done` and the number of answers that were lost or replaced so far.
 
@@ -99,6 +100,14 @@ class Link:
             if direction in self.ended:
                 end.close()
 
+    def lose(self):
+        """Closes the connection if anything of it waits, which nobody gets then."""
+        if any(self.waiting.values()):
+            for end, waiting in zip(self.ends.values(), self.waiting.values()):
+                waiting.clear()
+                if end is not None:
+                    end.abort()
+
     def end(self, direction):
         self.ended.add(direction)
         self.deliver()
@@ -162,11 +171,11 @@ class Relay:
                 self.verdicts = "lose"
             case ["deny-verdicts"]:
                 self.verdicts = "deny"
-            case ["pass"]:
+            case ["pass" | "lose" as end]:
                 self.held.clear()
                 self.verdicts = "pass"
                 for link in list(self.links):
-                    link.deliver()
+                    link.lose() if end == "lose" else link.deliver()
                 self.changed.set()
             case _:
                 return f"unknown command: {' '.join(words)}"

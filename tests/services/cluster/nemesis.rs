@@ -8,11 +8,12 @@ use scylla::response::PagingState;
 use scylla::statement::{Consistency, Statement};
 use tokio::time::{Instant, sleep};
 
+use super::nodes::Held;
 use super::service::Service;
 use crate::environment::{TEST_TIMEOUT, in_time};
 use crate::linearizability::histories::workload::Chance;
 
-/// A fault of a database node, of its network, or of a replica.
+/// A fault of a database node, of its network, or of a replica. What a network holds during a fault arrives late, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// A node's process is killed, and another starts with what is on its disk.
@@ -77,11 +78,13 @@ pub(crate) struct Struck {
     pub(crate) fault: Fault,
     target: String,
     lasted: Duration,
+    held: Held,
 }
 
 impl fmt::Display for Struck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, {}, for {:.1} s", self.fault, self.target, self.lasted.as_secs_f64())
+        let Self { fault, target, lasted, held } = self;
+        write!(f, "{fault:?}, {target}, for {:.1} s, and what was held is {held:?}", lasted.as_secs_f64())
     }
 }
 
@@ -113,6 +116,7 @@ impl Nemesis {
         let fault = self.coming.swap_remove(next);
         let (number, lasting) = (1 + self.below(3), LASTING[self.below(LASTING.len())]);
         let jump = JUMPS[self.below(JUMPS.len())];
+        let held = if self.below(2) == 0 { Held::Late } else { Held::Lost };
         let began = Instant::now();
         let target = match fault {
             Fault::ReplicaClock => {
@@ -127,11 +131,11 @@ impl Nemesis {
                 format!("replica {number}")
             }
             _ => {
-                self.falsified += harm(service, fault, number, lasting).await;
+                self.falsified += harm(service, fault, number, lasting, held).await;
                 format!("node {number}")
             }
         };
-        Struck { fault, target, lasted: began.elapsed() }
+        Struck { fault, target, lasted: began.elapsed(), held }
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -139,8 +143,8 @@ impl Nemesis {
     }
 }
 
-/// Lets `fault` strike `node`, and ends it. How many answers to conditional writes were lost or replaced.
-async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) -> usize {
+/// Lets `fault` strike `node`, and ends it; `held` is what becomes of messages that it held. How many answers to conditional writes were lost or replaced.
+async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration, held: Held) -> usize {
     let nodes = &service.nodes;
     let next = 1 + node % 3;
     let mut falsified = 0;
@@ -160,7 +164,6 @@ async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) -
             nodes.isolate(next);
             sleep(lasting.min(WITHOUT_QUORUM)).await;
             nodes.resume(node);
-            nodes.pass();
         }
         Fault::VerdictsLost => falsified = strike_verdicts(|| nodes.lose_verdicts(node), lasting).await,
         Fault::VerdictsDenied => falsified = strike_verdicts(|| nodes.deny_verdicts(node), lasting).await,
@@ -181,7 +184,7 @@ async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) -
         }
         Fault::ReplicaClock | Fault::ReplicaKilled => unreachable!("they are no faults of a node"),
     }
-    nodes.pass();
+    nodes.end(held);
     falsified
 }
 

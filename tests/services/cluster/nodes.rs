@@ -13,6 +13,13 @@ use crate::turns::Alone;
 /// How often to check whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// What becomes of data that relays hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    Late,
+    Lost,
+}
+
 /// The nodes, for one test at a time. Each is numbered from 1.
 pub(crate) struct Nodes {
     nodes: deployment::Nodes,
@@ -89,10 +96,10 @@ impl Nodes {
         self.tell(node, "deny-verdicts")
     }
 
-    /// Ends all that relays hold, lose or replace. Held data arrives late.
-    pub(crate) fn pass(&self) {
+    /// Ends all that relays hold, lose or replace. Held data arrives late, or never, and its connections break.
+    pub(crate) fn end(&self, held: Held) {
         for node in 1..=3 {
-            self.tell(node, "pass");
+            self.tell(node, if held == Held::Late { "pass" } else { "lose" });
         }
     }
 
