@@ -134,7 +134,8 @@ fn nested_json_from_many_at_once_is_refused_within_240_mib() {
     }
     for connection in &mut held {
         let status = connection.answer().unwrap().status;
-        assert!(status == 400 || status == 503, "{status}");
+        // On a busy machine a body is not read in time.
+        assert!(matches!(status, 400 | 408 | 503), "{status}");
     }
     assert_honest_clients_are_served(&server);
     #[cfg(target_os = "linux")]
