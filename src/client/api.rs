@@ -127,29 +127,26 @@ impl Api {
 
 /// The error of a request without a whole answer.
 fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use ureq::Error;
-    // Whether the server has not got the request: all but the ends of a connection come before.
-    let is_unreachable = match error {
-        Error::Io(error) => !matches!(
-            error.kind(),
-            ErrorKind::UnexpectedEof
-                | ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionAborted
-                | ErrorKind::BrokenPipe
-        ),
-        Error::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
-        Error::Protocol(_) | Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..) => false,
-        _ => true,
+    const ENDS: [ErrorKind; 4] = [UnexpectedEof, ConnectionReset, ConnectionAborted, BrokenPipe];
+    // Whether the server may have got the request: only the ends of a connection come after it.
+    let is_lost = match error {
+        Error::Io(error) => ENDS.contains(&error.kind()),
+        Error::Timeout(timeout) => !matches!(timeout, Timeout::Resolve | Timeout::Connect),
+        error => matches!(error, Error::Protocol(_) | Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..)),
     };
     let reason = error.to_string().to_lowercase();
     let reason =
         reason.split(" (os error").next().unwrap_or_default().trim_start_matches("io: ").trim_start_matches("rustls: ");
-    if is_unreachable {
-        return ClientError::Unavailable(format!(
-            "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
+    if is_lost {
+        return ClientError::Lost(format!(
+            "{server} gave no whole answer ({reason}): check whether anything was changed"
         ));
     }
-    ClientError::Lost(format!("{server} gave no whole answer ({reason}): check whether anything was changed"))
+    ClientError::Unavailable(format!(
+        "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
+    ))
 }
 
 /// The seconds after which the server wants to be asked again.

@@ -121,7 +121,6 @@ pub(super) fn retitle(args: &PageArgs, page: &PageReference, title: Option<&str>
         for saved in keys.iter_mut().filter(|saved| saved.is_of(page)) {
             saved.title = Some(title.to_owned()).filter(|title| !title.trim().is_empty());
         }
-        Ok(())
     })
 }
 
@@ -195,7 +194,7 @@ fn import_keys(file: &Path, keys: &KeyFile) -> Result<(), ClientError> {
                 Some(_) => {}
             }
         }
-        Ok(saved.len() - before)
+        saved.len() - before
     })?;
     hint(&format!("{} imported.", counted(added, "key")));
     Ok(())
@@ -230,7 +229,7 @@ fn read_text(file: &Path) -> Result<String, ClientError> {
     } else {
         fs::File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes))
     };
-    read.map_err(|error| ClientError::Failed(format!("can't read {name} ({error})")))?;
+    read.map_err(|error| ClientError::cannot(&format!("read {name}"), &error))?;
     String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
 }
 
@@ -241,6 +240,6 @@ fn confirmed(question: &str) -> Result<bool, ClientError> {
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(|error| ClientError::Failed(error.to_string()))?;
+    io::stdin().read_line(&mut answer).map_err(|error| ClientError::cannot("read the answer", &error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -3,7 +3,6 @@
 //! They are in a file that only the user can read. If the page cannot be updated, a file that was changed stays, so no text
 //! is lost.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -72,26 +71,18 @@ fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
     let path = std::env::temp_dir().join(format!("handbill-{}-{slug}.md", std::process::id()));
     let written =
         private().create_new(true).write(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| ClientError::Failed(format!("can't write {} ({error})", path.display())))?;
+    written.map_err(|error| ClientError::cannot(&format!("write {}", path.display()), &error))?;
     Ok(path)
 }
 
 /// Opens the editor, waits for its end and returns the text. The variable may hold arguments, so a shell splits it.
 fn open_editor(file: &Path) -> Result<String, ClientError> {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec $HANDBILL_EDITOR_COMMAND \"$0\""]).arg(file).env("HANDBILL_EDITOR_COMMAND", editor());
-    match shell.status() {
-        Ok(status) if status.success() => fs::read_to_string(file)
-            .map_err(|error| ClientError::Failed(format!("can't read {} ({error})", file.display()))),
-        Ok(status) => Err(ClientError::Failed(format!("the editor ended with {status}, so nothing was changed"))),
-        Err(error) => Err(ClientError::Failed(format!("can't start the editor ({error})"))),
+    let status = Command::new("sh").args(["-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$0\""]).arg(file).status();
+    let status = status.map_err(|error| ClientError::cannot("start the editor", &error))?;
+    if !status.success() {
+        return Err(ClientError::Failed(format!("the editor ended with {status}, so nothing was changed")));
     }
-}
-
-fn editor() -> OsString {
-    #[expect(clippy::disallowed_methods, reason = "the user's editor is no setting of ours")]
-    let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
-    ["VISUAL", "EDITOR"].into_iter().find_map(variable).unwrap_or_else(|| "vi".into())
+    fs::read_to_string(file).map_err(|error| ClientError::cannot(&format!("read {}", file.display()), &error))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The file with the user's pages and their edit keys: one JSON object a line, readable by the user alone.
 //!
 //! Each change writes a new file, syncs it and puts it in the old one's place, so a crash leaves the old file or the new one.
-//! Commands that run at the same time take turns by a lock on a second file, which is never replaced.
+//! Commands that run at the same time take turns by a lock on the directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,7 +16,6 @@ use handbill_core::domain::edit_key::EditKey;
 use handbill_core::domain::origin::Origin;
 
 const FILE: &str = "keys.jsonl";
-const LOCK: &str = "keys.lock";
 const NEW_FILE: &str = "keys.jsonl.new";
 
 /// The directory's mode: only the user may list it.
@@ -94,36 +93,31 @@ impl KeyFile {
     }
 
     /// Applies `change` while no other command can change the file. When this returns, the keys are on disk.
-    pub(super) fn change<T>(
-        &self,
-        change: impl FnOnce(&mut Vec<SavedKey>) -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
-        let _lock = self.lock().map_err(|error| self.failed("write", &error))?;
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T, ClientError> {
+        let directory = self.lock().map_err(|error| self.failed("write", &error))?;
         let before = self.keys()?;
         let mut keys = before.clone();
-        let done = change(&mut keys)?;
+        let done = change(&mut keys);
         if keys != before {
-            self.write(&keys).map_err(|error| self.failed("write", &error))?;
+            self.write(&keys, &directory).map_err(|error| self.failed("write", &error))?;
         }
         Ok(done)
     }
 
     /// Removes the key of `page`.
     pub(super) fn forget(&self, page: &PageReference) -> Result<(), ClientError> {
-        self.change(|keys| {
-            keys.retain(|saved| !saved.is_of(page));
-            Ok(())
-        })
+        self.change(|keys| keys.retain(|saved| !saved.is_of(page)))
     }
 
+    /// The directory, locked until the file is closed.
     fn lock(&self) -> io::Result<File> {
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&self.directory)?;
-        let lock = private().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
-        lock.lock()?;
-        Ok(lock)
+        let directory = File::open(&self.directory)?;
+        directory.lock()?;
+        Ok(directory)
     }
 
-    fn write(&self, keys: &[SavedKey]) -> io::Result<()> {
+    fn write(&self, keys: &[SavedKey], directory: &File) -> io::Result<()> {
         let new = self.directory.join(NEW_FILE);
         let mut file = private().create(true).truncate(true).write(true).open(&new)?;
         for saved in keys {
@@ -131,11 +125,11 @@ impl KeyFile {
         }
         file.sync_all()?;
         fs::rename(&new, self.path())?;
-        File::open(&self.directory)?.sync_all()
+        directory.sync_all()
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> ClientError {
-        ClientError::Failed(format!("can't {what} the key file {} ({error})", self.path().display()))
+        ClientError::cannot(&format!("{what} the key file {}", self.path().display()), error)
     }
 }
 
@@ -185,11 +179,7 @@ mod tests {
     }
 
     fn add(file: &KeyFile, page: &SavedKey) {
-        let added = file.change(|keys| {
-            keys.push(page.clone());
-            Ok(())
-        });
-        added.unwrap();
+        file.change(|keys| keys.push(page.clone())).unwrap();
     }
 
     #[test]

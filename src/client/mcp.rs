@@ -63,7 +63,7 @@ pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
     let keys = connection.keys()?;
     let mut bridge = Bridge { api: Api::new(connection.wait), server: connection.server, keys, agreed: None };
     for line in io::stdin().lock().lines() {
-        let line = line.map_err(|error| ClientError::Failed(format!("can't read standard input ({error})")))?;
+        let line = line.map_err(|error| ClientError::cannot("read standard input", &error))?;
         if line.trim().is_empty() {
             continue;
         }

@@ -22,7 +22,7 @@ pub(super) fn print_text(text: &str) -> Result<(), ClientError> {
     let mut out = io::stdout();
     let shown = if out.is_terminal() { harmless(text) } else { text.to_owned() };
     written(out.write_all(shown.as_bytes()).and_then(|()| out.flush()))
-        .map_err(|error| ClientError::Failed(format!("can't write to standard output ({error})")))
+        .map_err(|error| ClientError::cannot("write to standard output", &error))
 }
 
 /// `text`, with each control character but line breaks and tabs as U+FFFD.

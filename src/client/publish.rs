@@ -58,10 +58,7 @@ pub(super) fn publish(
         return Ok(Ok(Published { page, created_at }));
     }
     if is_refused(answer.status().as_u16(), is_repeat || was_lost) {
-        keys.change(|saved| {
-            saved.retain(|saved| saved.sent.as_deref() != Some(&sent));
-            Ok(())
-        })?;
+        keys.change(|saved| saved.retain(|saved| saved.sent.as_deref() != Some(&sent)))?;
     }
     Ok(Err(answer))
 }
@@ -73,11 +70,11 @@ fn begin(keys: &KeyFile, server: &Origin, title: &str, content: &str) -> Result<
     keys.change(|saved| {
         let earlier = saved.iter().find(|saved| saved.sent.as_deref() == Some(&sent));
         if let Some(key) = earlier.and_then(|earlier| EditKey::parse(&earlier.edit_key).ok()) {
-            return Ok((sent, key, true));
+            return (sent, key, true);
         }
         let key = new_key();
         saved.push(SavedKey { sent: Some(sent.clone()), ..SavedKey::new(server.as_str(), key.reveal()) });
-        Ok((sent, key, false))
+        (sent, key, false)
     })
 }
 
@@ -114,7 +111,7 @@ fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
         saved.push(new.clone());
         Ok(())
     });
-    saved.map_err(|reason| {
+    saved.flatten().map_err(|reason| {
         let SavedKey { url, edit_key, .. } = new;
         ClientError::KeyNotSaved(format!(
             "{reason}, but the page is published. Write this down now, it is shown only once:\n{url}\n{edit_key}"
