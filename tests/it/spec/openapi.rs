@@ -143,7 +143,7 @@ fn the_codes_of_errors_are_listed() {
     let (of_pages, of_tokens) = (listed("Error"), listed("TokenError"));
     // The form on the home page is no operation of the document.
     let described = || Code::all().filter(|code| !code.is_of_form());
-    assert_eq!(of_pages, described().filter(|code| !code.is_of_oauth()).map(|code| code.as_str()).collect());
+    assert_eq!(of_pages, described().filter(|code| !code.is_of_oauth()).map(Code::as_str).collect());
     let both: BTreeSet<&str> = &of_pages | &of_tokens;
     assert_eq!(both.len(), described().count());
     assert!(!of_tokens.contains("gone") && of_tokens.contains("rate_limited") && of_tokens.contains("invalid_client"));

@@ -1,7 +1,5 @@
 //! The cost of a request for the database: its queries and the bytes of the answers, counted by the proxy between them.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use handbill::http::Front;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
