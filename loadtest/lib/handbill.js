@@ -1,6 +1,6 @@
 // Shared by all scenarios: calls to Handbill, the definition of a failure, and the thresholds from the objectives.
 //
-// Each request has a `kind`, `read` or `write`, as in the objectives of docs/observability.md. Loads are open: requests begin at a
+// Each request has a `kind`, `read` or `write`, as in the objectives of docs/monitoring.md. Loads are open: requests begin at a
 // constant rate, however slow the answers are, so that a slow service gets no fewer requests.
 //
 // BASE_URL is the address of Handbill. RATE and DURATION (seconds) set the load of scenarios that use them.

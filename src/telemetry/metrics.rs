@@ -1,7 +1,7 @@
 //! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
 //!
 //! Names are OpenTelemetry's in Prometheus form, and units are seconds and bytes. A test compares the declarations with
-//! `docs/observability.md`.
+//! `docs/monitoring.md`.
 
 use std::hash::Hash;
 
@@ -228,7 +228,7 @@ mod tests {
 
     /// The instruments that the document describes. `help` is the cell under `meaning`, with a capital first letter.
     fn documented() -> BTreeMap<String, Described> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring.md");
         let document = fs::read_to_string(path).unwrap();
         let (_, table) = document.split_once("| metric | kind, unit | labels | meaning |\n").unwrap();
         let rows = table.lines().skip(1).take_while(|line| line.starts_with("| "));
@@ -261,10 +261,10 @@ mod tests {
             let row = documented.get(name);
             assert!(
                 row == Some(declared),
-                "Change the row of `{name}` in docs/observability.md: {row:#?} is not {declared:#?}"
+                "Change the row of `{name}` in docs/monitoring.md: {row:#?} is not {declared:#?}"
             );
         }
         let unknown: Vec<_> = documented.keys().filter(|name| !exposed.contains_key(*name)).collect();
-        assert!(unknown.is_empty(), "Delete these rows from docs/observability.md: {unknown:?}");
+        assert!(unknown.is_empty(), "Delete these rows from docs/monitoring.md: {unknown:?}");
     }
 }

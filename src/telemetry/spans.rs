@@ -5,7 +5,7 @@
 //! this target (see `logs`), so log lines are the same with and without a collector.
 //!
 //! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases. They hold
-//! route templates and never paths, and no query, body, slug, key or address. `docs/observability.md` lists them.
+//! route templates and never paths, and no query, body, slug, key or address. `docs/monitoring.md` lists them.
 //!
 //! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0007 says what
 //! is left to do here.

@@ -158,16 +158,6 @@ class Metrics(unittest.TestCase):
                 known = set().union(*(self.labels[name] for name in names)) | TARGET_LABELS
                 self.assertEqual(promql.grouping_labels(expression) - known, set(), where)
 
-    def test_every_metric_is_on_a_panel_or_in_a_rule_or_the_document_says_when_to_look_at_it(self):
-        document = (ROOT / "docs/observability.md").read_text()
-        table, _, others = document.partition("### Metrics without a panel")
-        declared = set(re.findall(r"(?m)^\| `([a-z_]+)` \| (?:gauge|counter|histogram|info)\b", table))
-        self.assertGreater(len(declared), 15)
-        asked = {name for _, expression in expressions() for name in promql.metrics(expression)}
-        shown = {name for name in declared if {name, *(f"{name}_{part}" for part in ("bucket", "sum", "count"))} & asked}
-        advised = set(re.findall(r"(?m)^\* `([a-z_]+)`: ", others.partition("\n## ")[0]))
-        self.assertEqual(declared - shown, advised)
-
     def test_the_objectives_count_what_is_served(self):
         # The rules would not count a renamed route, and so its objective could never be missed.
         for where, expression in ((rule["record"], rule["expr"]) for rule in rules() if "record" in rule):

@@ -1,4 +1,4 @@
-//! The allowed content of `/metrics`: the metrics, labels and values that `docs/observability.md` lists, and nothing
+//! The allowed content of `/metrics`: the metrics, labels and values that `docs/monitoring.md` lists, and nothing
 //! else.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
 
 /// Every metric of the document, by its name there.
 pub(crate) fn documented() -> BTreeMap<String, Labels> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring.md");
     let document = fs::read_to_string(document).expect("it is there");
     let (_, section) = document.split_once("\n## Metrics\n").expect("it has the section");
     let (section, _) = section.split_once("\n## ").expect("another follows");
