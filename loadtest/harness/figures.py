@@ -19,6 +19,8 @@ from .tables import number
 LUA = Path(__file__).resolve().parents[1] / "lib"
 DOCUMENT = Path(__file__).resolve().parents[2] / "benches/documents/mixed.md"
 PAGE_BYTES = 2048
+# Header fields that each server sets itself.
+OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 JSON = "Content-Type: application/json"
 # Headers that each server sets itself.
 OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
@@ -236,3 +238,44 @@ def cores():
     if len(available) < 2:
         raise SystemExit("the figures need two cores: one for the servers, one for the generator")
     return available[0], available[1]
+
+
+def keep(files, addresses):
+    """Keeps the answer at the address of each view, and its headers, in the folder `files`, for servers that repeat it."""
+    files.mkdir()
+    for view, address in addresses.items():
+        headers, body = get(address)
+        (files / view).write_bytes(body)
+        lines = [f"{name.lower()}: {value}" for name, value in headers.items() if name.lower() not in OWN]
+        (files / f"{view}.headers").write_text("\n".join(lines) + "\n")
+
+
+def start_nginx(processes, files, core, log):
+    """Starts nginx with one worker. It writes each line of its log at once, without a buffer."""
+    port, folder, locations = free_port(), processes.folder, ""
+    for headers in files.glob("*.headers"):
+        lines = [line.split(": ", 1) for line in headers.read_text().splitlines()]
+        escaped = [(name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, value in lines]
+        added = "".join(f'add_header {name} "{value}";\n' for name, value in escaped if name != "content-type")
+        content_type = dict(lines)["content-type"]
+        locations += f'location = /{headers.stem} {{ types {{}} default_type "{content_type}"; {added} }}\n'
+    temporary = "".join(f"{what}_temp_path {folder}/nginx-{what};\n" for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (folder / "nginx.conf").write_text(
+        f"""daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.err;
+{"user root;" if os.geteuid() == 0 else ""}
+events {{ worker_connections 1024; }}
+http {{
+{temporary}
+log_format line escape=json '{{"timestamp":"$time_iso8601","level":"INFO","message":"answered","status":$status,'
+    '"duration_seconds":$request_time,"method":"$request_method","request_id":"$request_id"}}';
+access_log {log} line;
+sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 75s; keepalive_requests 1000000000;
+server_tokens off; etag off; max_ranges 0;
+server {{ listen 127.0.0.1:{port}; root {files}; add_header Last-Modified ""; {locations} }}
+}}
+"""
+    )
+    environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"}
+    process = processes.start(["nginx", "-c", folder / "nginx.conf"], "nginx", cpus=[core], env=environment)
+    until(lambda: listens("127.0.0.1", port), "nginx listens")
+    return process, f"http://127.0.0.1:{port}"
