@@ -242,7 +242,7 @@ async fn serve_async(
     let OperatedStore { scan, import, switch, store: served } = handle.operated();
     // A cluster is not reached yet; an SQLite store must take creates at once.
     let _ = pause::read(&*switch, &policy, metrics).await;
-    tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
+    let following = tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
     let metrics = Arc::clone(metrics);
     let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer) };
@@ -264,6 +264,8 @@ async fn serve_async(
             return Err(error);
         }
     };
+    // It would report a closed store as an error.
+    following.abort();
     let flush = async {
         if let Some(exports) = exports {
             exports.flush(ended.left).await;
