@@ -19,8 +19,6 @@ from .tables import number
 LUA = Path(__file__).resolve().parents[1] / "lib"
 DOCUMENT = Path(__file__).resolve().parents[2] / "benches/documents/mixed.md"
 PAGE_BYTES = 2048
-# Header fields that each server sets itself.
-OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 JSON = "Content-Type: application/json"
 # Headers that each server sets itself.
 OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
@@ -29,11 +27,9 @@ OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 class Probe:
     """A kind of request to one server, and what it cost in each round: microseconds of CPU a request, requests a second."""
 
-    def __init__(self, process, url, headers=(), connections=32, script=None, **environment):
+    def __init__(self, process, url, connections=32, script=None, **environment):
         self.process, self.url, self.connections = process, url, connections
-        self.options = [part for header in headers for part in ("-H", header)]
-        if script:
-            self.options += ["-s", str(LUA / script)]
+        self.options = ["-s", str(LUA / script)] if script else []
         self.environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
         self.rounds = []
 
@@ -99,8 +95,7 @@ class Figures:
     """The servers of a run and what was measured on them."""
 
     def __init__(self, processes, binary, yardstick, say):
-        self.processes, self.binary, self.yardstick, self.say = processes, binary, yardstick, say
-        self.peer = None
+        self.processes, self.binary, self.yardstick, self.say, self.peer = processes, binary, yardstick, say, None
         self.folder, self.core, self.table = processes.folder, cores()[0], Table(say)
         self.rounds, self.seconds = int(os.environ.get("ROUNDS", 5)), int(os.environ.get("ROUND_SECONDS", 4))
         self.pages = int(os.environ.get("PAGES", 10_000))
@@ -114,8 +109,7 @@ class Figures:
     def handbill(self, name, *settings, **more):
         """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
         data = self.folder / f"data-{name}"
-        memory = ["--cache-size", "128MiB", "--drain-delay", "0s"]
-        options = ["--data-dir", data, "--trusted-proxies", "127.0.0.0/8", *memory, *settings]
+        options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", "--cache-size=128MiB", "--drain-delay=0s", *settings]
         server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
         server.until_ready()
         return server
@@ -131,9 +125,6 @@ class Figures:
     def creates(self, server, connections):
         return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=self.create, TARGET="/api/pages", HEADERS=JSON)
 
-    def reads(self, server, paths, connections=128):
-        return Probe(server.process, server.url, connections=connections, script="random_pages.lua", PAGES=paths)
-
     def fill(self, server, pages, connections=256):
         """Creates at least `pages` pages of 2 KB. Returns their number, and a file with the path of each."""
         slugs = self.folder / f"slugs-{server.process.name}"
@@ -144,7 +135,6 @@ class Figures:
         while made < pages:
             creating.run(min(30, max(2, (pages - made) // 4000)))
             made = sum(1 for _ in slugs.open())
-            self.say(f"{made} of {pages} pages")
         paths = "".join(f"/api/pages/{slug}\n" for slug in slugs.read_text().split())
         return made, self.file(f"paths-{server.process.name}", paths)
 
@@ -203,10 +193,9 @@ class Figures:
         made, paths = self.fill(server, self.pages)
         with paths.open() as listed:
             hot = Probe(server.process, server.url + listed.readline().strip())
-        spread = self.reads(server, paths, 32)
+        spread = Probe(server.process, server.url, script="random_pages.lua", PAGES=paths)
         self.take_turns(hot, spread)
         self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, 1.6)
-        self.table.at_most("memory after these", resident(server.process) / 1e6, unit="MB")
         self.processes.stop(server.process)
 
     def wastebin(self):
@@ -224,12 +213,6 @@ class Figures:
         identity = path.strip("/").removesuffix(".md")
         process.paths = {"HTML": f"/md/{identity}", "Markdown": f"/raw/{identity}"}
         return process
-
-
-def resident(process):
-    """Bytes of memory that a process has."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) * 1024
 
 
 def cores():
@@ -254,28 +237,22 @@ def start_nginx(processes, files, core, log):
     """Starts nginx with one worker. It writes each line of its log at once, without a buffer."""
     port, folder, locations = free_port(), processes.folder, ""
     for headers in files.glob("*.headers"):
-        lines = [line.split(": ", 1) for line in headers.read_text().splitlines()]
-        escaped = [(name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, value in lines]
-        added = "".join(f'add_header {name} "{value}";\n' for name, value in escaped if name != "content-type")
-        content_type = dict(lines)["content-type"]
-        locations += f'location = /{headers.stem} {{ types {{}} default_type "{content_type}"; {added} }}\n'
+        fields = [line.replace('"', '\\"').split(": ", 1) for line in headers.read_text().splitlines()]
+        added = "".join(f'add_header {name} "{value}";\n' for name, value in fields if name != "content-type")
+        locations += f'location = /{headers.stem} {{ types {{}} default_type "{dict(fields)["content-type"]}"; {added} }}\n'
     temporary = "".join(f"{what}_temp_path {folder}/nginx-{what};\n" for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (folder / "nginx.conf").write_text(
         f"""daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.err;
-{"user root;" if os.geteuid() == 0 else ""}
-events {{ worker_connections 1024; }}
-http {{
+events {{ worker_connections 1024; }} http {{
 {temporary}
 log_format line escape=json '{{"timestamp":"$time_iso8601","level":"INFO","message":"answered","status":$status,'
     '"duration_seconds":$request_time,"method":"$request_method","request_id":"$request_id"}}';
 access_log {log} line;
-sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 75s; keepalive_requests 1000000000;
-server_tokens off; etag off; max_ranges 0;
+sendfile on; tcp_nopush on; keepalive_requests 1000000000; server_tokens off; etag off; max_ranges 0;
 server {{ listen 127.0.0.1:{port}; root {files}; add_header Last-Modified ""; {locations} }}
 }}
 """
     )
-    environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"}
-    process = processes.start(["nginx", "-c", folder / "nginx.conf"], "nginx", cpus=[core], env=environment)
+    process = processes.start(["/usr/sbin/nginx", "-c", folder / "nginx.conf"], "nginx", cpus=[core])
     until(lambda: listens("127.0.0.1", port), "nginx listens")
     return process, f"http://127.0.0.1:{port}"
