@@ -136,7 +136,7 @@ impl Blocklist {
         let has_host = |host: &str| domains(host).any(|domain| self.hosts.contains(domain));
         let has_place = |place: &Place| {
             let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
-            listed.any(|listed| listed.includes_path(&place.path))
+            listed.any(|listed| listed.includes(place))
         };
         (!self.texts.is_empty() && has_text())
             || (!self.hosts.is_empty() && link_hosts(addresses).iter().any(|host| has_host(host)))

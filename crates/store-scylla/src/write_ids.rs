@@ -1,4 +1,4 @@
-//! How a writer knows its own write: 16 random bytes for each write. A row keeps those of its last eight writes and of its first.
+//! How a writer knows its own write: 16 random bytes for each write. A row keeps the ids of its last eight writes and of its first.
 
 /// 16 random bytes.
 pub(super) type WriteId = [u8; 16];
@@ -6,8 +6,8 @@ pub(super) type WriteId = [u8; 16];
 /// How many last writes a row keeps the ids of.
 pub(super) const KEPT: u8 = 8;
 
-/// The ids of the last writes of a row, the newest first, and at the end that of its first. So it is known of every create whether it was
-/// done, however many writes have followed.
+/// The ids of the last writes of a row, the newest first, then the id of its first write. The last id decides whether a create was done,
+/// however many writes have followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteIds(Vec<WriteId>);
 

@@ -54,7 +54,7 @@ impl Place {
     }
 
     /// Whether `path` is the one of this place or below it.
-    pub fn includes_path(&self, path: &str) -> bool {
+    fn includes_path(&self, path: &str) -> bool {
         let is_end =
             |rest: &str| rest.is_empty() || rest.starts_with(['/', '?', '&']) || self.path.ends_with(['/', '=']);
         path.strip_prefix(self.path.as_str()).is_some_and(is_end)
@@ -79,7 +79,7 @@ pub fn parse_host(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-pub fn is_within(host: &str, domain: &str) -> bool {
+fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 

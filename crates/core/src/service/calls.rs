@@ -30,7 +30,7 @@ use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 /// The target of spans that are exported and never logged.
 pub const TRACES: &str = "handbill::trace";
 
-/// The name of a span of a call. Those of requests and tools have others.
+/// The name of each span of a call. Spans of requests and of tools have other names.
 pub const CALL: &str = "call";
 
 /// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.

@@ -39,8 +39,8 @@ impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
-    /// The answer to a read of `key` that begins after this call: to `load`, or to that of a caller who shares the read. If a
-    /// caller goes away in the middle of its read, another one reads anew.
+    /// The answer to a read of `key` that begins after this call: by this `load`, or by the `load` of another caller. If that
+    /// caller goes away in the middle of its read, another caller reads anew.
     pub(super) async fn read(
         &self,
         key: &K,
