@@ -7,9 +7,9 @@ use std::hint::black_box;
 
 use axum::body::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
-use handbill::config::{LogFormat, LogSettings};
+use handbill::settings::{LogFormat, LogSettings};
 use handbill::telemetry::logs;
-use handbill_core::domain::markdown::{Rendered, render};
+use handbill_pages::values::markdown::{Rendered, render};
 use http::{Request, StatusCode};
 
 mod support;

@@ -5,8 +5,8 @@
 //! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! http, mcp, operators  →  service  →  ports (traits)  ←  stores, limiter
-//!               domain below all of them: no I/O, no clock, no randomness, no async
+//! http, mcp, admin  →  service  →  ports (traits)  ←  stores, limiter
+//!               values below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
 //! Each of these is a crate in `crates/`, which knows only the crates that its `Cargo.toml` names:
@@ -14,7 +14,7 @@
 //! | crate | holds |
 //! |---|---|
 //! | `handbill-markdown` | the renderer, and what is read out of its HTML |
-//! | `handbill-core` | [`domain`](handbill_core::domain), [`ports`](handbill_core::ports), [`service`](handbill_core::service) |
+//! | `handbill-pages` | [`values`](handbill_pages::values), [`ports`](handbill_pages::ports), [`service`](handbill_pages::service) |
 //! | `handbill-store-sqlite`, `handbill-store-scylla`, `handbill-rate-limit` | a store each, and the limits on clients |
 //! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
 //!
@@ -23,9 +23,9 @@
 //!
 //! | to change | go to |
 //! |---|---|
-//! | the rules for a title, slug, key, page, quota or address | [`domain`](handbill_core::domain) |
+//! | the rules for a title, slug, key, page, quota or address | [`values`](handbill_pages::values) |
 //! | the HTML of Markdown | `crates/markdown` |
-//! | the order of the checks on a request, an operation on a page, the cache of pages, or the rendering threads | [`service`](handbill_core::service) |
+//! | the order of the checks on a request, an operation on a page, the cache of pages, or the rendering threads | [`service`](handbill_pages::service) |
 //! | an error's code, status or message | [`http::error`] |
 //! | the way that a client's address, body or key is read from a request | [`http::request`] |
 //! | the JSON of a request or response | [`http::types`] |
@@ -35,12 +35,12 @@
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | the number of connections, their shares and timeouts, the end of the process | [`http`] |
-//! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_core::ports) |
-//! | the storage of pages | `crates/store-sqlite`, `crates/store-scylla`, each behind the traits of [`ports`](handbill_core::ports) |
+//! | the promises of stores, limiters, clocks and randomness | [`ports`](handbill_pages::ports) |
+//! | the storage of pages | `crates/store-sqlite`, `crates/store-scylla`, each behind the traits of [`ports`](handbill_pages::ports) |
 //! | the windows of clients | `crates/rate-limit` |
-//! //! | the schema of the cluster | `crates/store-scylla/migrations` |
-//! | what operators do: their socket and commands, export, import | [`admin`]; the format of exports in [`domain::archive`](handbill_core::domain::archive) |
-//! | a setting | [`config`] |
+//! | the schema of the cluster | `crates/store-scylla/migrations` |
+//! | what operators do: their socket and commands, export, import | [`admin`]; the format of exports in [`values::archive`](handbill_pages::values::archive) |
+//! | a setting | [`settings`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`]; one for operators, [`admin::commands`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
@@ -54,7 +54,7 @@
 //! * The service, not the transport, decides the order of checks.
 //! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has
 //!   no `Display`, and its `Debug` is redacted.
-//! * `domain` is total: parsing returns errors; rendering never fails or panics and takes time linear in its input.
+//! * `values` is total: parsing returns errors; rendering never fails or panics and takes time linear in its input.
 //! * A replica holds no state that a client can notice, so any request may go to any replica.
 //! * A cancelled request is normal: nothing shared breaks when a caller disconnects, no lock is held across an
 //!   `.await`, and every call to another server has a timeout.
@@ -64,9 +64,9 @@ pub mod admin;
 pub mod app;
 pub mod cli;
 pub mod client;
-pub mod config;
 pub mod http;
 pub mod mcp;
 pub mod outbound;
+pub mod settings;
 pub mod stdout;
 pub mod telemetry;

@@ -8,10 +8,10 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::api::{AdminApi, LoggedAct, Refusal, failure, operator, parse};
-use handbill_core::domain::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::ports::page_store::Record;
-use handbill_core::service::{ActOutcome, ServiceError};
+use handbill_pages::ports::page_store::Record;
+use handbill_pages::service::{ActOutcome, ServiceError};
+use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
 
 /// The most pages in one request.
 pub const MAX_PAGES: usize = 100;

@@ -19,12 +19,12 @@ use crate::http::error::{self, ApiError};
 use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::takedown::operator_name;
-use handbill_core::ports::clock::SharedClock;
-use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_scan::PageScan;
-use handbill_core::ports::page_store::StoreError;
-use handbill_core::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_scan::PageScan;
+use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_pages::values::takedown::operator_name;
 use handbill_store_scylla::ScyllaStore;
 use handbill_store_sqlite::SqliteStore;
 

@@ -25,9 +25,9 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::hex;
-use handbill_core::domain::link_hosts::{Place, link_hosts, link_places, parse_host};
-use handbill_core::service::PublishingPolicy;
+use handbill_pages::service::PublishingPolicy;
+use handbill_pages::values::hex;
+use handbill_pages::values::link_hosts::{Place, link_hosts, link_places, parse_host};
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -251,7 +251,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use handbill_core::domain::markdown::render;
+    use handbill_pages::values::markdown::render;
 
     fn parse(list: &str) -> Result<Blocklist, String> {
         Blocklist::parse(list, &["pages.handbill.example".to_owned()])

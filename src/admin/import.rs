@@ -12,15 +12,15 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_core::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
-use handbill_core::domain::content::Content;
-use handbill_core::domain::counted::counted;
-use handbill_core::domain::journal::Act;
-use handbill_core::domain::page::{Page, PageHead, PageState, Tombstone};
-use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
-use handbill_core::ports::renderer::{Checks, Made, Purpose, Renderer};
-use handbill_core::service::ServiceError;
+use handbill_pages::ports::page_import::PageImport;
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
+use handbill_pages::values::content::Content;
+use handbill_pages::values::counted::counted;
+use handbill_pages::values::journal::Act;
+use handbill_pages::values::page::{Page, PageHead, PageState, Tombstone};
 
 /// Records that are imported at the same time: enough to share the store's commits.
 const AT_ONCE: usize = 32;

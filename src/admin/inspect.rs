@@ -13,10 +13,10 @@ use tokio::task::spawn_blocking;
 use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
 use super::records::Field;
-use handbill_core::domain::link_hosts::link_hosts;
-use handbill_core::domain::markdown::render;
-use handbill_core::domain::slug::Slug;
-use handbill_core::service::Found;
+use handbill_pages::service::Found;
+use handbill_pages::values::link_hosts::link_hosts;
+use handbill_pages::values::markdown::render;
+use handbill_pages::values::slug::Slug;
 
 /// The body of `POST /inspect`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -13,8 +13,8 @@ use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, ServedStore};
 use super::import::Importer;
-use handbill_core::domain::journal::{Kind, Line};
-use handbill_core::ports::page_store::StoreError;
+use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::values::journal::{Kind, Line};
 
 /// Lines that are applied at the same time.
 const LINES_AT_ONCE: usize = 32;

@@ -11,9 +11,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::api::{AdminApi, LoggedAct, Refusal, operator, parse};
 use crate::telemetry::metrics::Metrics;
-use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_store::{NotReachedError, StoreError};
-use handbill_core::service::PublishingPolicy;
+use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_store::{NotReachedError, StoreError};
+use handbill_pages::service::PublishingPolicy;
 
 /// How often the switch is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);

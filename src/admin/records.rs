@@ -12,12 +12,12 @@ use url::Url;
 
 use super::api::{AdminApi, Refusal, parse};
 use super::blocklist::entry_of;
-use handbill_core::domain::archive::{Entry, entry_line};
-use handbill_core::domain::page::Page;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::page_scan::{ScanCursor, ScanLimit};
-use handbill_core::ports::page_store::Record;
+use handbill_pages::ports::page_scan::{ScanCursor, ScanLimit};
+use handbill_pages::ports::page_store::Record;
+use handbill_pages::values::archive::{Entry, entry_line};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 
 /// The size of a batch, which is in memory as a whole.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };

@@ -1,4 +1,4 @@
-//! Chooses a backend for each trait by the settings. Besides it and `config` only the operators' commands know which
+//! Chooses a backend for each trait by the settings. Besides it and `settings` only the operators' commands know which
 //! stores there are. Every choice is an exhaustive `match`, so that another store does not compile before each of them
 //! is decided.
 
@@ -10,15 +10,15 @@ use tokio::sync::oneshot;
 use super::deps::Deps;
 use super::error::StartError;
 use crate::admin::api::ServedStore;
-use crate::config::{Settings, SqliteSettings, StoreKind};
 use crate::http::drain::Readiness;
-use handbill_core::domain::counted::counted;
-use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_scan::PageScan;
-use handbill_core::ports::page_store::PageStore;
-use handbill_core::ports::rate_limiter::RateLimiter;
-use handbill_core::service::{PublishingPolicy, SharedStore};
+use crate::settings::{Settings, SqliteSettings, StoreKind};
+use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_import::PageImport;
+use handbill_pages::ports::page_scan::PageScan;
+use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::rate_limiter::RateLimiter;
+use handbill_pages::service::{PublishingPolicy, SharedStore};
+use handbill_pages::values::counted::counted;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::telemetry::metrics::Metrics;
-use handbill_core::ports::clock::{SharedClock, SystemClock};
-use handbill_core::ports::random::Random;
-use handbill_core::ports::renderer::Renderer;
-use handbill_core::service::RenderThreads;
+use handbill_pages::ports::clock::{SharedClock, SystemClock};
+use handbill_pages::ports::random::Random;
+use handbill_pages::ports::renderer::Renderer;
+use handbill_pages::service::RenderThreads;
 
 /// Dependencies that differ between a process and a test.
 pub struct Deps {

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::admin::blocklist::BlocklistError;
 use crate::admin::socket::SocketError;
-use crate::config::SettingsError;
 use crate::http::startup::ListenError;
+use crate::settings::SettingsError;
 use crate::telemetry::export::ExportError;
 use handbill_store_sqlite::{OpenError, StoreEnded};
 

@@ -15,8 +15,8 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::admin::commands::{self, AdminCommand, CommandError};
 use crate::app;
 use crate::client::{self, ClientCommand};
-use crate::config::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
+use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::stdout::written;
 use crate::telemetry::logs::say;
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::stdout::written;
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 
 /// A JSON object with the order of its members and their text, so that no digit of a number is lost.
 type Row = IndexMap<String, Box<RawValue>>;

@@ -13,8 +13,8 @@ use ureq::{Agent, SendBody, Timeout};
 use super::error::ClientError;
 use super::page::PageReference;
 use crate::outbound::agent;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::origin::Origin;
 
 /// How long one request may take, from connecting to the end of the answer. A server gives up earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);

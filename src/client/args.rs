@@ -8,7 +8,7 @@ use directories::ProjectDirs;
 
 use super::error::ClientError;
 use super::key_file::KeyFile;
-use handbill_core::domain::origin::{Origin, OriginError};
+use handbill_pages::values::origin::{Origin, OriginError};
 
 /// The commands for people who write, in the order of a page's life.
 #[derive(Subcommand)]

@@ -15,11 +15,11 @@ use super::output::{hint, print_line, print_text};
 use super::page::{PageReference, published_from};
 use super::publish::{Draft, publish};
 use super::{edit, mcp};
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::counted::counted;
-use handbill_core::domain::markdown::render;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::title::{MAX_CHARS, Title};
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::counted::counted;
+use handbill_pages::values::markdown::render;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::title::{MAX_CHARS, Title};
 
 /// The argument that means standard input.
 const STANDARD: &str = "-";

@@ -18,7 +18,7 @@ use super::commands::retitle;
 use super::error::ClientError;
 use super::key_file::private;
 use super::output::hint;
-use handbill_core::domain::slug::Slug;
+use handbill_pages::values::slug::Slug;
 
 /// The start of the first line, which has the title. An empty line follows it, then the text.
 const TITLE: &str = "Title:";

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ClientError;
 use super::page::PageReference;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::origin::Origin;
 
 const FILE: &str = "keys.jsonl";
 const NEW_FILE: &str = "keys.jsonl.new";

@@ -17,8 +17,8 @@ use super::key_file::{KeyFile, SavedKey};
 use super::output::print_line;
 use super::page::PageReference;
 use super::publish::{Draft, Published, publish};
-use handbill_core::domain::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
+use handbill_pages::values::origin::Origin;
 
 /// The member of `_meta` that names the revision in revisions without a handshake.
 const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";

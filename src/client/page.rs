@@ -8,9 +8,9 @@ use url::Url;
 use super::args::PageArgs;
 use super::error::ClientError;
 use super::key_file::SavedKey;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::slug::Slug;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageReference {

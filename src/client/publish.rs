@@ -13,10 +13,10 @@ use super::api::{Answer, Api, not_handbill};
 use super::error::ClientError;
 use super::key_file::{KeyFile, SavedKey};
 use super::page::PageReference;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::hex;
-use handbill_core::domain::origin::Origin;
-use handbill_core::ports::random::{Random, index_below};
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::hex;
+use handbill_pages::values::origin::Origin;
 
 /// A text on its way to become a page.
 pub(super) struct Draft {

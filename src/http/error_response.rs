@@ -13,9 +13,9 @@ use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
 use crate::mcp::error_body;
 use crate::telemetry::http::ErrorName;
-use handbill_core::domain::oauth;
-use handbill_core::domain::origin::Origin;
-use handbill_core::service::ServiceError;
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::oauth;
+use handbill_pages::values::origin::Origin;
 
 /// The part of the service that a request asks. Each has clients who read errors in a form of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::About;
-use handbill_core::domain::page::{PageState, PageVersion};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::service::{Precondition, States};
+use handbill_pages::service::{Precondition, States};
+use handbill_pages::values::page::{PageState, PageVersion};
+use handbill_pages::values::timestamp::UnixMillis;
 
 /// Room for an entity tag, in bytes; most have less.
 const TAG_BYTES: usize = 64;

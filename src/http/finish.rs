@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Uri};
 use super::error_response::Endpoint;
 use crate::http::metadata;
 use crate::mcp::{self, Tools};
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 
 // Constants are checked when they are compiled, and other values each time.
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");

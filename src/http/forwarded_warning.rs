@@ -8,8 +8,8 @@ use tracing::field::display;
 
 use crate::http::request::client_addr::TrustedProxies;
 use crate::telemetry::http::RequestTelemetry;
-use handbill_core::domain::client::{Peer, private_network};
-use handbill_core::log_throttle::LogThrottle;
+use handbill_pages::log_throttle::LogThrottle;
+use handbill_pages::values::client::{Peer, private_network};
 
 /// Shortest time between two warnings. Anyone can send that header, so the warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);

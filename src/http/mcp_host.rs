@@ -9,8 +9,8 @@ use http::request::Parts;
 use super::state::SiteSettings;
 use crate::http::error::{ApiError, Code};
 use crate::http::metadata::{ICONS, path};
-use handbill_core::domain::authority::Authority;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::authority::Authority;
+use handbill_pages::values::origin::Origin;
 
 pub(super) struct McpHost {
     host: Authority,

@@ -1,9 +1,9 @@
 //! Names, versions, operations and paths of the service. Every document that describes the service is made from this
 //! table, so that no two descriptions contradict each other.
 
-use handbill_core::domain::oauth;
-use handbill_core::domain::origin::Origin;
-use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::values::oauth;
+use handbill_pages::values::origin::Origin;
 
 pub const TITLE: &str = "Handbill";
 

@@ -21,11 +21,11 @@ use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::request::body::JsonBody;
 use crate::http::request::credential;
 use crate::http::types::{CreateBody, CreatedBody, FieldsBody, PageBody};
-use handbill_core::domain::page::PageHead;
-use handbill_core::domain::quota::{Decision, whole_seconds_up};
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::rate_limiter::LimitKind;
-use handbill_core::service::{Limited, ServiceError};
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::service::{Limited, ServiceError};
+use handbill_pages::values::page::PageHead;
+use handbill_pages::values::quota::{Decision, whole_seconds_up};
+use handbill_pages::values::slug::Slug;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

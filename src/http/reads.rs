@@ -18,9 +18,9 @@ use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
 use crate::http::types::PageBody;
-use handbill_core::domain::page::PageHead;
-use handbill_core::domain::slug::Slug;
-use handbill_core::service::{FormNumber, Kept, PageRead, ServiceError};
+use handbill_pages::service::{FormNumber, Kept, PageRead, ServiceError};
+use handbill_pages::values::page::PageHead;
+use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {

@@ -25,9 +25,9 @@ use super::state::Http;
 use super::{metadata, pages, reads, site, token};
 use crate::mcp::Tools;
 use crate::telemetry::http::RequestTelemetry;
-use handbill_core::domain::contact::Contact;
-use handbill_core::domain::origin::Origin;
-use handbill_core::service::ServiceError;
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::contact::Contact;
+use handbill_pages::values::origin::Origin;
 
 /// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {

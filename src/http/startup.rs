@@ -7,7 +7,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::telemetry::metrics::COMMIT;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 
 /// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
 /// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a

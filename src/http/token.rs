@@ -19,8 +19,8 @@ use super::state::Http;
 use crate::http::request::body::{RequestBody, media_type};
 use crate::http::request::credential::query_holds_key;
 use crate::http::types::{TokenBody, TokenRequest};
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
+use handbill_pages::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
+use handbill_pages::values::edit_key::EditKey;
 
 /// The known fields. Others are ignored, as RFC 6749 §3.2 requires.
 const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];

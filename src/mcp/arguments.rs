@@ -5,8 +5,8 @@ use serde_json::Value;
 use url::Url;
 
 use crate::http::request::credential;
-use handbill_core::domain::origin::Origin;
-use handbill_core::service::{Body, BodyError, Credential};
+use handbill_pages::service::{Body, BodyError, Credential};
+use handbill_pages::values::origin::Origin;
 
 /// Longest path of an address that is taken as a slug, in bytes. A slug has at most 69, and `/api/pages/` 11.
 const MAX_PATH_BYTES: usize = 128;

@@ -20,8 +20,8 @@ use crate::http::request::accept::weight;
 use crate::http::request::body::{RequestBody, declared_as_json, why_not_json};
 use crate::http::request::credential::query_holds_key;
 use crate::http::request::json;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::service::ServiceError;
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::edit_key::EditKey;
 
 /// Longest refusal that is passed on, in bytes. `rmcp` repeats names of any length.
 const MAX_REFUSAL_BYTES: usize = 1024;

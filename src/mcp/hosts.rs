@@ -6,8 +6,8 @@
 use http::HeaderValue;
 use url::Url;
 
-use handbill_core::domain::authority::Authority;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::authority::Authority;
+use handbill_pages::values::origin::Origin;
 
 /// The names by which a machine calls itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];

@@ -21,7 +21,7 @@ use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
 use crate::telemetry::labels::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;

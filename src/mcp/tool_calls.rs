@@ -15,10 +15,10 @@ use crate::http::request::body::{Fields, NoFields, parse_both, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::types::{FieldsBody, Included};
 use crate::telemetry::metrics::Metrics;
-use handbill_core::domain::client::Client;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::slug::Slug;
-use handbill_core::service::{Body, PageService, Precondition, ServiceError};
+use handbill_pages::service::{Body, PageService, Precondition, ServiceError};
+use handbill_pages::values::client::Client;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::slug::Slug;
 
 pub struct Mcp {
     /// The operations, and the order of their checks.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::http::error::ApiError;
 use crate::http::types::{CreatedBody, DeletedBody, Included, PageBody, page_url};
-use handbill_core::domain::edit_key::PUBLISHED_KEY_WARNING;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::page::Page;
-use handbill_core::service::Created;
+use handbill_pages::service::Created;
+use handbill_pages::values::edit_key::PUBLISHED_KEY_WARNING;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::page::Page;
 
 pub(super) struct ToolResult {
     text: String,

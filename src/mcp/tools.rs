@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::http::metadata::{self, Operation};
 use crate::http::request::body::{Fields, names_of};
 use crate::http::types::{CreateBody, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::text_edits::{MAX_EDITS, TextEdit};
-use handbill_core::ports::rate_limiter::{LimitKind, Quotas};
-use handbill_core::service::PageFields;
+use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_pages::service::PageFields;
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::text_edits::{MAX_EDITS, TextEdit};
 
 /// Every agent should know this before it calls anything.
 pub(super) const INSTRUCTIONS: &str = "\

@@ -21,7 +21,7 @@ use ureq::Agent;
 use url::Url;
 
 use crate::outbound::agent;
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::random::Random;
 
 /// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;

@@ -18,9 +18,9 @@ use tracing::field::display;
 use super::labels::RequestLabels;
 use super::metrics::Metrics;
 use super::spans::{self, OTHER_METHOD, Span, Trust, error_type};
-use handbill_core::domain::client::Peer;
-use handbill_core::ports::clock::SharedClock;
-use handbill_core::ports::random::{Random, hex_id};
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::ports::random::{Random, hex_id};
+use handbill_pages::values::client::Peer;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -186,8 +186,8 @@ mod tests {
 
     use super::*;
     use crate::telemetry::logs::tests::Log;
-    use handbill_core::ports::clock::SystemClock;
-    use handbill_core::ports::random::Random;
+    use handbill_pages::ports::clock::SystemClock;
+    use handbill_pages::ports::random::Random;
 
     /// Logs to `log` as the process does, with spans, until the guard is dropped.
     fn logging_to(log: &Log) -> DefaultGuard {

@@ -1,5 +1,5 @@
 //! The labels of the instruments. Their values come from closed sets only: no path, slug, address or key is ever a label.
-//! Those of the service's calls are in `handbill_core::service`.
+//! Those of the service's calls are in `handbill_pages::service`.
 
 use std::borrow::Cow;
 

@@ -15,7 +15,7 @@ use tracing_appender::non_blocking::ErrorCounter;
 
 use super::labels::{OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
 use super::process::ProcessCollector;
-use handbill_core::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
+use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
 /// The commit that this was built from, if `GIT_COMMIT` was set for the build.
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
@@ -175,7 +175,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use handbill_core::service::{CallLabels, DecisionLabels};
+    use handbill_pages::service::{CallLabels, DecisionLabels};
 
     use super::*;
 

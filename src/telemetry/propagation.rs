@@ -7,7 +7,7 @@ use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry::trace::{SpanContext, TraceContextExt, TraceState};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
-use handbill_core::domain::edit_key::PREFIX;
+use handbill_pages::values::edit_key::PREFIX;
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";

@@ -28,7 +28,7 @@ use tracing_subscriber::{Layer, Registry};
 
 pub use super::propagation::{CallerTrace, Trust};
 use super::propagation::{parent_sampled_as, without_state};
-use handbill_core::service::{CALL, TRACES};
+use handbill_pages::service::{CALL, TRACES};
 
 /// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
@@ -235,11 +235,11 @@ impl Drop for Span {
 mod tests {
     use std::sync::{Arc, Mutex, mpsc};
 
-    use handbill_core::domain::slug::Slug;
-    use handbill_core::ports::clock::SystemClock;
-    use handbill_core::ports::page_store::PageStore;
-    use handbill_core::ports::random::Random;
-    use handbill_core::service::{CallMetrics, Operators, SharedStore};
+    use handbill_pages::ports::clock::SystemClock;
+    use handbill_pages::ports::page_store::PageStore;
+    use handbill_pages::ports::random::Random;
+    use handbill_pages::service::{CallMetrics, Operators, SharedStore};
+    use handbill_pages::values::slug::Slug;
     use handbill_store_scylla::{Limits, ScyllaStore};
     use handbill_store_sqlite::SqliteStore;
     use http::Request;

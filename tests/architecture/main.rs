@@ -13,23 +13,23 @@ use walkdir::WalkDir;
 
 /// Each module of the crate and the others that it may name.
 const MAY_NAME: &[(&str, &str)] = &[
-    ("domain", ""),
-    ("ports", "domain"),
-    ("service", "domain ports log_throttle"),
+    ("values", ""),
+    ("ports", "values"),
+    ("service", "values ports log_throttle"),
     // The instruments of the service are declared beside all others.
-    ("telemetry", "domain ports service config log_throttle outbound"),
-    // Settings are plain values, and some are types of the domain.
-    ("config", "domain ports"),
-    ("mcp", "http domain service ports telemetry"),
-    ("admin", "config domain http log_throttle niceness outbound ports service stdout telemetry"),
+    ("telemetry", "values ports service settings log_throttle outbound"),
+    // Settings are plain values.
+    ("settings", "values ports"),
+    ("mcp", "http values service ports telemetry"),
+    ("admin", "settings values http log_throttle niceness outbound ports service stdout telemetry"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
-    ("http", "config domain log_throttle mcp ports service telemetry"),
+    ("http", "settings values log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
     ("niceness", ""),
-    ("app", "domain ports service telemetry config http mcp admin"),
+    ("app", "values ports service telemetry settings http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", "domain outbound ports stdout"),
-    ("cli", "admin app client config domain stdout telemetry http"),
+    ("client", "values outbound ports stdout"),
+    ("cli", "admin app client settings values stdout telemetry http"),
     ("outbound", ""),
     ("stdout", ""),
 ];
@@ -122,15 +122,15 @@ impl<'ast> Visit<'ast> for Names {
 fn a_module_names_only_those_that_it_may() {
     let mut faults = Vec::new();
     for source in sources().iter().filter(|source| !["main", "lib"].contains(&&*source.module)) {
-        if !(source.path.starts_with("src") || source.path.starts_with("crates/core")) {
+        if !(source.path.starts_with("src") || source.path.starts_with("crates/pages")) {
             continue;
         }
         let row = MAY_NAME.iter().find(|(name, _)| *name == source.module);
         let (_, may) = row.unwrap_or_else(|| panic!("{} is not in the table", source.module));
-        // `config` makes their settings, `telemetry` shows their state, and commands of operators work on stores themselves.
-        let may_name_backends = ["app", "config", "telemetry", "admin"].contains(&&*source.module);
+        // `settings` makes their settings, `telemetry` shows their state, and commands of operators work on stores themselves.
+        let may_name_backends = ["app", "settings", "telemetry", "admin"].contains(&&*source.module);
         for (first, second) in &source.names {
-            let is_ours = first == "crate" || first == "handbill_core";
+            let is_ours = first == "crate" || first == "handbill_pages";
             let is_foreign = is_ours && *second != source.module && !may.split(' ').any(|name| name == second);
             let is_backend = first.starts_with("handbill_store_") || first == "handbill_rate_limit";
             if is_foreign || is_backend && !may_name_backends {
@@ -142,9 +142,9 @@ fn a_module_names_only_those_that_it_may() {
 }
 
 #[test]
-fn domain_has_no_io_no_clock_no_randomness_and_no_async() {
-    let is_domain = |source: &&Source| source.module == "domain" || source.path.starts_with("crates/markdown");
-    for source in sources().iter().filter(is_domain) {
+fn values_have_no_io_no_clock_no_randomness_and_no_async() {
+    let is_values = |source: &&Source| source.module == "values" || source.path.starts_with("crates/markdown");
+    for source in sources().iter().filter(is_values) {
         let path = source.path.display();
         assert!(!source.text.contains("async fn"), "{path} is async");
         for (first, second) in &source.names {
@@ -238,16 +238,16 @@ fn setting(path: &str, name: &str) -> Duration {
 const LISTENER: &str = "src/http/listener/mod.rs";
 const BODY: &str = "src/http/request/body.rs";
 const SCYLLA: &str = "crates/store-scylla/src/session.rs";
-const SERVICE: &str = "crates/core/src/service/mod.rs";
+const SERVICE: &str = "crates/pages/src/service/mod.rs";
 
 #[test]
 fn every_time_limit_fits_into_the_next() {
     let (head, body) = (limit(LISTENER, "HEAD_TIMEOUT"), limit(BODY, "BODY_TIME"));
     let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(SCYLLA, name));
     let deadline = limit(SERVICE, "DEADLINE");
-    let store = limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET");
-    let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
-    let redis = setting("src/config/limits.rs", "HANDBILL_REDIS_TIMEOUT");
+    let store = limit("crates/pages/src/service/store_budget.rs", "STORE_BUDGET");
+    let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
+    let redis = setting("src/settings/limits.rs", "HANDBILL_REDIS_TIMEOUT");
     let before_store = |path, name| limit(path, name) + store;
     shorter(&[
         ("common load balancers close after 60 s", Duration::from_mins(1), head),
@@ -259,7 +259,7 @@ fn every_time_limit_fits_into_the_next() {
         ("every request that has arrived can finish", deadline, drain),
         (
             "the store still has its time after a rendering has waited for its permit",
-            before_store("crates/core/src/service/rendering.rs", "PERMIT_TIMEOUT"),
+            before_store("crates/pages/src/service/rendering.rs", "PERMIT_TIMEOUT"),
             deadline,
         ),
         ("the store answers first: only it knows whether anything was changed", operation, store),
@@ -274,7 +274,7 @@ fn the_time_limits_around_the_program_fit_around_its_own() {
     const COMPOSE: &str = "deploy/compose.yaml";
     const IMAGE: &str = "deploy/Dockerfile";
     let closing = limit("src/http/drain/deadline.rs", "CLOSING_GRACE");
-    let drain = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
+    let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let probe = other(IMAGE, "--timeout=");
     shorter(&[
         ("the proxy is the one that closes", other(PROXY, "keepalive_timeout "), limit(LISTENER, "HEAD_TIMEOUT")),

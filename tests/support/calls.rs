@@ -1,8 +1,8 @@
 //! The requests that tests send to a service, whichever way [`TestApp::send`] takes to it.
 
 use axum::body::Body;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::ports::random::{Random, index_below};
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::values::edit_key::EditKey;
 use serde_json::{Value, json};
 
 use super::app::TestApp;

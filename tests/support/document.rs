@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 use serde_json::{Value, json};
 
 use super::exchange::Answer;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::body::Body;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use handbill_core::domain::client::Peer;
+use handbill_pages::values::client::Peer;
 use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use handbill_core::domain::content::Content;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::markdown::render;
-use handbill_core::domain::page::{HeadChanges, Page, PageHead};
-use handbill_core::domain::slug::{Slug, SlugSuffix};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::random::{Random, index_below};
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::values::content::Content;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::markdown::render;
+use handbill_pages::values::page::{HeadChanges, Page, PageHead};
+use handbill_pages::values::slug::{Slug, SlugSuffix};
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 use handbill_store_sqlite::DATABASE_FILE;
 use rusqlite::Connection;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use handbill_core::ports::page_scan::{PageScan, ScanLimit};
-use handbill_core::ports::page_store::Record;
+use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
+use handbill_pages::ports::page_store::Record;
 
 /// Batches of at most this many records.
 pub(crate) fn of(records: usize) -> ScanLimit {

@@ -6,9 +6,9 @@ use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::http::Front;
 use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
-use handbill_core::domain::origin::Origin;
-use handbill_core::ports::page_store::PageStore;
-use handbill_core::ports::rate_limiter::Quotas;
+use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::rate_limiter::Quotas;
+use handbill_pages::values::origin::Origin;
 
 /// The public service over `store`, at `https://pages.example`.
 pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {

@@ -31,7 +31,7 @@ pub mod memory;
 mod redis;
 mod settings;
 
-use handbill_core::{domain, ports};
+use handbill_pages::{ports, values};
 
 pub use self::redis::RedisLimiter;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};

@@ -8,11 +8,11 @@ use ipnet::IpNet;
 use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::domain::network_limits::Window;
-use crate::domain::quota::{Counted, Decision, Quota};
-use crate::domain::reservation::{Reservation, Reserved};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use crate::values::network_limits::Window;
+use crate::values::quota::{Counted, Decision, Quota};
+use crate::values::reservation::{Reservation, Reserved};
 
 /// Tables of windows: one for each limit.
 const TABLES: usize = 4;
@@ -148,10 +148,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::client::Client;
-    use crate::domain::network_limits::{SharedNetwork, windows};
-    use crate::domain::timestamp::UnixMillis;
     use crate::ports::clock::Clock;
+    use crate::values::client::Client;
+    use crate::values::network_limits::{SharedNetwork, windows};
+    use crate::values::timestamp::UnixMillis;
 
     const HOUR: Duration = Duration::from_hours(1);
     const MAX_LIMIT: u32 = 100_000;

@@ -13,13 +13,13 @@ use super::connection::Connection;
 use super::link::Link;
 use super::memory::MemoryRateLimiter;
 use super::settings::{OpenError, RedisMode, RedisSettings};
-use crate::domain::network_limits::Window;
-use crate::domain::quota::Decision;
-use crate::domain::reservation::{Reservation, Reserved};
-use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use crate::values::network_limits::Window;
+use crate::values::quota::Decision;
+use crate::values::reservation::{Reservation, Reserved};
+use crate::values::slug::Slug;
 
 /// How long a slug is reserved, in milliseconds: twice as long as the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;
@@ -154,10 +154,10 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::domain::client::Client;
-    use crate::domain::network_limits::windows;
-    use crate::domain::quota::Quota;
     use crate::ports::rate_limiter::LimitKind;
+    use crate::values::client::Client;
+    use crate::values::network_limits::windows;
+    use crate::values::quota::Quota;
 
     fn keys(address: &str) -> Vec<String> {
         let client = Client::from(address.parse::<IpAddr>().unwrap());

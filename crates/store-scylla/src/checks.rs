@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use handbill_core::ports::page_store::Cause;
+use handbill_pages::ports::page_store::Cause;
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;

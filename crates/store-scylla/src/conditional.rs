@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use handbill_core::ports::page_store::{Cause, StoreError};
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::random::Random;
 use rand::{Rng, RngExt};
 use scylla::client::session::Session;
 use scylla::response::query_result::QueryResult;

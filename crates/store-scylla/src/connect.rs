@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use handbill_core::ports::clock::SystemClock;
-use handbill_core::ports::page_store::Cause;
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::ports::random::Random;
 use scylla::client::session::Session;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handbill_core::ports::page_store::Cause;
+use handbill_pages::ports::page_store::Cause;
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 

@@ -4,12 +4,12 @@
 //! row has the id of its write, so no row takes back the act of another writer.
 
 use futures_util::{Stream, TryStreamExt};
-use handbill_core::domain::hex;
-use handbill_core::domain::journal::{Kind, Line};
-use handbill_core::domain::page::Tombstone;
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::values::hex;
+use handbill_pages::values::journal::{Kind, Line};
+use handbill_pages::values::page::Tombstone;
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::timestamp::UnixMillis;
 use scylla::DeserializeRow;
 use scylla::value::{CqlDate, CqlTimestamp};
 use xxhash_rust::xxh3::xxh3_64;

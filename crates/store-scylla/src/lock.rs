@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use handbill_core::domain::hex;
-use handbill_core::ports::page_store::Cause;
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::ports::random::Random;
+use handbill_pages::values::hex;
 use scylla::client::session::Session;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use handbill_core::domain::hex;
-use handbill_core::ports::page_store::Cause;
-use handbill_core::ports::random::{Random, new_slug_secret};
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::ports::random::{Random, new_slug_secret};
+use handbill_pages::values::hex;
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
 use scylla::response::query_result::QueryResult;

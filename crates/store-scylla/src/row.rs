@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::edit_key::EditKeyHash;
-use handbill_core::domain::packed_text::{self, PackedTextError};
-use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::page_store::{Lookup, Record, StoreError};
+use handbill_pages::ports::page_store::{Lookup, Record, StoreError};
+use handbill_pages::values::edit_key::EditKeyHash;
+use handbill_pages::values::packed_text::{self, PackedTextError};
+use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
 use scylla::deserialize::value::DeserializeValue;
 use scylla::deserialize::{DeserializationError, TypeCheckError};

@@ -5,9 +5,9 @@
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_core::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_pages::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::values::slug::Slug;
 use thiserror::Error;
 
 use super::row::{After, WholeRow};

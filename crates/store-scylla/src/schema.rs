@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use handbill_core::domain::hex;
-use handbill_core::ports::page_store::Cause;
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::values::hex;
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;

@@ -3,17 +3,17 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use handbill_core::domain::hex;
-use handbill_core::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::slug_secret::SlugSecret;
-use handbill_core::ports::clock::{SharedClock, SystemClock};
-use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_store::{
+use handbill_pages::ports::clock::{SharedClock, SystemClock};
+use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_import::PageImport;
+use handbill_pages::ports::page_store::{
     Access, CasResult, Cause, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
 };
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::random::Random;
+use handbill_pages::values::hex;
+use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::slug_secret::SlugSecret;
 use scylla::SerializeRow;
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::journal::{Act, Line};
-use handbill_core::domain::page::{Page, PageState, PageVersion, Tombstone};
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_store::Record;
+use handbill_pages::ports::page_store::Record;
+use handbill_pages::values::journal::{Act, Line};
+use handbill_pages::values::page::{Page, PageState, PageVersion, Tombstone};
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::timestamp::UnixMillis;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::database::{self, ReadError};

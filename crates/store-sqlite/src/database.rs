@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::domain::page::Page;
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_core::ports::page_store::{Lookup, Record, StoreError};
-use handbill_core::ports::random::{Random, new_slug_secret};
+use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use handbill_pages::ports::page_store::{Lookup, Record, StoreError};
+use handbill_pages::ports::random::{Random, new_slug_secret};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::slug::Slug;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;

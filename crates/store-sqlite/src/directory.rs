@@ -50,7 +50,7 @@ impl Directory {
 
     /// A directory that ends with this value, for tests.
     pub(super) fn temporary() -> Result<Self, OpenError> {
-        let name = handbill_core::ports::random::hex_id(&handbill_core::ports::random::Random::System);
+        let name = handbill_pages::ports::random::hex_id(&handbill_pages::ports::random::Random::System);
         let path = std::env::temp_dir().join(format!("handbill-{name}"));
         let mut directory = Self::open(&path)?;
         directory.is_temporary = true;

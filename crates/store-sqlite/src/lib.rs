@@ -12,7 +12,7 @@
 //! (`writer.rs`). A failed commit changed nothing if SQLite refused it, because the volume is full or the file is locked. After any
 //! other error the transaction may be whole in SQLite's log, where a restart would find it. So the writer commits something small, which
 //! overwrites the transaction there. If that fails too, the answer is
-//! [`StoreError::OutcomeUnknown`](handbill_core::ports::page_store::StoreError::OutcomeUnknown).
+//! [`StoreError::OutcomeUnknown`](handbill_pages::ports::page_store::StoreError::OutcomeUnknown).
 //!
 //! # Where reads run
 //!

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use handbill_core::domain::slug::Slug;
+use handbill_pages::values::slug::Slug;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Number of marks. Each takes 8 bytes.

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::edit_key::EditKeyHash;
-use handbill_core::domain::packed_text::{PackedTextError, encode, pack, unpack};
-use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_core::domain::slug::{NotASlug, Slug};
-use handbill_core::domain::takedown::{Takedown, TakedownError};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::page_store::Record;
+use handbill_pages::ports::page_store::Record;
+use handbill_pages::values::edit_key::EditKeyHash;
+use handbill_pages::values::packed_text::{PackedTextError, encode, pack, unpack};
+use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::values::slug::{NotASlug, Slug};
+use handbill_pages::values::takedown::{Takedown, TakedownError};
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use handbill_core::domain::journal::{Act, Line};
-use handbill_core::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::values::journal::{Act, Line};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};

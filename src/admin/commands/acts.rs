@@ -7,9 +7,9 @@ use clap::Args;
 use super::client::Client;
 use super::terminal::{given_or_read, print_line, progress, shown};
 use crate::admin::acts::{ActRequest, ActResult, Outcome};
-use crate::config::SocketAccess;
-use handbill_core::domain::counted::counted;
-use handbill_core::domain::takedown::{TakedownReason, operator_name};
+use crate::settings::SocketAccess;
+use handbill_pages::values::counted::counted;
+use handbill_pages::values::takedown::{TakedownReason, operator_name};
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
 const CHUNK: usize = 25;

@@ -17,11 +17,11 @@ use super::client::Client;
 use super::terminal::{print, print_line, progress};
 use crate::admin::import::ImportReport;
 use crate::admin::records::{Field, RecordBatch, RecordsRequest};
-use crate::config::SocketAccess;
-use handbill_core::domain::archive::Encoder;
-use handbill_core::domain::counted::counted;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::{Clock, SystemClock};
+use crate::settings::SocketAccess;
+use handbill_pages::ports::clock::{Clock, SystemClock};
+use handbill_pages::values::archive::Encoder;
+use handbill_pages::values::counted::counted;
+use handbill_pages::values::timestamp::UnixMillis;
 
 #[derive(Args, Debug)]
 pub struct Export {

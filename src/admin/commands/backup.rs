@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::client::Client;
 use super::terminal::print_line;
-use crate::config::SocketAccess;
+use crate::settings::SocketAccess;
 
 /// Only the user who makes the backup may read it: a page may be a draft with an address that nobody else knows.
 const MODE: u32 = 0o600;

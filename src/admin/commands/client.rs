@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::admin::api::Refusal;
-use crate::config::SocketAccess;
+use crate::settings::SocketAccess;
 
 /// A client of the operators' API of the process on this machine. Errors are one line for the operator.
 pub(super) struct Client {

@@ -8,8 +8,8 @@ use clap::Args;
 use http::StatusCode;
 use url::Url;
 
-use crate::config::AdminSettings;
 use crate::outbound::agent;
+use crate::settings::AdminSettings;
 
 /// How long the probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

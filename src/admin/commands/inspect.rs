@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::terminal::{given_or_read, print_line};
 use crate::admin::inspect::InspectRequest;
-use crate::config::SocketAccess;
+use crate::settings::SocketAccess;
 
 #[derive(Args, Debug)]
 pub struct Inspect {

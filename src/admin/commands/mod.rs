@@ -19,11 +19,11 @@ use tokio::runtime::Builder;
 use self::terminal::print_line;
 use crate::admin::import::Importer;
 use crate::admin::journal;
-use crate::config::MigrateSettings;
+use crate::settings::MigrateSettings;
 use crate::telemetry::logs;
-use handbill_core::domain::counted::counted;
-use handbill_core::ports::random::Random;
-use handbill_core::service::RenderThreads;
+use handbill_pages::ports::random::Random;
+use handbill_pages::service::RenderThreads;
+use handbill_pages::values::counted::counted;
 use handbill_store_scylla::ScyllaStore;
 
 /// Why a command failed: one line for the operator, and the exit code.

@@ -7,8 +7,8 @@ use clap::Args;
 use super::client::Client;
 use super::terminal::print_line;
 use crate::admin::pause::CreatesChange;
-use crate::config::SocketAccess;
-use handbill_core::domain::takedown::operator_name;
+use crate::settings::SocketAccess;
+use handbill_pages::values::takedown::operator_name;
 
 #[derive(Args, Debug)]
 pub struct Pause {

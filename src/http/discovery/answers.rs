@@ -9,11 +9,11 @@ use utoipa::openapi::{ContentBuilder, Header, Ref, Response, ResponseBuilder};
 
 use crate::http::error::{ApiError, Code};
 use crate::http::types::{ErrorBody, TokenErrorBody};
-use handbill_core::domain::content::{ContentError, MAX_BYTES};
-use handbill_core::domain::quota::{Decision, Quota};
-use handbill_core::domain::reservation::Reserved;
-use handbill_core::ports::rate_limiter::LimitKind;
-use handbill_core::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
+use handbill_pages::values::content::{ContentError, MAX_BYTES};
+use handbill_pages::values::quota::{Decision, Quota};
+use handbill_pages::values::reservation::Reserved;
 
 /// An error that an operation may answer with, and the description of its status. If several errors share the status,
 /// the description names all of them.

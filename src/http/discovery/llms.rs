@@ -7,10 +7,10 @@ use super::super::state::SiteSettings;
 use crate::http::error::Code;
 use crate::http::metadata::{self, path};
 use crate::http::request::MAX_BODY_BYTES;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::{content, oauth, title};
-use handbill_core::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::{content, oauth, title};
 
 #[derive(Template)]
 #[template(path = "llms.txt")]

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::representation::Representation;
 use super::state::SiteSettings;
 use crate::http::metadata::{self, Operation, path};
-use handbill_core::domain::oauth;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::site_link::SiteLink;
-use handbill_core::ports::clock::SharedClock;
-use handbill_core::ports::rate_limiter::Quotas;
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::ports::rate_limiter::Quotas;
+use handbill_pages::values::oauth;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::site_link::SiteLink;
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

@@ -9,10 +9,10 @@ use super::answers::{describe_page_errors, describe_token_errors, header};
 use crate::http::metadata::{self, OPERATIONS};
 use crate::http::request::MAX_BODY_BYTES;
 use crate::http::types::{ErrorBody, TokenErrorBody, set_limits};
-use handbill_core::domain::contact::Contact;
-use handbill_core::domain::oauth;
-use handbill_core::domain::origin::Origin;
-use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::values::contact::Contact;
+use handbill_pages::values::oauth;
+use handbill_pages::values::origin::Origin;
 
 /// The document without its operations. [`document`] sets the title and version.
 #[derive(utoipa::OpenApi)]

@@ -9,10 +9,10 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::http::etag::REVALIDATE;
 use crate::http::metadata::path;
-use handbill_core::domain::contact::Contact;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::SharedClock;
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::values::contact::Contact;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::timestamp::UnixMillis;
 
 /// How long a reader may rely on the document. RFC 9116 recommends less than a year. The contact is that of the running
 /// process, so it is as fresh as the answer.

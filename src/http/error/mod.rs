@@ -9,15 +9,15 @@ pub use self::code::Code;
 pub use self::interface::Interface;
 use crate::http::metadata;
 use crate::http::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
-use handbill_core::domain::content::{ContentError, MAX_BYTES};
-use handbill_core::domain::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
-use handbill_core::domain::quota::{Decision, Quota};
-use handbill_core::domain::text_edits::{MAX_EDITS, TextEditError};
-use handbill_core::domain::title::{MAX_CHARS, TitleError};
-use handbill_core::ports::page_store::StoreError;
-use handbill_core::ports::rate_limiter::LimitKind;
-use handbill_core::ports::renderer::RenderError;
-use handbill_core::service::{BodyError, BodyReadError, ServiceError};
+use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::ports::renderer::RenderError;
+use handbill_pages::service::{BodyError, BodyReadError, ServiceError};
+use handbill_pages::values::content::{ContentError, MAX_BYTES};
+use handbill_pages::values::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
+use handbill_pages::values::quota::{Decision, Quota};
+use handbill_pages::values::text_edits::{MAX_EDITS, TextEditError};
+use handbill_pages::values::title::{MAX_CHARS, TitleError};
 
 /// Seconds after which a client may retry when a store was unavailable. An estimate: the outage of one database node is
 /// shorter, and a client that waits this long adds hardly any load.

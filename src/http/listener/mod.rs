@@ -37,7 +37,7 @@ use self::places::{Place, Places};
 use super::drain::Phase;
 use crate::http::request::MAX_HEAD_BYTES;
 use crate::http::request::client_addr::TrustedProxies;
-use handbill_core::domain::client::Peer;
+use handbill_pages::values::client::Peer;
 
 /// Longest head that hyper reads, in bytes. Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for the
 /// parts of a head that the service does not count.

@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
 use super::json::TOO_MANY;
-use handbill_core::domain::content::{ContentError, MAX_BYTES};
-use handbill_core::domain::edit_key::PREFIX;
-use handbill_core::service::{Body, BodyError, BodyReadError, PageFields};
+use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
+use handbill_pages::values::content::{ContentError, MAX_BYTES};
+use handbill_pages::values::edit_key::PREFIX;
 
 /// Longest time that a request body may take to arrive: 128 KB at 88 kbit/s. It is shorter than the default of
 /// `--drain-timeout`, so that a client that stalls cannot fail a stop.

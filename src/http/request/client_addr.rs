@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use ipnet::IpNet;
 
-use handbill_core::domain::client::{Client, Peer};
+use handbill_pages::values::client::{Client, Peer};
 
 /// The header in which trusted proxies name the client: `X-Forwarded-For: client, proxy, …`.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";

@@ -11,8 +11,8 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::service::Credential;
+use handbill_pages::service::Credential;
+use handbill_pages::values::edit_key::EditKey;
 
 /// Names of query parameters that are taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];

@@ -10,9 +10,9 @@ use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::origin::Origin;
-use handbill_core::service::{Body, BodyError, BodyReadError, PageFields};
+use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::origin::Origin;
 
 /// Longest end of a file's name that is taken for its extension, in characters, the dot included.
 const MAX_EXTENSION_CHARS: usize = 9;

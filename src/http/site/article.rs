@@ -8,8 +8,8 @@ use std::iter;
 use memchr::memmem;
 use percent_encoding::percent_decode_str;
 
-use handbill_core::domain::excerpt::collapsed;
-use handbill_core::domain::markdown::CODE_BLOCK;
+use handbill_pages::values::excerpt::collapsed;
+use handbill_pages::values::markdown::CODE_BLOCK;
 
 /// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
@@ -154,7 +154,7 @@ pub(super) fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use handbill_core::domain::markdown::render;
+    use handbill_pages::values::markdown::render;
 
     /// The article without ids and links of headings, which have tests of their own.
     fn article(html: &str, code_blocks: &[u32], title: Option<&str>) -> String {

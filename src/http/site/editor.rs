@@ -26,11 +26,11 @@ use crate::http::metadata;
 use crate::http::pages::SlugParam;
 use crate::http::representation::Representation;
 use crate::http::state::Http;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::{content, title};
-use handbill_core::service::Created;
+use handbill_pages::service::Created;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{content, title};
 
 /// For a file whose address has the hash of its content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -201,7 +201,7 @@ mod tests {
     use super::super::assets::SCRIPT;
     use super::*;
     use crate::http::error::ApiError;
-    use handbill_core::service::BodyError;
+    use handbill_pages::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 40 * 1024;

@@ -26,9 +26,9 @@ use crate::http::request::raw_post;
 use crate::http::state::Http;
 use crate::http::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::title::Title;
-use handbill_core::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
+use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::title::Title;
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Says whose page made a browser send a request.

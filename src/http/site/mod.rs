@@ -28,10 +28,10 @@ use crate::http::error::ApiError;
 use crate::http::metadata;
 use crate::http::request::accept::weight;
 use crate::http::types::page_url;
-use handbill_core::domain::page::Page;
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::title::Title;
-use handbill_core::service::ServiceError;
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::page::Page;
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::title::Title;
 
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

@@ -25,13 +25,13 @@ use super::assets::{self, FAVICON, STYLE, VERSION};
 use crate::http::error::quota_in_words;
 use crate::http::metadata;
 use crate::http::state::Http;
-use handbill_core::domain::excerpt::{collapsed, shorten};
-use handbill_core::domain::language::{Language, UNDETERMINED};
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::site_link::SiteLink;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::rate_limiter::LimitKind;
+use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::values::excerpt::{collapsed, shorten};
+use handbill_pages::values::language::{Language, UNDETERMINED};
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::site_link::SiteLink;
+use handbill_pages::values::timestamp::UnixMillis;
 
 /// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {

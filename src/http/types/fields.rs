@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::edit_key::{EditKey, NotANewKey};
-use handbill_core::domain::title::MAX_CHARS;
-use handbill_core::service::PageFields;
+use handbill_pages::service::PageFields;
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::edit_key::{EditKey, NotANewKey};
+use handbill_pages::values::title::MAX_CHARS;
 
 // The first description of a field is that of REST, and the second that of MCP, where `null` means that a field is left
 // out.

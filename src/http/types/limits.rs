@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use utoipa::openapi::{RefOr, Schema};
 
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::title::MAX_CHARS;
 
 /// A schema, one of its fields, and the `maxLength` of the field.
 const LONGEST: [(&str, &str, usize); 5] = [

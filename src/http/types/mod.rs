@@ -13,11 +13,11 @@ pub use self::fields::{CreateBody, FieldsBody};
 pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
 use crate::http::error::{ApiError, Code};
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::oauth;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::slug::Slug;
-use handbill_core::service::Created;
+use handbill_pages::service::Created;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::oauth;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::slug::Slug;
 
 // The type has no `Debug`, so that no log can show the key. (This reason is not in the doc comment, because OpenAPI
 // publishes doc comments.)

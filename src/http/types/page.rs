@@ -6,8 +6,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::page_url;
-use handbill_core::domain::origin::Origin;
-use handbill_core::domain::page::Page;
+use handbill_pages::values::origin::Origin;
+use handbill_pages::values::page::Page;
 
 // The first description of a field is that of REST, and the second that of MCP, where a caller may leave out the texts.
 /// A page as reads and updates return it: the JSON that clients rely on, whatever the domain keeps.

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
-use handbill_core::log_throttle::LogThrottle;
-use handbill_core::service::TRACES;
+use handbill_pages::log_throttle::LogThrottle;
+use handbill_pages::service::TRACES;
 
 /// The name of our crate, with which those of our other crates begin. Our events may be logged at every level. Libraries log
 /// the bytes that they work on, such as a page's text or a key, so only [their warnings and errors](may_be_logged) are
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_events_of_our_crates_are_ours() {
-        assert!(["handbill", "handbill_core", "handbill_store_scylla"].into_iter().all(is_ours));
+        assert!(["handbill", "handbill_pages", "handbill_store_scylla"].into_iter().all(is_ours));
         assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
     }
 

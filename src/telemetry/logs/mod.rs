@@ -27,8 +27,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use self::libraries::{may_be_logged, once_a_minute};
 use super::http::request_id;
 use super::spans;
-use crate::config::{LogFormat, LogSettings};
-use handbill_core::ports::clock::{Clock, SystemClock};
+use crate::settings::{LogFormat, LogSettings};
+use handbill_pages::ports::clock::{Clock, SystemClock};
 
 /// The target of an event that says what an operator did.
 pub const AUDIT: &str = "handbill::audit";
@@ -211,7 +211,7 @@ pub(super) mod tests {
     fn without_a_collector_no_span_is_made_for_one() {
         let span = tracing::subscriber::with_default(
             Registry::default(),
-            || tracing::info_span!(target: handbill_core::service::TRACES, "a call"),
+            || tracing::info_span!(target: handbill_pages::service::TRACES, "a call"),
         );
         let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink, io::sink);
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());

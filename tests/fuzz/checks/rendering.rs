@@ -1,7 +1,7 @@
 //! Any text renders to HTML of bounded size that has only elements of the subset, and a browser reads the HTML as it
 //! was written.
 
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 
 use super::html::{assert_only_the_subset, reserialised};
 

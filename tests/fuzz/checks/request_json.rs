@@ -3,8 +3,8 @@
 
 use handbill::http::request::body::{Fields, parse, parse_object};
 use handbill::http::types::FieldsBody;
-use handbill_core::domain::edit_key::{PREFIX, SECRET_CHARS};
-use handbill_core::service::{Body, BodyError, PageFields};
+use handbill_pages::service::{Body, BodyError, PageFields};
+use handbill_pages::values::edit_key::{PREFIX, SECRET_CHARS};
 use serde_json::{Map, Value};
 
 /// The fields that a body may have.

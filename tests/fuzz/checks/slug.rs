@@ -1,7 +1,7 @@
 //! A slug is accepted only if it fits the grammar, and every title gives a slug that fits it.
 
-use handbill_core::domain::slug::{MAX_WORDS_CHARS, SUFFIX_ALPHABET, SUFFIX_CHARS, Slug, SlugSuffix};
-use handbill_core::domain::title::{MAX_CHARS, Title};
+use handbill_pages::values::slug::{MAX_WORDS_CHARS, SUFFIX_ALPHABET, SUFFIX_CHARS, Slug, SlugSuffix};
+use handbill_pages::values::title::{MAX_CHARS, Title};
 
 pub(crate) fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);

@@ -1,7 +1,7 @@
 //! Exports and imports over the operators' API (contract, decision 18).
 
-use handbill_core::domain::archive::Encoder;
-use handbill_core::domain::timestamp::UnixMillis;
+use handbill_pages::values::archive::Encoder;
+use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::{Value, json};
 
 use super::Operated;
@@ -149,7 +149,7 @@ async fn an_export_has_what_changed_is_hidden_or_some_fields() {
     assert_eq!(slugs(operated.records(listed.clone()).await), std::slice::from_ref(&hidden.slug));
     listed["hidden"] = json!(false);
     operated.app.clock.advance(std::time::Duration::from_mins(1));
-    let now = handbill_core::ports::clock::Clock::now(&*operated.app.clock);
+    let now = handbill_pages::ports::clock::Clock::now(&*operated.app.clock);
     operated.app.update(&active, json!({"title": "Later"})).await.expect_status(200);
     listed["since"] = json!(now);
     assert_eq!(slugs(operated.records(listed).await), [active.slug]);

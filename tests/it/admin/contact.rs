@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use handbill::http::SiteSettings;
-use handbill_core::domain::contact::Contact;
-use handbill_core::domain::site_link::SiteLink;
+use handbill_pages::values::contact::Contact;
+use handbill_pages::values::site_link::SiteLink;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

@@ -1,7 +1,7 @@
 //! Pausing creates, and the blocklist.
 
 use handbill::admin::blocklist::{self, Blocklist};
-use handbill_core::service::PublishingPolicy;
+use handbill_pages::service::PublishingPolicy;
 use serde_json::json;
 
 use super::Operated;

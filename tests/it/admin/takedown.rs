@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_core::ports::page_store::{Lookup, PageStore};
+use handbill_pages::ports::page_store::{Lookup, PageStore};
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
 

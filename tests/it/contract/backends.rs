@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use handbill_core::ports::rate_limiter::RateLimiter;
+use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_sqlite::SqliteStore;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_core::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::PageStore;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

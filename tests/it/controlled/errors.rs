@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use handbill::admin::blocklist::Blocklist;
 use handbill::http::error::Code;
-use handbill_core::service::PublishingPolicy;
+use handbill_pages::service::PublishingPolicy;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

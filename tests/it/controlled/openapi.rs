@@ -1,6 +1,6 @@
 //! The OpenAPI document of a service at another address (spec §4.7 and §9).
 
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 
 use crate::in_process::app::Setup;
 use crate::support::document::Document;

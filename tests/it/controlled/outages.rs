@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_core::service::STORE_BUDGET;
+use handbill_pages::service::STORE_BUDGET;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;

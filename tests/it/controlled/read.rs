@@ -5,11 +5,11 @@ mod heads_first;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::clock::Clock;
-use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::ports::clock::Clock;
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
+use handbill_pages::values::page::{Page, PageHead, PageVersion};
+use handbill_pages::values::slug::Slug;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp, ready_bytes};

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use handbill_core::domain::content::Content;
-use handbill_core::domain::markdown::RENDERER_VERSION;
-use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill_core::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
-use handbill_core::service::RenderInPlace;
+use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_pages::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use handbill_pages::service::RenderInPlace;
+use handbill_pages::values::content::Content;
+use handbill_pages::values::markdown::RENDERER_VERSION;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

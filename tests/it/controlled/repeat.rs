@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::page::PageHead;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::page::PageHead;
+use handbill_pages::values::title::Title;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

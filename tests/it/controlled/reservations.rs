@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::client::Client;
-use handbill_core::domain::edit_key::EditKey;
-use handbill_core::domain::quota::{Counted, Decision, Quota};
-use handbill_core::domain::reservation::{Reservation, Reserved};
-use handbill_core::domain::title::Title;
-use handbill_core::ports::clock::SystemClock;
-use handbill_core::ports::page_store::PageStore;
-use handbill_core::ports::random::Random;
-use handbill_core::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
-use handbill_core::service::{
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::random::Random;
+use handbill_pages::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
+use handbill_pages::service::{
     CallMetrics, Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, RenderInPlace,
     ServiceError, ServiceParts, SharedStore,
 };
+use handbill_pages::values::client::Client;
+use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::quota::{Counted, Decision, Quota};
+use handbill_pages::values::reservation::{Reservation, Reserved};
+use handbill_pages::values::title::Title;
 use handbill_store_sqlite::SqliteStore;
 
 use crate::in_process::stores::WatchedStore;

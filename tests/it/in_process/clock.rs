@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::Clock;
+use handbill_pages::ports::clock::Clock;
+use handbill_pages::values::timestamp::UnixMillis;
 
 /// The time at which every test starts: 2026-11-21T04:30:00.123Z.
 const START: i64 = 1_795_235_400_123;

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_core::domain::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::slug_secret::SlugSecret;
-use handbill_core::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::slug_secret::SlugSecret;
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A host of its own for the tools (contract, decision 24).
 
 use handbill::http::SiteSettings;
-use handbill_core::domain::origin::Origin;
+use handbill_pages::values::origin::Origin;
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 use serde_json::Value;
 
 use super::html::{assert_only_the_subset, reserialised};

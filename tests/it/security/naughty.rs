@@ -1,6 +1,6 @@
 //! Text that is hard on programs that read text.
 
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 
 use super::html::{assert_only_the_subset, reserialised};
 

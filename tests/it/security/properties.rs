@@ -1,6 +1,6 @@
 //! Rules that hold for any content, tried on random text and random Markdown.
 
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::{collection, sample};
 

@@ -2,8 +2,8 @@
 //! thread, compared with that of an ordinary document of the same size in the same run. A slow machine is slow for
 //! both.
 
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::markdown::render;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::html::assert_only_the_subset;

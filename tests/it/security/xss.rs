@@ -1,6 +1,6 @@
 //! Scripts in content. All are this project's own; see [`super::corpora`] for those of others.
 
-use handbill_core::domain::markdown::render;
+use handbill_pages::values::markdown::render;
 
 use super::html::{assert_only_the_subset, facts, reserialised};
 

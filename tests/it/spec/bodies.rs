@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};

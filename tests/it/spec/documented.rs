@@ -2,8 +2,8 @@
 //! change together or fail.
 
 use handbill::http::request::MAX_BODY_BYTES;
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::title::MAX_CHARS;
 
 /// The number behind `words` in the document.
 fn number_after(words: &str) -> usize {

@@ -3,7 +3,7 @@
 //! `TestApp::send` checks that every error is JSON with its code and a message, except on the pages for people.
 
 use handbill::http::error::Code;
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};

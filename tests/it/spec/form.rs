@@ -1,6 +1,6 @@
 //! `POST /`: the form of the home page, and Markdown from a shell (contract, decision 19).
 
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::title::MAX_CHARS;
 use serde_json::Value;
 
 use crate::support::app::{BASE_URL, Setup, TestApp};

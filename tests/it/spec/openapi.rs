@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use handbill::http::error::Code;
-use handbill_core::domain::content::MAX_BYTES;
-use handbill_core::domain::slug::Slug;
-use handbill_core::domain::title::{MAX_CHARS, Title, TitleError};
+use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::title::{MAX_CHARS, Title, TitleError};
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;

@@ -1,6 +1,6 @@
 //! Updating a page (spec §4.3).
 
-use handbill_core::domain::title::MAX_CHARS;
+use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};

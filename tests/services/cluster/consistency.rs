@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::app::Deps;
-use handbill_core::domain::client::Client;
-use handbill_core::domain::edit_key::SECRET_CHARS;
-use handbill_core::ports::clock::SystemClock;
-use handbill_core::ports::page_store::{Lookup, PageStore};
-use handbill_core::ports::random::Random;
-use handbill_core::ports::rate_limiter::Quotas;
-use handbill_core::service::{
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::page_store::{Lookup, PageStore};
+use handbill_pages::ports::random::Random;
+use handbill_pages::ports::rate_limiter::Quotas;
+use handbill_pages::service::{
     CallMetrics, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, ServiceParts, SharedStore,
 };
+use handbill_pages::values::client::Client;
+use handbill_pages::values::edit_key::SECRET_CHARS;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use rand::Rng;

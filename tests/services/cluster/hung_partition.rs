@@ -13,13 +13,12 @@ use bytes::Bytes;
 use clap::Parser;
 use futures_util::future::join_all;
 use handbill::app::Deps;
-use handbill::config;
 use handbill::http::drain::Phase;
 use handbill::http::listener::{Limits, ListenerMetrics, serve};
 use handbill::http::request::client_addr::TrustedProxies;
-use handbill_core::domain::page::Page;
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits as StoreLimits, ScyllaStore};
 use http::{Request, StatusCode};
 use scylla::client::session::Session;
@@ -49,7 +48,7 @@ const LIMITS: StoreLimits = StoreLimits {
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    settings: config::ScyllaSettings,
+    settings: handbill::settings::ScyllaSettings,
 }
 
 /// The token range of `slug`, as the store counts them.

@@ -1,6 +1,6 @@
 //! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
 
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::random::Random;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
 use handbill_store_scylla::{LockTimes, builder, migrate_with};
 use scylla::value::Row;

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handbill::config;
-use handbill_core::domain::timestamp::UnixMillis;
+use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{ScyllaSettings, builder};
 use scylla::client::session::Session;
 use tempfile::TempDir;
@@ -164,7 +163,7 @@ impl Service {
     pub(crate) fn store_settings(&self) -> ScyllaSettings {
         let options = self.store_options();
         let options: Vec<_> = options.iter().map(String::as_str).collect();
-        environment::settings::<config::ScyllaSettings>(&options[2..]).store()
+        environment::settings::<handbill::settings::ScyllaSettings>(&options[2..]).store()
     }
 
     /// The options by which a command finds the service's pages.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use handbill_core::ports::rate_limiter::RateLimiter;
+use handbill_pages::ports::rate_limiter::RateLimiter;
 
 use super::rules::{Started, Store};
 use super::servers;

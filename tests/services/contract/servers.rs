@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use handbill::config::RedisSettings;
-use handbill_core::ports::clock::SystemClock;
-use handbill_core::ports::random::Random;
+use handbill::settings::RedisSettings;
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::random::Random;
 use handbill_rate_limit::RedisLimiter;
 use handbill_store_scylla::{ScyllaSettings, ScyllaStore};
 use prometheus_client::metrics::gauge::Gauge;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::body::Body;
 use bytes::Bytes;
 use handbill::http::Front;
-use handbill_core::domain::client::Peer;
+use handbill_pages::values::client::Peer;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use tower::ServiceExt;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use handbill::app::Deps;
 use handbill::http::Front;
-use handbill_core::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::PageStore;
 use handbill_store_sqlite::SqliteStore;
 
 use self::faulty::{Fault, FaultyStore};

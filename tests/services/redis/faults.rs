@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use handbill_core::domain::client::Client;
-use handbill_core::domain::quota::{Decision, Quota};
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::client::Client;
+use handbill_pages::values::quota::{Decision, Quota};
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, to};

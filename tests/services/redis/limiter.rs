@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_core::domain::client::Client;
-use handbill_core::domain::quota::Quota;
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::client::Client;
+use handbill_pages::values::quota::Quota;
 use redis::AsyncCommands;
 
 use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to};

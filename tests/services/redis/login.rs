@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::reservation::{Reservation, Reserved};
-use handbill_core::ports::random::Random;
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::ports::random::Random;
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::reservation::{Reservation, Reserved};
 use handbill_rate_limit::{OpenError, RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use handbill_core::domain::quota::Quota;
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::quota::Quota;
 use handbill_rate_limit::RedisMode;
 use rustix::process::Signal;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use handbill_core::domain::quota::Quota;
-use handbill_core::domain::reservation::{Reservation, Reserved};
-use handbill_core::domain::slug::{Slug, SlugSuffix};
-use handbill_core::domain::title::Title;
-use handbill_core::ports::random::{Random, index_below};
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::reservation::{Reservation, Reserved};
+use handbill_pages::values::slug::{Slug, SlugSuffix};
+use handbill_pages::values::title::Title;
 use redis::AsyncCommands;
 
 use super::faults::SHORT;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use handbill_core::domain::client::Client;
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::clock::Clock;
-use handbill_core::ports::random::{Random, index_below};
+use handbill_pages::ports::clock::Clock;
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::values::client::Client;
+use handbill_pages::values::timestamp::UnixMillis;
 use handbill_rate_limit::{RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;

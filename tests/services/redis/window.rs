@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_core::domain::quota::{Counted, Quota};
+use handbill_pages::values::quota::{Counted, Quota};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use redis::aio::MultiplexedConnection;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_core::domain::client::Peer;
+use handbill_pages::values::client::Peer;
 
 use super::services::service;
 use crate::connection::{connect_from, exchange};

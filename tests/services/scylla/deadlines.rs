@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore, Record, StoreError};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 //!
 //! Every write of a page binds its state, which no other request does.
 
-use handbill_core::domain::slug::Slug;
+use handbill_pages::values::slug::Slug;
 use scylla_proxy::{
     Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode, ResponseReaction,
     ResponseRule,

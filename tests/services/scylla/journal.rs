@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
-use handbill_core::domain::journal::{Kind, Line};
-use handbill_core::domain::page::Page;
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::creates_switch::CreatesSwitch;
-use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_import::PageImport;
+use handbill_pages::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::values::journal::{Kind, Line};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
+use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::ScyllaStore;
 use scylla_proxy::{Condition, RequestReaction, RequestRule, example_db_errors};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill_core::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_pages::ports::random::Random;
 use handbill_store_scylla::{Progress, ScyllaSettings, migrate};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::random::Random;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, check};
 use handbill_store_scylla::{
     ConnectError, Limits, LockError, LockTimes, MigrateError, Report, ScyllaConsistency, ScyllaSettings, SettingsError,

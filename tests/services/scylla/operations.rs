@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use handbill_core::ports::page_store::{Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Lookup, PageStore, Record};
 use scylla::value::Row;
 
 use super::server::{PATIENT, migrated_keyspace, proxied, session, store};

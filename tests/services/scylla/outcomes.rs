@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_core::domain::page::{Page, PageVersion};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::values::page::{Page, PageVersion};
+use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use scylla::statement::Consistency;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};

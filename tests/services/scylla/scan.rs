@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill_core::domain::slug::Slug;
-use handbill_core::ports::page_scan::{PageScan, ScanLimit};
-use handbill_core::ports::page_store::{PageStore, Record, StoreError};
+use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
+use handbill_pages::ports::page_store::{PageStore, Record, StoreError};
+use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
 
 use super::server::{PATIENT, drop_keyspace, fresh_store, store_in};

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use handbill::config;
-use handbill_core::domain::hex;
-use handbill_core::ports::clock::SystemClock;
-use handbill_core::ports::random::{Random, index_below};
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::values::hex;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration};
 use handbill_store_scylla::{
     Limits, LockTimes, ScyllaConsistency, ScyllaSettings, ScyllaStore, builder, migrate, migrate_with,
@@ -49,7 +48,7 @@ pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
     let nodes = nodes();
     let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
     let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
-    let settings = environment::settings::<config::ScyllaSettings>(&[&server[..], args].concat()).store();
+    let settings = environment::settings::<handbill::settings::ScyllaSettings>(&[&server[..], args].concat()).store();
     ScyllaSettings { replication_factor: copies, ..settings }
 }
 

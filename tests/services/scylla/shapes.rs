@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_store::{CasResult, InsertResult, PageStore, Record};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, PageStore, Record};
+use handbill_pages::values::timestamp::UnixMillis;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
 use super::faults::writes_of;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_core::ports::page_store::{InsertResult, PageStore, StoreError};
-use handbill_core::ports::random::Random;
+use handbill_pages::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill_pages::ports::random::Random;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill_store_scylla::{
     ConnectError, Limits, LockTimes, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,

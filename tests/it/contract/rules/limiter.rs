@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_core::domain::client::Client;
-use handbill_core::domain::network_limits::Window;
-use handbill_core::domain::quota::Quota;
-use handbill_core::ports::random::{Random, hex_id};
-use handbill_core::ports::rate_limiter::{Attempt, LimitKind};
+use handbill_pages::ports::random::{Random, hex_id};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind};
+use handbill_pages::values::client::Client;
+use handbill_pages::values::network_limits::Window;
+use handbill_pages::values::quota::Quota;
 use ipnet::Ipv6Net;
 
 use super::super::backends::limiters_by_any_clock;

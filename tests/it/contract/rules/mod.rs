@@ -6,8 +6,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use handbill_core::ports::page_import::PageImport;
-use handbill_core::ports::page_scan::PageScan;
+use handbill_pages::ports::page_import::PageImport;
+use handbill_pages::ports::page_scan::PageScan;
 
 mod limiter;
 mod scan;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill_core::domain::page::{Page, PageHead, PageVersion};
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::ports::page_scan::ScanLimit;
-use handbill_core::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_scan::ScanLimit;
+use handbill_pages::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_pages::values::page::{Page, PageHead, PageVersion};
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
+use handbill_pages::values::timestamp::UnixMillis;
 
 use super::super::backends::{empty_stores, stores};
 use crate::support::pages::{CREATED, edited, page, with_head};

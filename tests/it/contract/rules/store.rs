@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use handbill_core::domain::content::Content;
-use handbill_core::domain::language::Language;
-use handbill_core::domain::page::{HeadChanges, PageVersion};
-use handbill_core::domain::takedown::{Takedown, TakedownReason};
-use handbill_core::domain::timestamp::UnixMillis;
-use handbill_core::domain::title::Title;
-use handbill_core::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_pages::values::content::Content;
+use handbill_pages::values::language::Language;
+use handbill_pages::values::page::{HeadChanges, PageVersion};
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 
 use super::super::backends::{empty_stores, stores};
 use super::Store;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_core::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::PageStore;
 use serde_json::json;
 
 use super::{assert_each_change_shows_at_both, written_by_an_older_renderer};

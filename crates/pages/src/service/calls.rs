@@ -1,0 +1,314 @@
+//! The calls that the service makes: of the store, of the limiter and of the renderer. Each is timed and has a span below that
+//! of the request.
+
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+
+use super::shared_reads::SharedReads;
+use crate::log_throttle::LogThrottle;
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::rate_limiter::{Attempt, RateLimiter};
+use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use crate::values::content::Content;
+use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::values::quota::Decision;
+use crate::values::reservation::{Reservation, Reserved};
+use crate::values::slug::Slug;
+use crate::values::slug_secret::SlugSecret;
+
+/// The target of spans that are exported and never logged.
+pub const TRACES: &str = "handbill::trace";
+
+/// The name of each span of a call. Spans of requests and of tools have other names.
+pub const CALL: &str = "call";
+
+/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
+const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+
+/// A store that is down, or whose volume is full, fails every request. One line in this time says so, and how many it left
+/// out.
+const FAILURES_PAUSE: Duration = Duration::from_mins(1);
+
+/// Durations in seconds, one histogram for each set of labels.
+pub type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    pub operation: &'static str,
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DecisionLabels {
+    pub limit: &'static str,
+    /// `admitted` or `refused`.
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug)]
+pub struct CallMetrics {
+    pub store: Durations<CallLabels>,
+    /// 1 while the store answers.
+    pub store_available: Gauge,
+    pub decisions: Family<DecisionLabels, Counter>,
+    pub renders: Histogram,
+}
+
+pub fn seconds() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+pub fn durations<L: Clone + Eq + Hash>() -> Durations<L> {
+    Family::new_with_constructor(seconds)
+}
+
+impl Default for CallMetrics {
+    fn default() -> Self {
+        let (store, renders) = (durations(), seconds());
+        Self { store, store_available: Gauge::default(), decisions: Family::default(), renders }
+    }
+}
+
+/// Times the calls of a service. Clones share their instruments.
+#[derive(Clone)]
+pub(super) struct Calls {
+    metrics: CallMetrics,
+    clock: SharedClock,
+    /// When a failure of the store was last logged.
+    failures: Arc<LogThrottle>,
+}
+
+/// The span of a call, which ends as abandoned unless its outcome is told.
+struct CallSpan(Option<Span>);
+
+impl CallSpan {
+    /// The span of one `operation` on `target`. `system` is the database that is asked, as OpenTelemetry names it.
+    fn new(system: Option<&'static str>, operation: &'static str, target: &'static str) -> Self {
+        // SQLite is a library, and Redis has no tables.
+        let is_remote = system.is_some_and(|system| system != "sqlite");
+        Self(Some(info_span!(
+            target: TRACES,
+            "call",
+            otel.name = format!("{operation} {target}"),
+            otel.kind = if is_remote { "client" } else { "internal" },
+            otel.status_code = Empty,
+            error.type = Empty,
+            db.system.name = system,
+            db.operation.name = system.map(|_| operation),
+            db.collection.name = system.filter(|system| *system != "redis").map(|_| target),
+            handbill.limit = Empty,
+            handbill.outcome = Empty,
+        )))
+    }
+
+    /// Ends the span. `is_error` says whether `outcome` is an error of the server.
+    fn done(mut self, outcome: &'static str, is_error: bool) {
+        if let Some(span) = self.0.take() {
+            span.record("handbill.outcome", outcome);
+            if is_error {
+                span.record("error.type", outcome).record("otel.status_code", "ERROR");
+            }
+        }
+    }
+}
+
+impl Drop for CallSpan {
+    fn drop(&mut self) {
+        if let Some(span) = &self.0 {
+            span.record("error.type", "abandoned");
+        }
+    }
+}
+
+impl Calls {
+    fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
+        Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
+    }
+
+    /// The answer to `call`, and how long it took.
+    async fn timed<T>(&self, call: impl Future<Output = T>) -> (T, Duration) {
+        let began = self.clock.monotonic();
+        let answer = call.await;
+        (answer, self.clock.monotonic().saturating_sub(began))
+    }
+
+    /// How many errors were left out of the log before `error`; `None` if it is left out too. A record that cannot be read is
+    /// always logged.
+    fn left_out(&self, error: &StoreError, now: Duration) -> Option<u64> {
+        match error {
+            StoreError::Unreadable(_) => Some(0),
+            _ => self.failures.allow_counted(now),
+        }
+    }
+
+    pub(super) async fn check(&self, limiter: &dyn RateLimiter, attempt: Attempt) -> Decision {
+        let (span, limit) = (CallSpan::new(limiter.system(), "decide", "limits"), attempt.kind.name());
+        let decision = limiter.check(attempt).await;
+        let outcome = if decision.admitted { "admitted" } else { "refused" };
+        self.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
+        if let Some(span) = &span.0 {
+            span.record("handbill.limit", limit);
+        }
+        span.done(outcome, false);
+        decision
+    }
+
+    pub(super) async fn reserve(&self, limiter: &dyn RateLimiter, reservation: &Reservation) -> Reserved {
+        let span = CallSpan::new(limiter.system(), "reserve", "slugs");
+        let reserved = limiter.reserve(reservation).await;
+        span.done(if reserved == Reserved::ByAnother { "slug_taken" } else { "done" }, false);
+        reserved
+    }
+
+    pub(super) async fn render(
+        &self,
+        renderer: &dyn Renderer,
+        content: &Content,
+        purpose: Purpose,
+        checks: Checks,
+    ) -> Result<Made, RenderError> {
+        let span = CallSpan::new(None, "render", "markdown");
+        let (made, took) = self.timed(renderer.render(content, purpose, checks)).await;
+        if made.is_ok() {
+            self.metrics.renders.observe(took.as_secs_f64());
+        }
+        span.done(if made.is_ok() { "done" } else { "unavailable" }, made.is_err());
+        made
+    }
+}
+
+/// The store as the service and the operators call it. Concurrent reads of one page share a call. Clones share it.
+#[derive(Clone)]
+pub struct SharedStore {
+    store: Arc<dyn PageStore>,
+    pub(super) calls: Calls,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    lookups: SharedReads<Slug, Lookup>,
+    heads: SharedReads<Slug, Lookup<PageHead>>,
+    pages: SharedReads<(Slug, PageState), Option<Arc<Page>>>,
+}
+
+impl SharedStore {
+    pub fn new(store: Arc<dyn PageStore>, metrics: CallMetrics, clock: SharedClock) -> Self {
+        Self { store, calls: Calls::new(metrics, clock), shared: Arc::default() }
+    }
+
+    /// Makes one call and records it. `name` returns the name of an answer in metrics and spans.
+    async fn call<T>(
+        &self,
+        operation: &'static str,
+        name: impl Fn(&T) -> &'static str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let Calls { metrics, clock, .. } = &self.calls;
+        let span = CallSpan::new(self.store.system(), operation, "pages");
+        let (result, took) = self.calls.timed(call).await;
+        let (outcome, is_available) = match &result {
+            Ok(answer) => (name(answer), true),
+            Err(StoreError::Unavailable(_)) => ("unavailable", false),
+            Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
+            Err(StoreError::Unreadable(_)) => ("unreadable", true),
+        };
+        if let Err(error) = &result
+            && let Some(left_out) = self.calls.left_out(error, clock.monotonic())
+        {
+            tracing::error!(operation, error = error.causes(), left_out, "the store failed");
+        }
+        metrics.store_available.set(i64::from(is_available));
+        metrics.store.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
+        span.done(outcome, result.is_err());
+        result
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.store.access()
+    }
+
+    pub(super) fn mark(&self, slug: &Slug) -> Option<u64> {
+        self.store.mark(slug)
+    }
+
+    pub(super) async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
+        self.store.slug_secret().await
+    }
+
+    pub(super) async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        let load = async { self.call("lookup", Lookup::name, self.store.lookup(slug)).await };
+        self.shared.lookups.read(slug, load).await
+    }
+
+    pub(super) async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+        let load = async { self.call("head", Lookup::name, self.store.head(slug)).await };
+        self.shared.heads.read(slug, load).await
+    }
+
+    pub(super) async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let name = |answer: &Option<Arc<Page>>| if answer.is_some() { "active" } else { "stale" };
+        let load = async { self.call("page", name, self.store.page(head)).await };
+        self.shared.pages.read(&(head.slug.clone(), head.state()), load).await
+    }
+
+    pub(super) async fn insert_if_absent(
+        &self,
+        page: Arc<Page>,
+        needed_by: Option<Instant>,
+    ) -> Result<InsertResult, StoreError> {
+        let name = |answer: &InsertResult| match answer {
+            InsertResult::Inserted => "done",
+            InsertResult::SlugTaken(_) => "slug_taken",
+        };
+        self.call("insert_if_absent", name, self.store.insert_if_absent(page, needed_by)).await
+    }
+
+    pub(super) async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.call("compare_and_set", SWAP_NAME, self.store.compare_and_set(expected, next, needed_by)).await
+    }
+
+    pub(super) async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
+        self.call("delete_unreadable", SWAP_NAME, self.store.delete_unreadable(tombstone)).await
+    }
+}
+
+/// The outcome of a conditional write in metrics and spans.
+const SWAP_NAME: fn(&CasResult) -> &'static str = |answer| match answer {
+    CasResult::Swapped => "done",
+    CasResult::Stale => "stale",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::clock::SystemClock;
+    use crate::ports::page_store::NotReachedError;
+
+    #[test]
+    fn a_store_that_is_down_is_logged_once_a_minute_and_each_unreadable_record_at_once() {
+        let calls = Calls::new(CallMetrics::default(), Arc::new(SystemClock::new()));
+        let down = || StoreError::Unavailable(NotReachedError.into());
+        let left_out = |error: &StoreError, seconds| calls.left_out(error, Duration::from_secs(seconds));
+        assert_eq!(left_out(&down(), 1), Some(0));
+        assert!((0..100).all(|_| left_out(&down(), 60).is_none()));
+        assert_eq!(left_out(&StoreError::Unreadable(NotReachedError.into()), 60), Some(0));
+        assert_eq!(left_out(&StoreError::OutcomeUnknown(NotReachedError.into()), 61), Some(100));
+    }
+}

@@ -1,0 +1,132 @@
+//! Creating a page.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::error::{BodyError, ServiceError};
+use super::request::{Body, New, NewTitle, PageFields, check_text};
+use super::{Limited, PageService, StoreBudget, deadline, until};
+use crate::ports::page_store::{InsertResult, Record};
+use crate::ports::random::index_below;
+use crate::ports::rate_limiter::LimitKind;
+use crate::values::client::Client;
+use crate::values::edit_key::EditKey;
+use crate::values::page::{Page, PageHead};
+use crate::values::reservation::{Reservation, Reserved};
+use crate::values::slug::{Slug, SlugSuffix};
+use crate::values::slug_secret::SlugSecret;
+use crate::values::title::{Title, TitleError};
+
+/// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
+/// mean that something is broken.
+const SLUG_ATTEMPTS: u32 = 8;
+
+/// A page that was created, by this request or, with the key of the client, by an earlier one, and its key.
+#[derive(Debug)]
+pub struct Created {
+    pub page: Arc<Page>,
+    /// Its key. One that the server made is never shown again.
+    pub edit_key: EditKey,
+}
+
+impl PageService {
+    /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
+    /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
+    pub async fn create(&self, client: Client, body: Body<PageFields>) -> Limited<Created> {
+        let new = match body.and_then(PageFields::check_new) {
+            Ok(new) => new,
+            Err(error) => return Limited::rejected_before_limit(error.into()),
+        };
+        let deadline = deadline();
+        let draw = || EditKey::random(|bound| index_below(&self.random, bound));
+        let key = new.edit_key.clone().unwrap_or_else(draw);
+        let slug = self.early_slug(&new, &key);
+        let reservation = slug.clone().map(|slug| Reservation::new(slug, &key.hash()));
+        let publishing = |reserved| until(deadline, self.publish(new, key, slug, reserved, deadline));
+        self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
+    }
+
+    /// The slug of `new`, if that needs neither the text nor the store.
+    fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
+        let NewTitle::Given(title) = &new.title else { return None };
+        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
+        Some(self.slug(secret, title, key, 0))
+    }
+
+    async fn publish(
+        &self,
+        New { title, content, edit_key: clients_key }: New,
+        edit_key: EditKey,
+        slug: Option<Slug>,
+        reserved: Reserved,
+        deadline: Instant,
+    ) -> Result<Created, ServiceError> {
+        let reserve = async |slug: &Slug| match reserved {
+            Reserved::NotAsked => {
+                let reservation = Reservation::new(slug.clone(), &edit_key.hash());
+                self.store.calls.reserve(&*self.limiter, &reservation).await
+            }
+            known => known,
+        };
+        let reserving = async {
+            match &slug {
+                Some(slug) => Some(reserve(slug).await),
+                None => None,
+            }
+        };
+        let key = clients_key.as_ref();
+        let (made, early) = tokio::join!(self.rendered(&content, key), reserving);
+        let made = made?;
+        let title = title.or_heading(made.rendered.first_heading.as_deref()).map_err(|error| match error {
+            TitleError::Empty => BodyError::NoTitle,
+            error => BodyError::FoundTitle(error),
+        })?;
+        self.policy.check_pause()?;
+        let secret = if clients_key.is_some() {
+            check_text(&edit_key, "title", title.as_str())?;
+            let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
+            Some(StoreBudget::new(deadline).wait(kept).await?)
+        } else {
+            None
+        };
+        let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
+        self.check_made(&made)?;
+        // A title that is found in the text names the slug only now.
+        let reserved = match early {
+            Some(early) => early,
+            None => reserve(&slug).await,
+        };
+        // A slug that is derived may be that of the page which this request made before, so the store is asked.
+        if reserved == Reserved::ByAnother && secret.is_none() {
+            slug = self.slug(None, &title, &edit_key, 0);
+        }
+        let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
+        let mut page = Page::new(head, content, made.rendered);
+        for counter in 1..=SLUG_ATTEMPTS {
+            let candidate = Arc::new(page);
+            let mut store_budget = StoreBudget::new(deadline);
+            let inserting = self.store.insert_if_absent(Arc::clone(&candidate), Some(store_budget.needed_by()));
+            match store_budget.wait(inserting).await? {
+                InsertResult::Inserted => return Ok(Created { page: candidate, edit_key }),
+                InsertResult::SlugTaken(_) if secret.is_none() => {}
+                InsertResult::SlugTaken(Record::Active(page)) if !page.head.key_hash.matches(&edit_key) => {}
+                InsertResult::SlugTaken(Record::Active(page)) if page.text.content == candidate.text.content => {
+                    return Ok(Created { page, edit_key });
+                }
+                InsertResult::SlugTaken(_) => return Err(ServiceError::KeyInUse),
+            }
+            page = Arc::unwrap_or_clone(candidate);
+            page.head.slug = self.slug(secret, &title, &edit_key, counter);
+        }
+        Err(ServiceError::NoFreeSlug)
+    }
+
+    /// The slug to try after `counter` others: derived with `secret`, so that a repeat finds its page, or random.
+    fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
+        match secret {
+            Some(secret) => secret.slug(title, key, counter),
+            None => Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.random, bound))),
+        }
+    }
+}

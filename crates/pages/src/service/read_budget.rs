@@ -1,0 +1,148 @@
+//! Bounds the memory that large pages take while they are read, however many are requested at once.
+//!
+//! A page's size is only known after the lookup. If no memory is left for the page, the request drops it, waits for a
+//! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
+//! are small.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::error::ServiceError;
+use crate::values::page::Page;
+
+/// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
+/// them are in memory only if ten thousand connections are answered at the same moment.
+pub(super) const LARGE_BYTES: usize = 64 * 1024;
+
+/// Longest wait for a permit to read a large page.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The memory for large pages that are being read, changed and turned into responses. Each counts twice, because a response
+/// or a changed page is made from it. Clones share it.
+#[derive(Clone)]
+pub(super) struct ReadBudget {
+    free: Arc<Semaphore>,
+    most_bytes: usize,
+}
+
+/// The bytes that a read may hold; nothing for a small page.
+#[derive(Default)]
+pub(super) struct ReadPermit(
+    #[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>,
+);
+
+impl ReadBudget {
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most_bytes)), most_bytes }
+    }
+
+    /// A permit for `page`, if the page is small or there is memory for it now.
+    pub(super) fn try_acquire(&self, page: &Page) -> Result<ReadPermit, NeededBytes> {
+        if !is_large(page) {
+            return Ok(ReadPermit::default());
+        }
+        let bytes = text_bytes(page);
+        // Even the largest page fits.
+        let bytes = u32::try_from((2 * bytes).min(self.most_bytes)).unwrap_or(u32::MAX);
+        Arc::clone(&self.free)
+            .try_acquire_many_owned(bytes)
+            .map(|permit| ReadPermit(Some(permit)))
+            .map_err(|_| NeededBytes(bytes))
+    }
+
+    /// Waits for a permit. The caller must not hold the page meanwhile.
+    pub(super) async fn acquire(&self, NeededBytes(bytes): NeededBytes) -> Result<ReadPermit, ServiceError> {
+        match timeout(PERMIT_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await {
+            Ok(permit) => Ok(ReadPermit(Some(permit.expect("the semaphore is never closed")))),
+            Err(_) => Err(ServiceError::Overloaded),
+        }
+    }
+}
+
+/// Whether a permit is needed to hold `page` for longer than a moment.
+pub(super) fn is_large(page: &Page) -> bool {
+    text_bytes(page) > LARGE_BYTES
+}
+
+fn text_bytes(page: &Page) -> usize {
+    page.text.content.as_str().len() + page.text.html.len()
+}
+
+pub(super) struct NeededBytes(u32);
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::values::content::Content;
+    use crate::values::edit_key::EditKey;
+    use crate::values::markdown::Rendered;
+    use crate::values::page::PageHead;
+    use crate::values::slug::Slug;
+    use crate::values::timestamp::UnixMillis;
+    use crate::values::title::Title;
+
+    const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+    fn page(html_bytes: usize) -> Page {
+        let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
+        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let rendered = Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() };
+        Page::new(head, Content::parse("a".to_owned()).unwrap(), rendered)
+    }
+
+    /// Takes permits until there is no memory left.
+    fn acquire_all(reads: &ReadBudget, page: &Page) -> (Vec<ReadPermit>, NeededBytes) {
+        let mut permits = Vec::new();
+        loop {
+            match reads.try_acquire(page) {
+                Ok(permit) => permits.push(permit),
+                Err(needed) => return (permits, needed),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
+        let (reads, large, small) = (ReadBudget::new(MAX_BYTES), page(1_000_000), page(LARGE_BYTES - 1));
+        let (permits, needed) = acquire_all(&reads, &large);
+        assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
+        assert!(reads.acquire(needed).now_or_never().is_none());
+        for _ in 0..10_000 {
+            assert!(reads.try_acquire(&small).is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_page_gets_its_turn_when_another_was_answered() {
+        let (reads, large) = (ReadBudget::new(MAX_BYTES), page(1_000_000));
+        let (mut permits, needed) = acquire_all(&reads, &large);
+        let waiting = tokio::spawn({
+            let reads = reads.clone();
+            async move { reads.acquire(needed).await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        permits.pop();
+        assert!(waiting.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_get_no_turn_in_time_are_told_so_and_leave_nothing_behind() {
+        let (reads, large) = (ReadBudget::new(MAX_BYTES), page(1_000_000));
+        let (permits, _) = acquire_all(&reads, &large);
+        let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(2_000_002)).await });
+        assert!(join_all(waiting).await.into_iter().all(|permit| matches!(permit, Err(ServiceError::Overloaded))));
+        drop(permits);
+        assert_eq!(acquire_all(&reads, &large).0.len(), MAX_BYTES / 2_000_002);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_any_size_has_a_turn() {
+        assert!(ReadBudget::new(MAX_BYTES).try_acquire(&page(2 * MAX_BYTES)).is_ok());
+    }
+}

@@ -1,0 +1,212 @@
+//! The parts of a request as a transport passes them to the service, not yet checked.
+//!
+//! A transport must not refuse a body or a credential itself, because other checks come first.
+//!
+//! [`PageFields`] has the fields of `api::types::FieldsBody`, which describes the JSON. They are separate so that the
+//! service needs neither `serde` nor a schema, and that other transports need no JSON.
+
+use std::sync::Arc;
+
+use crate::values::content::{Content, ContentError};
+use crate::values::edit_key::{EditKey, NotANewKey};
+use crate::values::page::{HeadChanges, PageState};
+use crate::values::text_edits::{MAX_EDITS, TextEdit, TextEditError};
+use crate::values::timestamp::UnixMillis;
+use crate::values::title::{Title, TitleError};
+
+use super::error::{BodyError, ServiceError};
+
+/// The value in a body, or why there is none.
+pub type Body<T> = Result<T, BodyError>;
+
+/// The fields of a page as they were sent, for a create, a preview or an update. A field that was not sent is `None`, and
+/// one that was sent as `null` is `Some(None)`.
+#[derive(Clone, Debug, Default)]
+pub struct PageFields {
+    pub title: Option<Option<String>>,
+    /// The name of the file that the content came in, which may be empty. A new page without a title, or with an empty one,
+    /// then has a heading as its title, else this name. They are looked for after the limit.
+    pub file_name: Option<String>,
+    pub content: Option<Option<Arc<str>>>,
+    /// Replacements of parts of the stored source, in place of a whole new source.
+    pub edits: Option<Vec<TextEdit>>,
+    pub if_updated_at: Option<String>,
+    /// The key that the client made for a new page.
+    pub edit_key: Option<Result<EditKey, NotANewKey>>,
+}
+
+/// A new page whose fields were checked.
+#[derive(Debug)]
+pub(super) struct New {
+    pub(super) title: NewTitle,
+    pub(super) content: Content,
+    /// The key that the client made.
+    pub(super) edit_key: Option<EditKey>,
+}
+
+#[derive(Debug)]
+pub(super) enum NewTitle {
+    Given(Title),
+    /// A heading is the title, else this name of the file.
+    InText(String),
+}
+
+impl NewTitle {
+    /// The title that was sent, else `heading`, else the name of the file.
+    pub(super) fn or_heading(self, heading: Option<&str>) -> Result<Title, TitleError> {
+        match self {
+            Self::Given(title) => Ok(title),
+            Self::InText(file_name) => Title::parse(heading.unwrap_or(&file_name)),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Update {
+    pub(super) head: HeadChanges,
+    pub(super) text: TextUpdate,
+    /// The time of the last change of the state that the update is for.
+    if_updated_at: Option<UnixMillis>,
+}
+
+/// How an update changes the source.
+#[derive(Debug)]
+pub(super) enum TextUpdate {
+    Keep,
+    Replace(Content),
+    /// Parts of the source are replaced.
+    Edit(Vec<TextEdit>),
+}
+
+impl Update {
+    /// Whether the update changes nothing. An update with any field is a change, even if the value stays the same.
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == HeadChanges::default() && matches!(self.text, TextUpdate::Keep)
+    }
+
+    /// Fails unless the page is in the state that the update is for.
+    pub(super) fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
+        match self.if_updated_at {
+            Some(required) if required != state.updated_at => Err(ServiceError::PreconditionFailed),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The proof that a request may change a page.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// The query string contains a key, whatever else the request has.
+    InQuery,
+    Missing,
+    /// The presented text does not have the shape of a key.
+    Malformed,
+    /// The presented argument is not a string.
+    WrongType,
+    /// A well-formed key, right or wrong.
+    Key(EditKey),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum States {
+    Any,
+    OneOf(Vec<PageState>),
+}
+
+impl States {
+    fn include(&self, state: PageState) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(states) => states.contains(&state),
+        }
+    }
+}
+
+/// The condition that a request sets on the state of the page. The default sets no condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Precondition {
+    /// The page must be in one of these states.
+    pub if_match: Option<States>,
+    /// The page must be in none of these states.
+    pub if_none_match: Option<States>,
+}
+
+impl Precondition {
+    /// Fails unless `state` is as required.
+    pub(super) fn check(&self, state: PageState) -> Result<(), ServiceError> {
+        if self.if_match.as_ref().is_some_and(|required| !required.include(state)) {
+            return Err(ServiceError::PreconditionFailed);
+        }
+        if self.if_none_match.as_ref().is_some_and(|excluded| excluded.include(state)) {
+            return Err(ServiceError::StateExcluded);
+        }
+        Ok(())
+    }
+}
+
+impl PageFields {
+    /// The new page that these fields ask for. Size is checked before anything else. No field may contain the
+    /// page's key.
+    pub(super) fn check_new(self) -> Body<New> {
+        let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
+            (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
+            (Some(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
+            (None, None) => Err(BodyError::Missing("title")),
+        };
+        let content = self.content.flatten().ok_or(BodyError::Missing("content"));
+        match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
+            (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
+            (content, title) => {
+                let (title, content, edit_key) = (title?, content?, self.edit_key.transpose()?);
+                if let Some(key) = &edit_key {
+                    if let NewTitle::Given(title) = &title {
+                        check_text(key, "title", title.as_str())?;
+                    }
+                    check_text(key, "content", content.as_str())?;
+                }
+                Ok(New { title, content, edit_key })
+            }
+        }
+    }
+
+    /// The update that these fields ask for. Size is checked before anything else. `key` is the page's key, which may
+    /// not be in any field.
+    pub(super) fn check_update(self, key: &EditKey) -> Body<Update> {
+        let text = match (self.content, self.edits) {
+            (None, None) => TextUpdate::Keep,
+            (Some(None), None) => return Err(BodyError::NullContent),
+            (Some(Some(content)), None) => TextUpdate::Replace(Content::parse(content).map_err(BodyError::Content)?),
+            (None, Some(edits)) if edits.is_empty() => TextUpdate::Keep,
+            (None, Some(edits)) if edits.len() > MAX_EDITS => {
+                return Err(BodyError::Edit(TextEditError::TooMany(edits.len())));
+            }
+            (None, Some(edits)) => TextUpdate::Edit(edits),
+            (Some(_), Some(_)) => return Err(BodyError::TwoTexts),
+        };
+        let title = match self.title {
+            None => None,
+            Some(None) => Some(None),
+            Some(Some(title)) => match Title::parse(&title) {
+                Ok(title) => Some(Some(title)),
+                Err(TitleError::Empty) => Some(None),
+                Err(error) => return Err(BodyError::Title(error)),
+            },
+        };
+        if let Some(Some(title)) = &title {
+            check_text(key, "title", title.as_str())?;
+        }
+        let if_updated_at = match self.if_updated_at {
+            Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
+            None => None,
+        };
+        if let TextUpdate::Replace(content) = &text {
+            check_text(key, "content", content.as_str())?;
+        }
+        Ok(Update { head: HeadChanges { title }, text, if_updated_at })
+    }
+}
+
+/// Fails if `text`, which was sent as `field`, would publish `key`.
+pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {
+    if key.occurs_in(text) { Err(BodyError::HoldsKey(field)) } else { Ok(()) }
+}

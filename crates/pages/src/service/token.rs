@@ -1,0 +1,71 @@
+//! Exchanging a page's key for a bearer token, which is the same key (spec §4.5).
+
+use tokio::time::Instant;
+
+use super::error::{FormError, ServiceError, TokenError};
+use super::request::Credential;
+use super::{Limited, PageService, StoreBudget, deadline, until};
+use crate::ports::page_store::Lookup;
+use crate::ports::rate_limiter::LimitKind;
+use crate::values::client::Client;
+use crate::values::edit_key::EditKey;
+use crate::values::oauth::{GRANT_TYPE, SCOPES};
+use crate::values::slug::Slug;
+
+/// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
+/// fields.
+pub struct TokenForm {
+    pub grant_type: String,
+    /// The credentials of the client; `None` if the request has none.
+    pub client: Option<TokenClient>,
+    /// The requested scopes, separated by spaces; empty for all.
+    pub scope: String,
+}
+
+pub struct TokenClient {
+    /// The slug of a page, as it was sent.
+    pub id: String,
+    pub secret: Credential,
+}
+
+impl PageService {
+    /// Returns the page's own key as a token, to a client that presents the page's slug and key. Every attempt is
+    /// counted. `form` is polled after the rate limit. The time to receive it does not count towards
+    /// [`DEADLINE`](super::DEADLINE).
+    pub async fn token(
+        &self,
+        client: Client,
+        form: impl Future<Output = Result<TokenForm, FormError>>,
+    ) -> Limited<EditKey> {
+        let exchange = async {
+            let form = form.await;
+            let deadline = deadline();
+            until(deadline, self.exchange(form, deadline)).await
+        };
+        self.admit(LimitKind::Token, client, exchange).await
+    }
+
+    async fn exchange(&self, form: Result<TokenForm, FormError>, deadline: Instant) -> Result<EditKey, ServiceError> {
+        let form = form.map_err(TokenError::Form)?;
+        if form.grant_type != GRANT_TYPE {
+            return Err(TokenError::UnsupportedGrant.into());
+        }
+        let key = self.authenticated(form.client.ok_or(TokenError::NoClient)?, deadline).await?;
+        let known = |scope: &str| SCOPES.iter().any(|(name, _)| *name == scope);
+        if form.scope.split(' ').filter(|scope| !scope.is_empty()).all(known) {
+            Ok(key)
+        } else {
+            Err(TokenError::Scope.into())
+        }
+    }
+
+    /// Checks the slug and the key of `client`, and returns the key. Hashes are compared in constant time. Whether a
+    /// page exists is not a secret, so the answer for a missing page may take another time.
+    async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, ServiceError> {
+        let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
+        let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.store.head(&slug)).await? else {
+            return Err(TokenError::WrongClient.into());
+        };
+        Ok(client.secret.open(head.key_hash).map_err(|_| TokenError::WrongClient)?.clone())
+    }
+}

@@ -1,0 +1,237 @@
+//! Changing a page's title or content.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use super::error::{BodyError, ServiceError};
+use super::read_budget::ReadPermit;
+use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update, check_text};
+use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
+use crate::ports::page_store::{CasResult, Record};
+use crate::ports::rate_limiter::LimitKind;
+use crate::ports::renderer::{Checks, Made, Purpose};
+use crate::values::client::Client;
+use crate::values::content::Content;
+use crate::values::edit_key::{EditKey, EditKeyHash};
+use crate::values::page::{Page, PageHead, PageState, PageVersion};
+use crate::values::slug::Slug;
+use crate::values::text_edits;
+
+/// A page whose key was presented.
+struct Opened {
+    head: PageHead,
+    /// The rest of the budget for the store's answers.
+    store_budget: StoreBudget,
+}
+
+/// An update whose body was checked and whose new text was rendered.
+struct Edit<'a> {
+    update: Update,
+    /// The HTML of the new text, if the update has a whole one.
+    rendered: Option<Made>,
+    key: &'a EditKey,
+    precondition: &'a Precondition,
+}
+
+impl Edit<'_> {
+    /// Fails unless the page may be changed in `state`.
+    fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
+        self.precondition.check(state)?;
+        self.update.check_state(state)
+    }
+}
+
+impl Credential {
+    /// The presented key, if `key_hash` is its hash.
+    pub(super) fn open(&self, key_hash: EditKeyHash) -> Result<&EditKey, ServiceError> {
+        match self {
+            Self::InQuery => Err(ServiceError::KeyInQuery),
+            Self::Missing => Err(ServiceError::MissingKey),
+            Self::Key(key) if key_hash.matches(key) => Ok(key),
+            Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::WrongType => Err(BodyError::KeyType.into()),
+        }
+    }
+}
+
+impl PageService {
+    /// Applies the fields in `body` and returns the resulting page. An update without fields changes nothing. `body` is
+    /// polled after the credential was checked. The time to receive it does not count towards
+    /// [`DEADLINE`](super::DEADLINE).
+    ///
+    /// Two concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
+    /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
+    pub async fn update(
+        &self,
+        client: Client,
+        slug: &str,
+        credential: &Credential,
+        body: impl Future<Output = Body<PageFields>>,
+        precondition: &Precondition,
+    ) -> Limited<Arc<Page>> {
+        match Slug::parse(slug) {
+            Ok(slug) => {
+                // The future is on the heap, because it is large and many layers of futures surround it.
+                let editing = Box::pin(self.edit(&slug, credential, body, precondition));
+                self.admit(LimitKind::Edit, client, editing).await
+            }
+            Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
+        }
+    }
+
+    async fn edit(
+        &self,
+        slug: &Slug,
+        credential: &Credential,
+        body: impl Future<Output = Body<PageFields>>,
+        precondition: &Precondition,
+    ) -> Result<Arc<Page>, ServiceError> {
+        let mut body = pin!(body);
+        let mut ends = deadline();
+        let mut opened = until(ends, self.opened(slug, credential, ends)).await?;
+        let body = if let Some(body) = body.as_mut().now_or_never() {
+            body
+        } else {
+            // The client sends its body only now, because it waited for `100 Continue`. The page may change before the
+            // body has arrived, so its head is read again.
+            drop(opened);
+            let body = body.await;
+            ends = deadline();
+            opened = until(ends, self.opened(slug, credential, ends)).await?;
+            body
+        };
+        until(ends, self.apply(opened, credential, body, precondition)).await
+    }
+
+    /// The head of the page under `slug`, if `credential` is its key.
+    async fn opened(&self, slug: &Slug, credential: &Credential, deadline: Instant) -> Result<Opened, ServiceError> {
+        let mut store_budget = StoreBudget::new(deadline);
+        let head = self.existing_head(slug, &mut store_budget).await?;
+        credential.open(head.key_hash)?;
+        Ok(Opened { head, store_budget })
+    }
+
+    async fn apply(
+        &self,
+        opened: Opened,
+        credential: &Credential,
+        body: Body<PageFields>,
+        precondition: &Precondition,
+    ) -> Result<Arc<Page>, ServiceError> {
+        let Opened { mut head, mut store_budget } = opened;
+        let key = credential.open(head.key_hash)?;
+        let update = body?.check_update(key)?;
+        let rendered = match &update.text {
+            TextUpdate::Replace(content) => Some(self.publishable(content, Some(key)).await?),
+            TextUpdate::Keep | TextUpdate::Edit(_) => None,
+        };
+        let edit = Edit { update, rendered, key, precondition };
+        edit.check_state(head.state())?;
+        if edit.update.is_empty() {
+            let (page, _permit) = self.page_with_permit(head, &mut store_budget).await?;
+            edit.check_state(page.head.state())?;
+            return self.current(page).await;
+        }
+        let slug = head.slug.clone();
+        loop {
+            let (expected, next, _permit) = self.next(head, &edit, &mut store_budget).await?;
+            let next = Arc::new(next);
+            let record = Record::Active(Arc::clone(&next));
+            let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
+            match store_budget.wait(swapped).await? {
+                CasResult::Swapped => return Ok(next),
+                // Another request changed or deleted the page between the read and the write.
+                CasResult::Stale => back_off(&self.random).await,
+            }
+            store_budget.renew();
+            head = self.existing_head(&slug, &mut store_budget).await?;
+        }
+    }
+
+    /// The version that `edit` replaces, the page that it makes of the page of `head`, and the memory of a large page that
+    /// had to be read.
+    async fn next(
+        &self,
+        head: PageHead,
+        edit: &Edit<'_>,
+        store_budget: &mut StoreBudget,
+    ) -> Result<(PageVersion, Page, ReadPermit), ServiceError> {
+        let Edit { update, rendered, .. } = edit;
+        edit.check_state(head.state())?;
+        if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
+            let version = head.version;
+            let head = head.updated(update.head.clone(), self.clock.now());
+            return Ok((version, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
+        }
+        let (page, permit) = self.page_with_permit(head, store_budget).await?;
+        edit.check_state(page.head.state())?;
+        let version = page.head.version;
+        let (next, permit) = self.with_parts_replaced(page, permit, edit).await?;
+        Ok((version, next, permit))
+    }
+
+    /// The page of `head`, and the memory for it and for a page that is made of it.
+    async fn page_with_permit(
+        &self,
+        head: PageHead,
+        store_budget: &mut StoreBudget,
+    ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
+        let page = self.page_of(head.clone(), store_budget).await?;
+        match self.large_reads.try_acquire(&page) {
+            Ok(permit) => Ok((page, permit)),
+            Err(needed) => {
+                drop(page);
+                let permit = self.large_reads.acquire(needed).await?;
+                Ok((self.page_of(head, store_budget).await?, permit))
+            }
+        }
+    }
+
+    /// `page` after an update that keeps its source, or replaces parts of it.
+    async fn with_parts_replaced(
+        &self,
+        page: Arc<Page>,
+        permit: ReadPermit,
+        edit: &Edit<'_>,
+    ) -> Result<(Page, ReadPermit), ServiceError> {
+        let Edit { update, key, .. } = edit;
+        let changes = update.head.clone();
+        let TextUpdate::Edit(edits) = &update.text else {
+            // The page is stored with HTML of the newest renderer.
+            let Page { head, text } = Arc::unwrap_or_clone(self.current(page).await?);
+            return Ok((Page { head: head.updated(changes, self.clock.now()), text }, permit));
+        };
+        let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
+        let content = Content::parse(text).map_err(BodyError::Content)?;
+        check_text(key, "content", content.as_str())?;
+        // Many may wait to be rendered, and none of them needs the old text.
+        let head = page.head.clone();
+        drop((page, permit));
+        let Made { rendered, .. } = self.publishable(&content, Some(key)).await?;
+        Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), ReadPermit::default()))
+    }
+
+    /// The HTML of `content`, if it does not contain `key` and operators publish it. The caller has looked for `key` in `content`.
+    async fn publishable(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
+        let made = self.rendered(content, key).await?;
+        self.check_made(&made)?;
+        Ok(made)
+    }
+
+    /// The HTML of `content`, with what was found in it.
+    pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
+        let checks = Checks { refuses: self.policy.refuses()?, key: key.cloned() };
+        Ok(self.render(content, Purpose::Write, checks).await?)
+    }
+
+    /// Fails unless operators publish what was made, and its key is not in it.
+    pub(super) fn check_made(&self, made: &Made) -> Result<(), ServiceError> {
+        if made.shows_key {
+            return Err(BodyError::HoldsKey("content").into());
+        }
+        self.policy.check_content(made)
+    }
+}

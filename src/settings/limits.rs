@@ -1,0 +1,123 @@
+//! Settings of the limits of clients, and of Redis, in which replicas share them.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use handbill_rate_limit::{RedisMode, RedisUrl};
+
+use handbill_pages::ports::rate_limiter::Quotas;
+use handbill_pages::values::network_limits::SharedNetwork;
+use handbill_pages::values::quota::Quota;
+
+/// Highest limit. A window remembers each of its attempts in 8 bytes, and one that fills the table of its limit would push
+/// all others out.
+const MAX_LIMIT: i64 = 100_000;
+
+const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
+
+#[derive(Args, Debug)]
+pub struct RateLimitSettings {
+    /// Pages that a client may create within the window; 0 switches the limit off
+    #[arg(long, env = "HANDBILL_CREATE_LIMIT", value_name = "REQUESTS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub create_limit: u32,
+    /// Updates and deletes that a client may try within the window; 0 switches the limit off
+    #[arg(long, env = "HANDBILL_EDIT_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub edit_limit: u32,
+    /// Tokens that a client may ask for within the window; 0 switches the limit off
+    #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub token_limit: u32,
+    /// Networks whose clients share one window that is FACTOR times as large, such as the networks of hosted agents or of an office; the smallest network counts; comma-separated [default: none]
+    #[arg(long, env = "HANDBILL_LIMIT_NETWORKS", value_name = "CIDR=FACTOR,…", value_delimiter = ',', value_parser = SharedNetwork::from_str)]
+    pub limit_networks: Vec<SharedNetwork>,
+    /// The window of these limits, in whole seconds
+    #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
+    pub rate_window: Duration,
+}
+
+impl RateLimitSettings {
+    pub fn quotas(&self) -> Quotas {
+        let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
+        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
+    }
+}
+
+/// A window that the `RateLimit-Policy` field can express: that field counts whole seconds.
+fn window(text: &str) -> Result<Duration, String> {
+    let window = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let is_whole = window.subsec_nanos() == 0;
+    if is_whole && (Duration::from_secs(1)..=MAX_WINDOW).contains(&window) {
+        Ok(window)
+    } else {
+        Err("give whole seconds, from 1s to 31days".to_owned())
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct RedisSettings {
+    /// Redis, as redis:// or rediss://, in which replicas share limits; without it limits are counted in this process.
+    /// Several addresses, comma-separated, are nodes of a Redis Cluster, or the sentinels
+    #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
+    pub redis_url: Vec<RedisUrl>,
+    /// How the Redis servers work together [default: single for one address, cluster for several]
+    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_parser = mode())]
+    pub redis_mode: Option<RedisMode>,
+    /// Name that the sentinels have for the master; required with --redis-mode sentinel
+    #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
+    pub redis_sentinel_master: Option<String>,
+    /// How long a request may wait for Redis in all; after that this replica decides alone
+    #[arg(long, env = "HANDBILL_REDIS_TIMEOUT", value_name = "DURATION", default_value = "100ms", value_parser = timeout)]
+    pub redis_timeout: Duration,
+    /// User name for the Redis servers. Sentinels use the login in their own addresses
+    #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
+    pub redis_username: Option<String>,
+    /// File with the password for the Redis servers, read again for each new connection
+    #[arg(long, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
+    pub redis_password_file: Option<PathBuf>,
+    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
+    #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
+    pub redis_client_cert_file: Vec<PathBuf>,
+}
+
+impl RedisSettings {
+    /// The settings as the limiter takes them.
+    pub fn limiter(&self) -> handbill_rate_limit::RedisSettings {
+        handbill_rate_limit::RedisSettings {
+            urls: self.redis_url.clone(),
+            mode: self.redis_mode,
+            sentinel_master: self.redis_sentinel_master.clone(),
+            timeout: self.redis_timeout,
+            username: self.redis_username.clone(),
+            password_file: self.redis_password_file.clone(),
+            ca_file: self.redis_ca_file.clone(),
+            client_cert_files: self.redis_client_cert_file.clone(),
+        }
+    }
+}
+
+fn mode() -> impl TypedValueParser<Value = RedisMode> {
+    let modes = [
+        PossibleValue::new("single").help("One server"),
+        PossibleValue::new("cluster").help("A Redis Cluster; the addresses are those of some of its nodes"),
+        PossibleValue::new("sentinel").help("Sentinels that name the master; the addresses are theirs"),
+    ];
+    PossibleValuesParser::new(modes).map(|name| match name.as_str() {
+        "single" => RedisMode::Single,
+        "cluster" => RedisMode::Cluster,
+        _ => RedisMode::Sentinel,
+    })
+}
+
+/// Shortest and longest time for a call. The longest leaves a request time for its store.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(2);
+
+fn timeout(text: &str) -> Result<Duration, &'static str> {
+    let timeout = humantime::parse_duration(text).ok();
+    timeout.filter(|timeout| TIMEOUTS.contains(timeout)).ok_or("give 10ms to 2s, for example 100ms")
+}

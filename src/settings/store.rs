@@ -1,0 +1,179 @@
+//! Settings of the page store. Those of one store apply only if it is chosen.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use handbill_store_scylla::ScyllaConsistency;
+
+use super::{LogSettings, SettingsError};
+
+/// The kind of place where pages are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StoreKind {
+    /// In an SQLite database that only this process uses
+    Sqlite,
+    /// In `ScyllaDB` or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url
+    #[value(help = "In ScyllaDB or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url")]
+    Scylla,
+}
+
+/// The heading in `--help` of what applies only with `--store scylla`.
+pub(super) const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)";
+
+/// Which page store is used.
+#[derive(Args, Debug)]
+pub struct StoreSettings {
+    /// Place where pages are kept. Options of the other store are ignored
+    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value_t = StoreKind::Sqlite)]
+    pub store: StoreKind,
+}
+
+#[derive(Args, Debug)]
+pub struct SqliteSettings {
+    /// Directory for the files of the SQLite store; created if it does not exist
+    #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
+    pub data_dir: PathBuf,
+}
+
+/// Longest name of a keyspace that the servers accept.
+const MAX_KEYSPACE_CHARS: usize = 48;
+
+/// Copies of each page: one may be lost or restarted, and two are still a quorum.
+const COPIES: u8 = 3;
+
+/// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
+const SCHEMA_WAIT: Duration = Duration::from_mins(5);
+
+/// Settings of the page store in ScyllaDB or Cassandra.
+#[derive(Args, Clone, Debug)]
+pub struct ScyllaSettings {
+    /// Nodes to reach the cluster through, comma-separated; they name the others. Required with --store scylla
+    #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
+    pub scylla_nodes: Vec<String>,
+    /// Keyspace of the pages
+    #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
+    pub scylla_keyspace: String,
+    /// Datacentre whose nodes are asked; with local consistency it must be named if there are several [default: the only one]
+    #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
+    pub scylla_datacenter: Option<String>,
+    /// Copies that agree on each write: those of one datacentre, or of all; migrate writes the choice into the keyspace
+    #[arg(long, env = "HANDBILL_SCYLLA_CONSISTENCY", value_name = "LEVEL", default_value = "local", value_parser = PossibleValuesParser::new(["local", "global"]).try_map(|text| text.parse::<ScyllaConsistency>()))]
+    pub scylla_consistency: ScyllaConsistency,
+    /// User to log in as [default: no login]
+    #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
+    pub scylla_username: Option<String>,
+    /// File with the password of --scylla-username, read again for each new connection; a line break at its end is ignored
+    #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
+    pub scylla_password_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
+    #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
+    pub scylla_ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
+    pub scylla_client_cert_file: Vec<PathBuf>,
+}
+
+/// Settings of `migrate`.
+#[derive(Args, Debug)]
+pub struct MigrateSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    store: StoreSettings,
+    #[command(flatten, next_help_heading = OF_SCYLLA)]
+    scylla: ScyllaSettings,
+    /// Copies of each page in the datacentre; applies only when the keyspace is created
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32), help_heading = OF_SCYLLA)]
+    scylla_replication_factor: u8,
+    /// How long to wait for the cluster to answer, and for its schema to be updated
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration, help_heading = OF_SCYLLA)]
+    schema_wait: Duration,
+    /// Journal that export --journal wrote: it is applied to a restored keyspace, while no replica runs
+    #[arg(long, value_name = "FILE", help_heading = "Restore")]
+    pub replay_journal: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Logs")]
+    pub logs: LogSettings,
+}
+
+impl MigrateSettings {
+    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration. Nodes of a cluster beside such
+    /// a store are an error, because a pipeline that only forgot the store must not go on.
+    pub fn cluster(&self) -> Result<Option<handbill_store_scylla::ScyllaSettings>, SettingsError> {
+        match self.store.store {
+            StoreKind::Sqlite if self.scylla.scylla_nodes.is_empty() => Ok(None),
+            StoreKind::Sqlite => Err(SettingsError::NodesWithoutStore),
+            StoreKind::Scylla => Ok(Some(handbill_store_scylla::ScyllaSettings {
+                replication_factor: self.scylla_replication_factor,
+                schema_wait: self.schema_wait,
+                ..self.scylla.store()
+            })),
+        }
+    }
+}
+
+impl ScyllaSettings {
+    /// The settings as the store of `serve` takes them.
+    pub fn store(&self) -> handbill_store_scylla::ScyllaSettings {
+        handbill_store_scylla::ScyllaSettings {
+            nodes: self.scylla_nodes.clone(),
+            keyspace: self.scylla_keyspace.clone(),
+            datacenter: self.scylla_datacenter.clone(),
+            consistency: self.scylla_consistency,
+            replication_factor: COPIES,
+            username: self.scylla_username.clone(),
+            password_file: self.scylla_password_file.clone(),
+            ca_file: self.scylla_ca_file.clone(),
+            client_cert_files: self.scylla_client_cert_file.clone(),
+            schema_wait: SCHEMA_WAIT,
+        }
+    }
+}
+
+/// `host:port`, with an IPv6 address in brackets.
+fn node(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let fault = "give host:port, for example db-1.example:9042";
+    let (host, port) = text.rsplit_once(':').ok_or(fault)?;
+    let host_fits = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
+    let port_fits = port.parse::<u16>().is_ok_and(|port| port > 0);
+    if host_fits && port_fits { Ok(text.to_owned()) } else { Err(fault) }
+}
+
+/// A name that needs no quotes in CQL, so that any statement can hold it.
+fn keyspace(text: &str) -> Result<String, &'static str> {
+    let first_fits = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let rest_fits = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first_fits && rest_fits && text.len() <= MAX_KEYSPACE_CHARS {
+        Ok(text.to_owned())
+    } else {
+        Err("give a lower-case letter, then lower-case letters, digits and underscores, 48 characters at most")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::parse_args;
+
+    fn parse(args: &[&str]) -> clap::error::Result<ScyllaSettings> {
+        parse_args(args)
+    }
+
+    #[test]
+    fn nodes_are_a_list_of_hosts_with_ports() {
+        let settings = parse(&["--scylla-nodes", "a.example:9042, 192.0.2.1:19042,[2001:db8::1]:9042"]).unwrap();
+        assert_eq!(settings.scylla_nodes, ["a.example:9042", "192.0.2.1:19042", "[2001:db8::1]:9042"]);
+        for wrong in ["", "a.example", "a:", ":9042", "a:0", "a:65536", "2001:db8::1:9042"] {
+            assert!(parse(&["--scylla-nodes", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_keyspace_is_a_name_that_needs_no_quotes() {
+        assert_eq!(parse(&[]).unwrap().scylla_keyspace, "handbill");
+        assert_eq!(parse(&["--scylla-keyspace", "a_2"]).unwrap().scylla_keyspace, "a_2");
+        for wrong in ["", "2a", "A", "a-b", "a.b", "a b", "a\"; drop", &"a".repeat(49)] {
+            assert!(parse(&["--scylla-keyspace", wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Settings of logs and traces. OpenTelemetry's SDK reads the sampler, headers and resource attributes from its own variables
+//! (`OTEL_…`).
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+use url::Url;
+
+/// The path below a collector's address that spans are posted to.
+const TRACES_PATH: &str = "/v1/traces";
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one JSON object a line.
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct LogSettings {
+    /// How logs are written to standard error: text or json [default: text on a terminal, json otherwise]
+    #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_parser = log_format)]
+    pub log_format: Option<LogFormat>,
+    /// Which events are logged, as tracing-subscriber's filter directives, for example info,handbill=debug
+    #[arg(long, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
+    pub log: EnvFilter,
+}
+
+#[derive(Args, Debug)]
+pub struct TraceSettings {
+    /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
+    #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
+    pub otlp_endpoint: Option<Url>,
+}
+
+fn log_format(text: &str) -> Result<LogFormat, &'static str> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("choose text or json"),
+    }
+}
+
+/// Refuses directives that cannot be parsed. The conversion that clap would choose drops them silently.
+fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().parse(text)
+}
+
+/// An address that a path can be appended to. It has no login, since logs and messages show the address.
+fn endpoint(text: &str) -> Result<Url, &'static str> {
+    let fault = "give an address such as http://collector:4318, without login, query and fragment";
+    let url = Url::parse(text).map_err(|_| fault)?;
+    let is_bare =
+        url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    if matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare { Ok(url) } else { Err(fault) }
+}
+
+impl TraceSettings {
+    /// The address that spans are posted to (OTLP 1.x, "OTLP/HTTP Request"); `None` for no traces.
+    pub fn address(&self) -> Option<Url> {
+        let mut address = self.otlp_endpoint.clone()?;
+        let path = address.path().trim_end_matches('/').trim_end_matches(TRACES_PATH);
+        address.set_path(&format!("{path}{TRACES_PATH}"));
+        Some(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::parse_args;
+
+    #[test]
+    fn spans_are_posted_below_the_address_of_the_collector() {
+        let address = |arg: &str| parse_args::<TraceSettings>([arg]).unwrap().address().unwrap().to_string();
+        for base in
+            ["http://ours:4318", "http://ours:4318/", "http://ours:4318/v1/traces", "http://ours:4318/v1/traces/"]
+        {
+            assert_eq!(address(&format!("--otlp-endpoint={base}")), "http://ours:4318/v1/traces");
+        }
+        assert_eq!(address("--otlp-endpoint=https://theirs/otlp"), "https://theirs/otlp/v1/traces");
+    }
+}
