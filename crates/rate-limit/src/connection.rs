@@ -1,7 +1,6 @@
-//! The pool of connections to Redis: to one server, to a Redis Cluster, or to the master that sentinels name.
+//! The pool of connections to Redis: one server, a Redis Cluster, or the master that sentinels name.
 //!
-//! A connection carries many calls at once, so a call takes a clone and returns the original to the pool immediately. A
-//! connection is not checked before it is used: the call that uses a dead one finds out (`docs/decisions.md`).
+//! Calls share a connection, and return it at once. The first call on a dead one finds out (`docs/decisions.md`).
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,27 +17,24 @@ use super::settings::{
     OpenError, RedisMode, RedisSettings, is_tls, parse_addresses, read_certificates, read_password, tcp_settings,
 };
 
-/// Maximum number of connections. One connection carries any load; there are more only if several are made at the same
-/// time.
+/// One connection carries any load.
 const POOL_SIZE: usize = 4;
 
-/// Limit for making a connection, including DNS, TLS and the sentinels' answers. No caller waits as long.
+/// With DNS, TLS and the sentinels' answers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why there is no connection: a file that can no longer be used, no server that was reached, or a refused login.
 pub(super) type ConnectError = Box<dyn Error + Send + Sync>;
 
 pub(super) type Pool = managed::Pool<Manager>;
 
-/// Makes connections. The password and the certificates are read for each connection.
+/// Reads password and certificates for each connection.
 pub(super) struct Manager {
     settings: RedisSettings,
     addresses: Vec<ConnectionInfo>,
     pub(super) mode: RedisMode,
 }
 
-/// A connection that many calls share. A call is sent without waiting for the answers to earlier calls. All clones use
-/// the same connection.
+/// Clones share one connection.
 #[derive(Clone)]
 pub(super) enum Connection {
     Direct(MultiplexedConnection),
@@ -46,7 +42,6 @@ pub(super) enum Connection {
 }
 
 impl Manager {
-    /// Checks `settings`, including the files that they name. Connects to nothing.
     pub(super) fn new(settings: &RedisSettings) -> Result<Self, OpenError> {
         let addresses = parse_addresses(settings)?;
         let several = addresses.len() > 1;
@@ -70,7 +65,6 @@ impl Manager {
     fn single(&self) -> Result<deadpool_redis::Manager, OpenError> {
         let mut address = self.addresses_with_login()?.swap_remove(0);
         if let Some(certificates) = read_certificates(&self.settings, is_tls(&address))? {
-            // Only the library's client can put certificates into an address.
             address = redis::Client::build_with_tls(address, certificates)?.get_connection_info().clone();
         }
         Ok(deadpool_redis::Manager::new_with_config(address, self.config())?)
@@ -80,7 +74,7 @@ impl Manager {
         let mut builder = ClusterClientBuilder::new(self.addresses_with_login()?)
             .tcp_settings(tcp_settings())
             .connection_timeout(self.settings.timeout)
-            // This also limits a call, including all retries and redirections that the library makes.
+            // Also limits the library's retries and redirections.
             .response_timeout(self.settings.timeout);
         if let Some(certificates) = read_certificates(&self.settings, is_tls(&self.addresses[0]))? {
             builder = builder.certs(certificates);
@@ -119,7 +113,6 @@ impl Manager {
         Ok(builder.build()?)
     }
 
-    /// The addresses, with the user name and the password of the settings in place of their own.
     fn addresses_with_login(&self) -> Result<Vec<ConnectionInfo>, OpenError> {
         let password = read_password(&self.settings)?;
         let with_login = |address: &ConnectionInfo| {
@@ -135,7 +128,6 @@ impl Manager {
         Ok(self.addresses.iter().map(with_login).collect())
     }
 
-    /// The limits that the library itself enforces on a connection to one server.
     fn config(&self) -> AsyncConnectionConfig {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -148,7 +140,6 @@ impl managed::Manager for Manager {
     type Error = ConnectError;
 
     async fn create(&self) -> Result<Connection, ConnectError> {
-        // This reads small files on a thread of the runtime. It happens rarely, because a connection lasts long.
         let made = async {
             Ok(match self.mode {
                 RedisMode::Single => Connection::Direct(self.single()?.create().await?),

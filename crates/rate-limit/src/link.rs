@@ -1,4 +1,4 @@
-//! Calls Redis within a time limit, and not at all for a while after a call failed.
+//! Calls Redis within a time limit, and pauses after a failure.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -15,30 +15,26 @@ use tokio::time::{sleep, timeout};
 use super::connection::{ConnectError, Connection, Manager, Pool};
 use super::settings::{OpenError, RedisSettings};
 
-/// How long Redis is not asked after a call failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long Redis keeps the key that shows whether it takes writes.
 const PROBE_KEY_SECONDS: u32 = 3;
 
 pub(super) struct Link {
     pub(super) pool: Pool,
     limit: Duration,
-    /// Whether Redis is not asked.
     pub(super) is_down: watch::Sender<bool>,
-    /// 1 while Redis is not asked, else 0.
     fallback: Gauge,
     probe_key: String,
 }
 
 impl Link {
-    /// Connects in the background. The caller must be within a Tokio runtime.
+    /// The caller must be within a Tokio runtime.
     pub(super) fn open(settings: &RedisSettings, fallback: Gauge, probe_key: String) -> Result<Arc<Self>, OpenError> {
         let pool = Manager::new(settings)?.into_pool();
         let link =
             Arc::new(Self { pool, limit: settings.timeout, is_down: watch::Sender::new(false), fallback, probe_key });
         let first = Arc::clone(&link);
-        // Without a request the metric must be right too.
+        // The metric must be right before the first request.
         tokio::spawn(async move {
             if let Err(error) = first.pool.get().await {
                 first.lost(error);
@@ -47,8 +43,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Returns the answer of Redis, within the time limit. Returns `None` if there was no answer: Redis may or may not have
-    /// run the command. Running the command of `ask` twice must change no more than running it once.
+    /// `None` without an answer in time: the command may have run. `ask` may run twice, which must change no more than
+    /// once.
     pub(super) async fn call<T, F>(self: &Arc<Self>, ask: impl Fn(Connection) -> F) -> Option<T>
     where
         F: Future<Output = RedisResult<T>>,
@@ -70,7 +66,7 @@ impl Link {
     {
         let began = Instant::now();
         let mut answer = ask(self.pool.get().await?.clone()).await;
-        // A server's refusal has a code. Anything else is the connection's fault.
+        // Only a server's refusal has a code.
         if answer.as_ref().is_err_and(|error| error.code().is_none()) {
             self.pool.retain(|_, connection| connection.created > began);
             answer = ask(self.pool.get().await?.clone()).await;
@@ -78,8 +74,7 @@ impl Link {
         answer.map_err(|error| PoolError::Backend(error.into()))
     }
 
-    /// Checks on a new connection whether Redis takes writes. A replica that is not yet a master answers, but takes no
-    /// writes.
+    /// A replica answers, but takes no writes.
     async fn probe(&self) -> Result<(), PoolError<ConnectError>> {
         self.pool.retain(|_, _| false);
         let mut connection = self.pool.get().await?.clone();
@@ -97,7 +92,6 @@ impl Link {
     }
 }
 
-/// Looks once in each pause whether Redis is back. Ends when it is.
 async fn find(link: Weak<Link>) {
     loop {
         sleep(PAUSE).await;

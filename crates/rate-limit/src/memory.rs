@@ -1,4 +1,4 @@
-//! Sliding windows in memory: exact, and bounded however many clients come.
+//! Sliding windows in memory: exact and bounded.
 
 use std::collections::hash_map::RandomState;
 use std::time::Duration;
@@ -14,33 +14,28 @@ use crate::values::network_limits::Window;
 use crate::values::quota::{Counted, Decision, Quota};
 use crate::values::reservation::{Reservation, Reserved};
 
-/// Tables of windows: one for each limit.
 const TABLES: usize = 4;
 
-/// Memory for a window besides its attempts, in bytes, with its place in the table.
+/// Bytes, without the attempts.
 const WINDOW_BYTES: usize = 200;
 
-/// Maximum number of ended windows that one decision drops. A decision adds at most one window, so ended windows cannot
-/// pile up. The number is small, so that no call waits while a full table is cleared.
+/// Bounds the time of a decision, which adds at most one window.
 const ENDED_PER_DECISION: usize = 8;
 
-/// Windows ordered by their last admitted attempt. The last attempt is also the last to leave its window, so the first
-/// window in this order is the first to end.
+/// By the last admitted attempt: the first window is the first to end.
 struct Windows {
     counted: LruCache<IpNet, Counted, RandomState>,
     bytes: usize,
     most_bytes: usize,
 }
 
-/// Memory for the windows of all limits, in bytes, where none is said: those of 60 000 clients for each limit.
+/// Enough for 60 000 clients for each limit.
 const DEFAULT_BYTES: usize = 80 * 1024 * 1024;
 
-/// Counts attempts in this process. A restart forgets them.
-///
-/// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
+/// A restart forgets the attempts. Clients choose their addresses, so the hash has a secret key.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
-    /// The windows of each limit, in the order of [`LimitKind`].
+    /// In the order of [`LimitKind`].
     windows: [Mutex<Windows>; TABLES],
 }
 
@@ -49,15 +44,12 @@ impl MemoryRateLimiter {
         Self::within(DEFAULT_BYTES, clock)
     }
 
-    /// A limiter whose windows take at most `bytes`, a quarter for each limit; only a window that is larger by itself takes
-    /// more. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
-    /// somebody with thousands of addresses can fill it.
+    /// Takes at most `bytes`, unless one window alone is larger. A full table drops the window that ends soonest.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         Self { clock, windows: std::array::from_fn(|_| Mutex::new(Windows::new(bytes / TABLES))) }
     }
 
-    /// Counts an attempt that another limiter has just admitted. If that makes more attempts than its quota allows, the
-    /// oldest are forgotten, because they would leave the window first.
+    /// Counts an attempt that Redis admitted, and forgets the oldest beyond the quota.
     pub fn count(&self, attempt: &Attempt) {
         let mut windows = self.windows(attempt.kind);
         let now = self.clock.monotonic();
@@ -80,7 +72,7 @@ impl Windows {
         Self { counted: LruCache::unbounded_with_hasher(RandomState::new()), bytes: 0, most_bytes }
     }
 
-    /// Changes the window of `network`. Then it is the last to end, and others are dropped until all fit.
+    /// Then drops other windows until all fit.
     fn change<T>(&mut self, network: IpNet, change: impl FnOnce(&mut Counted) -> T) -> T {
         self.bytes += if self.counted.contains(&network) { 0 } else { bytes(&Counted::default()) };
         let counted = self.counted.get_or_insert_mut(network, Counted::default);
@@ -116,13 +108,13 @@ fn bytes(counted: &Counted) -> usize {
 impl RateLimiter for MemoryRateLimiter {
     async fn check(&self, attempt: Attempt) -> Decision {
         let mut windows = self.windows(attempt.kind);
-        // The time is read under the lock, so that decisions are made in the order of their times.
+        // Under the lock, so decisions have the order of their times.
         let now = self.clock.monotonic();
         windows.drop_ended(attempt.own.quota, now);
         let mut has_room = |Window { network, quota }: &Window| {
             windows.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };
-        // Every window is looked at, because that drops the attempts that have left it.
+        // Each look also drops old attempts, so there is no short circuit.
         let rooms: Vec<bool> = attempt.windows().map(&mut has_room).collect();
         let admitted = !rooms.contains(&false);
         let mut decide = |Window { network, quota }: &Window| {
@@ -133,7 +125,6 @@ impl RateLimiter for MemoryRateLimiter {
             quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
         };
         let own = decide(&attempt.own);
-        // In one process nobody reserves a slug, and a Redis that has just not answered is not asked again.
         Decision { slug: Reserved::Unopposed, ..own.restricted_by(attempt.wider.iter().map(decide)) }
     }
 

@@ -1,5 +1,4 @@
-//! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer. Every key in
-//! Redis is named here; the part in braces decides the slot in a Redis Cluster.
+//! Sliding windows that all replicas share in Redis, and local ones for when Redis does not answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +20,10 @@ use crate::values::quota::Decision;
 use crate::values::reservation::{Reservation, Reserved};
 use crate::values::slug::Slug;
 
-/// How long a slug is reserved, in milliseconds: twice as long as the longest create.
+/// Twice the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;
 
-/// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
+/// Counts by Redis's clock.
 pub struct RedisLimiter {
     link: Arc<Link>,
     script: Script,
@@ -33,10 +32,10 @@ pub struct RedisLimiter {
 }
 
 impl RedisLimiter {
-    /// A limiter in the Redis of `settings`. It connects in the background, because the service works without Redis. The
-    /// caller must be within a Tokio runtime. `open` fails only if the settings cannot be used.
+    /// Connects in the background; fails only if the settings cannot be used. The caller must be within a Tokio
+    /// runtime.
     ///
-    /// While Redis is unreachable, `fallback` is 1, and what this process counts takes at most `local_bytes`.
+    /// `fallback` is 1 while Redis is unreachable. Local counts take at most `local_bytes`.
     pub fn open(
         settings: &RedisSettings,
         local_bytes: usize,
@@ -49,12 +48,11 @@ impl RedisLimiter {
         Ok(Self { link, script, random, local: MemoryRateLimiter::within(local_bytes, clock) })
     }
 
-    /// Shows whether Redis is unreachable, and notifies of each change.
     pub fn is_down(&self) -> watch::Receiver<bool> {
         self.link.is_down.subscribe()
     }
 
-    /// The decision on `attempt`, whose name is `id`.
+    /// `id` lets a repeated call count once.
     async fn ask(&self, mut connection: Connection, attempt: &Attempt, id: &str) -> RedisResult<Decision> {
         let mut call = self.script.prepare_invoke();
         for key in window_keys(attempt) {
@@ -75,14 +73,13 @@ impl RedisLimiter {
         Ok(if self.reserved_with(attempt).is_some() { Decision { slug, ..decision } } else { decision })
     }
 
-    /// The slug that is reserved in the same step as `attempt`. In a Redis Cluster it is in another slot than the windows.
+    /// In a Redis Cluster the slug is in another slot than the windows.
     fn reserved_with<'a>(&self, attempt: &'a Attempt) -> Option<&'a Reservation> {
         attempt.slug.as_ref().filter(|_| self.link.pool.manager().mode != RedisMode::Cluster)
     }
 }
 
-/// The keys of the windows of `attempt`. All of them are in the slot of the widest one, because only keys in one slot can be
-/// used in one atomic step.
+/// In braces is the slot of a Redis Cluster: one step uses one slot.
 fn window_keys(attempt: &Attempt) -> Vec<String> {
     let (kind, widest) = (attempt.kind.name(), attempt.wider.last().unwrap_or(&attempt.own).network);
     let key = |Window { network, .. }: &Window| {
@@ -92,12 +89,10 @@ fn window_keys(attempt: &Attempt) -> Vec<String> {
     attempt.windows().map(key).collect()
 }
 
-/// The key that names who reserves `slug`.
 fn slug_key(slug: &Slug) -> String {
     format!("handbill:slug:{slug}")
 }
 
-/// The fate of the slug, and the decision.
 fn decision(answer: &[u64], attempt: &Attempt) -> Option<(Reserved, Decision)> {
     let [admitted, _, by_another, counts @ ..] = answer else { return None };
     if counts.len() != 2 * attempt.windows().count() {
@@ -138,7 +133,7 @@ impl RateLimiter for RedisLimiter {
         let mut set = redis::cmd("SET");
         set.arg(slug_key(slug)).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
         let ask = async |mut connection: Connection| match connection.query::<Option<String>>(&set).await {
-            // A Redis that only refuses reservations still decides about limits.
+            // A Redis that refuses reservations still decides about limits.
             Err(error) if error.code().is_some() => Ok(None),
             answer => answer,
         };

@@ -1,5 +1,3 @@
-//! The settings of Redis, checked, and the files that they name.
-
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -12,17 +10,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
-/// How the Redis servers work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedisMode {
     Single,
-    /// A Redis Cluster; the addresses are those of some of its nodes.
+    /// The addresses are some of its nodes.
     Cluster,
-    /// Sentinels that name the master; the addresses are theirs.
+    /// The addresses are the sentinels, which name the master.
     Sentinel,
 }
 
-/// An address as it was given. It may contain a password, so its `Debug` is redacted.
+/// May contain a password, so its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(pub String);
 
@@ -33,67 +30,60 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl From<String> for RedisUrl {
-    // An invalid address is rejected where it is used, because clap would print it with its password.
+    // Checked later, because clap would print it with its password.
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-/// Settings of Redis. The errors name the options of the program that set them.
 #[derive(Clone, Debug)]
 pub struct RedisSettings {
-    /// As redis:// or rediss://. Several addresses are nodes of a Redis Cluster, or the sentinels.
+    /// Several are nodes of a Redis Cluster, or sentinels.
     pub urls: Vec<RedisUrl>,
-    /// How the servers work together; else one server for one address, and a cluster for several.
+    /// Default: one server for one address, a cluster for several.
     pub mode: Option<RedisMode>,
-    /// Name that the sentinels have for the master.
     pub sentinel_master: Option<String>,
-    /// How long a request may wait for Redis in all.
+    /// For a whole request.
     pub timeout: Duration,
-    /// User name for the Redis servers. Sentinels use the login in their own addresses.
+    /// Sentinels use the login in their own addresses.
     pub username: Option<String>,
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's.
+    /// PEM; replaces the system's authorities.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it, and its private key.
+    /// PEM: certificate, its chain and its private key.
     pub client_cert_files: Vec<PathBuf>,
 }
 
-/// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
+/// No message contains an address, which may contain a password.
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("--redis-url names no address")]
     NoAddress,
-    /// An address cannot be parsed; the number counts from 1.
+    /// Counts from 1.
     #[error("address {0} of --redis-url is not of the form redis://host:port or rediss://host:port")]
     Address(usize),
-    /// Some addresses are with TLS and some without.
     #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
     MixedTls,
     #[error("--redis-mode single takes one address in --redis-url")]
     SeveralForSingle,
-    /// The name of the master is missing. Sentinels may know several masters.
+    /// Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
-    /// A user name without a password cannot log in.
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
-    /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file and --redis-client-cert-file need addresses that begin with rediss://")]
     CertificatesWithoutTls,
     #[error("cannot read {path} ({reason}): {option} names {content}")]
     File { path: PathBuf, reason: String, option: &'static str, content: &'static str },
-    /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
 }
 
-/// The addresses of the servers, or of the sentinels: at least one, all with TLS or all without.
 pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<ConnectionInfo>, OpenError> {
     let mut addresses = Vec::new();
     for (index, url) in settings.urls.iter().enumerate() {
         let url = url.0.trim();
-        // The library also accepts other schemes, such as Unix sockets, and a way to turn the verification of TLS off.
+        // The library also accepts Unix sockets, and a way to turn off the verification of TLS.
         let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
         let address = url.into_connection_info().ok().filter(|_| is_ours);
         let address =
@@ -116,15 +106,14 @@ pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, 
     Ok(text.map(|text| String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// The authorities to trust in place of the system's, and the certificate of this process. Also makes sure that the
-/// process can use TLS at all.
+/// Also makes sure that the process can use TLS.
 pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
     let (ca_file, identity) = (settings.ca_file.as_slice(), settings.client_cert_files.as_slice());
     let is_given = !ca_file.is_empty() || !identity.is_empty();
     if !is_tls {
         return if is_given { Err(OpenError::CertificatesWithoutTls) } else { Ok(None) };
     }
-    // This fails if another part of the process has already chosen a provider. The process then uses that one.
+    // Fails if the process already has a provider, and then uses that one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let root_cert =
         read_files(ca_file, "--redis-ca-file", "a file of PEM certificates", |pem| parse_certificates(pem).map(drop))?;
@@ -132,7 +121,7 @@ pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Resul
         identity,
         "--redis-client-cert-file",
         "PEM files with a certificate and its private key",
-        // The library would only find out when it connects that the key does not belong to the certificate.
+        // Otherwise only a connection would show a wrong key.
         |pem| {
             let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("no private key: {error}"))?;
             let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -141,12 +130,10 @@ pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Resul
                 .map_err(|error| error.to_string())
         },
     )?;
-    // The library takes from each what it looks for.
     let client_tls = identity.map(|pem| ClientTlsConfig { client_cert: pem.clone(), client_key: pem });
     Ok(is_given.then_some(TlsCertificates { client_tls, root_cert }))
 }
 
-/// The content of `files` one after another, if `check` finds it right; `None` without files.
 fn read_files(
     files: &[PathBuf],
     option: &'static str,
@@ -164,7 +151,7 @@ fn read_files(
     Ok(Some(read))
 }
 
-/// The library accepts a file without any certificate, and then trusts nobody.
+/// The library accepts a file without certificates, and trusts nothing.
 fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     match certificates {
@@ -178,7 +165,6 @@ pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
     matches!(address.addr(), ConnectionAddr::TcpTls { .. })
 }
 
-/// Calls are small and wait for their answers, so each packet is sent without delay.
 pub(super) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
