@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Allows a warning at most once in each pause.
 #[derive(Debug)]
 pub struct LogThrottle {
     pause: Duration,
@@ -14,25 +13,23 @@ pub struct LogThrottle {
 
 #[derive(Debug)]
 struct State {
-    /// When a warning was last allowed, on a monotonic clock.
+    /// Monotonic.
     last: Option<Duration>,
-    /// How many were not allowed since then.
+    /// Warnings left out since then.
     left_out: u64,
 }
 
 impl LogThrottle {
-    /// Allows the first warning, and then one after each `pause`.
     pub const fn new(pause: Duration) -> Self {
         Self { pause, state: Mutex::new(State { last: None, left_out: 0 }) }
     }
 
-    /// Whether a warning may be logged at `now`, which is a monotonic time. Only one of several concurrent calls is
-    /// allowed.
+    /// `now` is monotonic.
     pub fn allow(&self, now: Duration) -> bool {
         self.allow_counted(now).is_some()
     }
 
-    /// As [`Self::allow`]. The number says how many were left out since the last that was allowed.
+    /// The number of warnings left out since the last one.
     pub fn allow_counted(&self, now: Duration) -> Option<u64> {
         let mut state = self.state.lock();
         if state.last.is_none_or(|last| now.saturating_sub(last) >= self.pause) {

@@ -1,20 +1,16 @@
-//! The sender of a request as rate limits count it: an IPv4 address or an IPv6 network.
+//! The sender of a request as rate limits count it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
-/// Length of the IPv6 prefix that one subscriber usually gets, in bits. Limits count a whole prefix as one client,
-/// because a subscriber can use any address in the prefix.
+/// A subscriber can use any address in a /64.
 const IPV6_PREFIX_BITS: u8 = 64;
 
-/// One client of the service, as limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
-    /// One IPv4 address, even if it was written as an IPv4-mapped IPv6 address or is behind a translation.
     V4(Ipv4Addr),
-    /// The /64 network of an IPv6 address.
     V6Network(Ipv6Addr),
 }
 
@@ -31,21 +27,19 @@ impl From<IpAddr> for Client {
     }
 }
 
-/// The public IPv4 address within an address of 6to4 (`2002::/16`, RFC 3056) or NAT64 (`64:ff9b::/96`, RFC 6052). Neither
-/// may carry another one, and the limits of private networks are often higher. In `64:ff9b:1::/48` (RFC 8215) each
-/// network decides where the address stands.
+/// In 6to4 (RFC 3056) or NAT64 (RFC 6052). Private addresses there are ignored, because their limits are often higher.
+/// `64:ff9b:1::/48` (RFC 8215) has no fixed place for the address.
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let ([0x2002, high, low, ..] | [0x64, 0xff9b, 0, 0, 0, 0, high, low]) = address.segments() else { return None };
     let inner = Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
     (private_network(inner.into()).is_none() && !inner.is_unspecified()).then_some(inner)
 }
 
-/// The network of a private address: its first 24 bits for IPv4, 64 for IPv6. `None` for a public address, which may belong
-/// to a person.
+/// `None` for a public address, which may belong to a person.
 pub fn private_network(address: IpAddr) -> Option<IpNet> {
     let (is_private, prefix) = match address.to_canonical() {
         IpAddr::V4(v4) => {
-            // RFC 6598: shared address space between providers or clouds and their customers.
+            // RFC 6598: shared between providers and their customers.
             let is_shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
             (v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared, 24)
         }
@@ -55,7 +49,6 @@ pub fn private_network(address: IpAddr) -> Option<IpNet> {
 }
 
 impl Client {
-    /// The address, or the first one of the network.
     pub fn address(self) -> IpAddr {
         match self {
             Self::V4(address) => address.into(),
@@ -63,7 +56,6 @@ impl Client {
         }
     }
 
-    /// The client as a network: one IPv4 address, or a /64.
     pub fn network(self) -> IpNet {
         match self {
             Self::V4(address) => IpAddr::from(address).into(),
@@ -81,12 +73,11 @@ impl fmt::Display for Client {
     }
 }
 
-/// The address at the other end of a connection: the client or a proxy. The server adds it to every request.
+/// The client or a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
 impl Peer {
-    /// Whether one of `networks` contains the address. An IPv4-mapped address counts as IPv4.
     pub fn is_in(self, networks: &[IpNet]) -> bool {
         let address = self.0.ip().to_canonical();
         networks.iter().any(|network| network.contains(&address))

@@ -1,4 +1,4 @@
-//! How readers reach the operators of a service: by mail, or at a web address.
+//! How readers reach the operators: by mail, or at a web address.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use url::Url;
 
 use super::link_hosts::parse_host;
 
-/// All bytes are encoded but the unreserved ones (RFC 3986 §2.3).
+/// RFC 3986 §2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
     Mail(String),
-    /// An address on the web, such as that of a form. `{url}` in its path or query stands for the address of a page.
+    /// `{url}` in its path or query stands for a page's address.
     Web(Url),
 }
 
@@ -23,7 +23,7 @@ pub enum Contact {
 pub struct NotAContact;
 
 impl Contact {
-    /// Accepts a mail address, with or without `mailto:`, or an `http` or `https` address without login and fragment.
+    /// Accepts a mail address, with or without `mailto:`, or a web address without login and fragment.
     pub fn parse(text: &str) -> Result<Self, NotAContact> {
         let text = text.trim();
         if text.contains("://") {
@@ -39,8 +39,7 @@ impl Contact {
         if fits { Ok(Self::Mail(format!("{local}@{domain}"))) } else { Err(NotAContact) }
     }
 
-    /// The address of a report about the page at `page_url`: the subject of a mail, `{url}` in the address of a form, or else
-    /// the parameter `url`, names the page.
+    /// The mail's subject, `{url}` or the parameter `url` names the page.
     pub fn report(&self, page_url: &str) -> String {
         let page = utf8_percent_encode(page_url, RESERVED).to_string();
         match self {
@@ -58,12 +57,11 @@ impl Contact {
     }
 }
 
-/// `url` with `page` where it has `{url}`, which is encoded in a path.
 fn filled(url: &Url, page: &str) -> String {
     url.as_str().replace("{url}", page).replace("%7Burl%7D", page)
 }
 
-/// The contact as a URI, which names no page. In a mail address, everything but letters, digits and a few marks is percent-encoded.
+/// Without a page.
 impl fmt::Display for Contact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

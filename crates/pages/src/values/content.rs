@@ -1,15 +1,13 @@
-//! A page's Markdown source.
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// Largest content accepted, in bytes of UTF-8 (spec §8: 100 KB).
+/// UTF-8 (spec §8: 100 KB).
 pub const MAX_BYTES: usize = 102_400;
 
-/// Markdown of 1 to [`MAX_BYTES`] bytes, kept byte for byte. White space alone is valid content. Clones share the text.
+/// White space alone is valid. Clones share the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content(Arc<str>);
 
@@ -18,14 +16,10 @@ pub enum ContentError {
     #[error("the content is empty")]
     Empty,
     #[error("the content has {bytes} bytes, {MAX_BYTES} are allowed")]
-    TooLarge {
-        /// The length of the text in bytes.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
 }
 
 impl Content {
-    /// Checks the length of `markdown` and nothing else.
     pub fn parse(markdown: impl Into<Arc<str>>) -> Result<Self, ContentError> {
         let markdown = markdown.into();
         match markdown.len() {
@@ -35,7 +29,7 @@ impl Content {
         }
     }
 
-    /// The source that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
+    /// Not checked again, so that a lower limit leaves older pages readable.
     pub fn from_stored(markdown: impl Into<Arc<str>>) -> Self {
         Self(markdown.into())
     }
@@ -51,10 +45,8 @@ impl Serialize for Content {
     }
 }
 
-/// Like [`Content::from_stored`].
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// The text is copied once, if the format lends it.
         #[derive(Deserialize)]
         struct Lent<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,8 +1,5 @@
-//! How many there are of something, in words for people.
-
 use std::fmt::Display;
 
-/// `count` with `noun`, which gets an `s` unless there is one.
 pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{plural}")

@@ -1,4 +1,4 @@
-//! The credential of one page. It exists in clear in two places: the creation result and the request that presents it.
+//! The credential of one page, in clear only in the creation result and in the request that presents it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,36 +11,32 @@ use zeroize::Zeroizing;
 
 use super::invisible::is_ignorable;
 
-/// The beginning of every edit key, so that people and secret scanners recognise a key.
+/// Lets people and secret scanners recognise a key.
 pub const PREFIX: &str = "hbk_";
 
-/// Characters after the prefix: 62⁴³ > 2²⁵⁶.
+/// 62⁴³ > 2²⁵⁶.
 pub const SECRET_CHARS: usize = 43;
 
-/// The characters of the secret part.
 pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Fewest different characters of a key that a client made. A generator's key has fewer once in 25 million times; this
-/// refuses placeholders, and proves nothing else.
+/// Refuses placeholders. A random key has fewer once in 25 million times.
 pub const MIN_DIFFERENT_CHARS: usize = 20;
 
-/// The warning to an agent that has published something of the form of a key. People paste the wrong thing.
+/// People paste the wrong thing.
 pub const PUBLISHED_KEY_WARNING: &str = "Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one.";
 
-/// A key of the right shape. It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
+/// Has no `Display`, a redacted `Debug`, and memory that is wiped.
 #[derive(Clone)]
 pub struct EditKey(Zeroizing<String>);
 
-/// The SHA-256 of a key. Nothing else of a key is ever stored.
+/// SHA-256. Nothing else of a key is ever stored.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditKeyHash([u8; 32]);
 
-/// The text does not have the shape of an edit key, so it opens no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not an edit key")]
 pub struct NotAnEditKey;
 
-/// The text is no key that a client may have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotANewKey {
     #[error("not an edit key")]
@@ -50,7 +46,7 @@ pub enum NotANewKey {
 }
 
 impl EditKey {
-    /// A new key. `index_below` must return a uniform, unpredictable number below its argument.
+    /// `index_below` must return a uniform, unpredictable number.
     pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         let mut key = Zeroizing::new(String::with_capacity(PREFIX.len() + SECRET_CHARS));
         key.push_str(PREFIX);
@@ -60,7 +56,6 @@ impl EditKey {
         Self(key)
     }
 
-    /// Accepts exactly what [`EditKey::random`] can make.
     pub fn parse(text: &str) -> Result<Self, NotAnEditKey> {
         let secret = text.strip_prefix(PREFIX).ok_or(NotAnEditKey)?;
         if secret.len() == SECRET_CHARS && secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -70,14 +65,14 @@ impl EditKey {
         }
     }
 
-    /// A key that a client made for a new page (contract, decision 22).
+    /// For a client's key (contract, decision 22).
     pub fn parse_new(text: &str) -> Result<Self, NotANewKey> {
         let key = Self::parse(text).map_err(|NotAnEditKey| NotANewKey::Shape)?;
         let different: HashSet<u8> = key.0.bytes().skip(PREFIX.len()).collect();
         if different.len() < MIN_DIFFERENT_CHARS { Err(NotANewKey::FewCharacters) } else { Ok(key) }
     }
 
-    /// The key in clear, for the one response that shows it.
+    /// For the one response that shows the key.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -86,7 +81,6 @@ impl EditKey {
         EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// Whether `text` contains anything with the shape of a key.
     pub fn stands_in(text: &str) -> bool {
         text.match_indices(PREFIX).any(|(at, _)| {
             let after = text[at + PREFIX.len()..].bytes();
@@ -94,11 +88,10 @@ impl EditKey {
         })
     }
 
-    /// Whether `text` contains this key, so that publishing the text would publish the key. Invisible characters in
-    /// between do not hide it. This copies nothing, and goes over the text once (Knuth, Morris and Pratt).
+    /// Also between invisible characters. One pass, no copy (Knuth, Morris and Pratt).
     pub fn occurs_in(&self, text: &str) -> bool {
         let key = self.0.as_bytes();
-        // For each beginning of the key, the length of the longest shorter beginning that it ends with.
+        // For each beginning of the key, its longest border.
         let mut borders = [0; PREFIX.len() + SECRET_CHARS];
         let longer = |mut matched: usize, byte: u8, borders: &[usize]| {
             while matched > 0 && key[matched] != byte {
@@ -111,7 +104,7 @@ impl EditKey {
         }
         let mut matched = 0;
         for character in text.chars() {
-            // Only here does it matter what an invisible character is, and to find out takes 11 ns.
+            // This check takes 11 ns.
             if matched > 0 && !character.is_ascii() && is_ignorable(character) {
                 continue;
             }
@@ -125,17 +118,15 @@ impl EditKey {
 }
 
 impl EditKeyHash {
-    /// The hash that a store has kept as [`EditKeyHash::as_bytes`].
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the hash, for a store to keep.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Whether `key` has this hash. The time that the comparison takes does not reveal where the hashes differ.
+    /// In constant time.
     pub fn matches(&self, key: &EditKey) -> bool {
         self.0.ct_eq(&key.hash().0).into()
     }

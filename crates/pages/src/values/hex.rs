@@ -1,14 +1,10 @@
-//! Bytes as hexadecimal digits.
-
-/// `bytes` in hexadecimal digits, in lower case.
 pub fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// The bytes of hexadecimal `digits`, in upper or lower case; `None` if a character is no digit, or the last digit is
-/// missing.
+/// `None` unless all are digits in pairs.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pairs = digits.as_bytes().chunks(2);

@@ -1,8 +1,7 @@
 //! The journal of a store: one line of JSON for each deletion, takedown, hiding and showing (contract, decision 18).
 //!
-//! After a restore, the lines are applied to the older pages, so no page returns that was deleted or hidden since. The order of the
-//! lines does not matter: a line changes no page of a later version or time. Only where a restored store does not have a page, the
-//! last of its lines about hiding and showing must be chosen first.
+//! After a restore the lines apply to the older pages, in any order, except that an absent page needs its last line
+//! about hiding first.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +11,12 @@ use super::slug::Slug;
 use super::takedown::{Takedown, TakedownReason};
 use super::timestamp::UnixMillis;
 
-/// One act.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub kind: Kind,
     pub slug: String,
-    /// The version of the page after the act.
+    /// After the act.
     pub version: u64,
-    /// The time of the act, as in answers.
     pub at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<TakedownReason>,
@@ -27,11 +24,11 @@ pub struct Line {
     pub by: Option<String>,
 }
 
-/// What a line says, with checked values.
+/// A line with checked values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Delete(Tombstone),
-    /// Operators hid the page or, without a takedown, showed it again.
+    /// Hid the page, or showed it again without `takedown`.
     Turn {
         slug: Slug,
         version: PageVersion,
@@ -40,7 +37,6 @@ pub enum Act {
     },
 }
 
-/// What was done to the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -63,7 +59,6 @@ impl Kind {
         }
     }
 
-    /// The kind whose name this is, a void line apart.
     pub fn of_act(name: &str) -> Option<Self> {
         [Self::Delete, Self::Takedown, Self::Hide, Self::Show].into_iter().find(|kind| kind.name() == name)
     }
@@ -75,7 +70,6 @@ impl Line {
         Self::new(kind, &tombstone.slug, tombstone.version, tombstone.deleted_at, tombstone.takedown.as_ref())
     }
 
-    /// The line of a page that was hidden or shown, and that has `head` since.
     pub fn of_head(head: &PageHead) -> Self {
         let kind = if head.hidden.is_some() { Kind::Hide } else { Kind::Show };
         Self::new(kind, &head.slug, head.version, head.updated_at, head.hidden.as_deref())
@@ -92,7 +86,7 @@ impl Line {
         }
     }
 
-    /// What the line says; `None` if it makes no sense, or if the line is void.
+    /// `None` if the line is void or makes no sense.
     pub fn act(&self) -> Option<Act> {
         let (slug, at) = (Slug::parse(&self.slug).ok()?, UnixMillis::parse(&self.at)?);
         let version = PageVersion::new(self.version);
@@ -119,8 +113,8 @@ impl Act {
         }
     }
 
-    /// What is to be done to the page `stored` of a restored store; `None` if that is nothing, because the page is later than this act. A
-    /// page that the store does not have, and that is hidden since, is to be deleted: no later import may show it.
+    /// What to do to a restored page; `None` if it is later than this act. An absent page that was hidden is deleted,
+    /// so that no import shows it.
     pub fn on(self, stored: Stored) -> Option<Self> {
         match (self, stored) {
             (Self::Delete(tombstone), _) => {
@@ -130,7 +124,7 @@ impl Act {
             (Self::Turn { slug, version, at, hidden: takedown @ Some(_) }, Stored::Absent) => {
                 Some(Self::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown }))
             }
-            // The version of a restored page starts again from the backup's, so only times can be compared.
+            // The version continues from the backup's, so only times compare.
             (Self::Turn { at, .. }, Stored::Active(state) | Stored::Hidden(state)) if at <= state.updated_at => None,
             (act @ Self::Turn { .. }, Stored::Active(_) | Stored::Hidden(_)) => Some(act),
             (Self::Turn { .. }, Stored::Absent | Stored::Deleted) => None,

@@ -7,28 +7,24 @@ use url::{Host, Url};
 
 use super::host_name::is_short_enough;
 
-/// The hosts of `addresses`, which are those of a page's links and images. An IPv6 address is in brackets, a name is in ASCII
-/// and lower case.
+/// IPv6 in brackets, names in ASCII and lower case.
 pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
     addresses.iter().flat_map(|address| hosts(address)).collect()
 }
 
-/// The places of `addresses` that lead to the web.
 pub fn link_places(addresses: &[String]) -> impl Iterator<Item = Place> {
     addresses.iter().filter_map(|address| Place::of(&Url::parse(address).ok()?))
 }
 
-/// The place that a web address leads to: a host, and a path there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// As [`link_hosts`] writes it.
     pub host: String,
-    /// Path and query without percent-encoding; empty for the whole host.
+    /// Without percent-encoding; empty for the whole host.
     pub path: String,
 }
 
 impl Place {
-    /// The place that `text` names: an address of the web, or one without its scheme, such as `docs.example/forms/x`.
+    /// With or without the scheme.
     pub fn parse(text: &str) -> Option<Self> {
         if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
             return Self::of(&Url::parse(text).ok()?);
@@ -47,13 +43,11 @@ impl Place {
         Some(Self { host, path: if path == "/" { String::new() } else { path } })
     }
 
-    /// Whether `other` is this place or below it: at the same host or a subdomain of it, and at the same path or one that
-    /// goes on with another part.
+    /// Also a subdomain, or a path below.
     pub fn includes(&self, other: &Self) -> bool {
         is_within(&other.host, &self.host) && self.includes_path(&other.path)
     }
 
-    /// Whether `path` is the one of this place or below it.
     fn includes_path(&self, path: &str) -> bool {
         let is_end =
             |rest: &str| rest.is_empty() || rest.starts_with(['/', '?', '&']) || self.path.ends_with(['/', '=']);
@@ -61,7 +55,6 @@ impl Place {
     }
 }
 
-/// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
 pub fn parse_host(text: &str) -> Option<String> {
     let text = text.trim();
     if !is_short_enough(text) {
@@ -69,7 +62,7 @@ pub fn parse_host(text: &str) -> Option<String> {
     }
     let is_bare_ipv6 = text.contains(':') && !text.starts_with('[');
     let host = if is_bare_ipv6 { Host::parse(&format!("[{text}]")) } else { Host::parse(text) }.ok()?;
-    // The URL standard allows more in names than any name has, such as `*`.
+    // The URL standard also allows characters such as `*`.
     let is_in_name = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
     if matches!(&host, Host::Domain(name) if !name.chars().all(is_in_name)) {
         return None;
@@ -83,7 +76,7 @@ fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The host of a web address, or those of all recipients of a mail link (RFC 6068): in its path, `to`, `cc` and `bcc`.
+/// A mail link (RFC 6068) has recipients in its path, `to`, `cc` and `bcc`.
 fn hosts(address: &str) -> Vec<String> {
     let Ok(url) = Url::parse(address) else { return Vec::new() };
     if url.scheme() != "mailto" {
@@ -92,7 +85,7 @@ fn hosts(address: &str) -> Vec<String> {
     let is_recipient = |name: &str| ["to", "cc", "bcc"].iter().any(|field| name.eq_ignore_ascii_case(field));
     let fields = url.query_pairs().filter_map(|(name, value)| is_recipient(&name).then_some(value));
     let recipients: Vec<_> = fields.chain([percent_decode_str(url.path()).decode_utf8_lossy()]).collect();
-    // Programs disagree on what separates recipients, so each `@` counts, and its host ends at whatever ends a host.
+    // Programs disagree on separators, so each `@` counts.
     let is_end = |c: char| c.is_whitespace() || c.is_control() || ",;:<>()[]\"&".contains(c);
     let host = |rest: &str| rest.trim_start_matches(['[', ' ', '\t']).split(is_end).next().and_then(parse_host);
     recipients.iter().flat_map(|recipients| recipients.split('@').skip(1)).filter_map(host).collect()

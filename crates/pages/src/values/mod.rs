@@ -1,7 +1,6 @@
-//! The values that Handbill works with. Each is checked when it is made, so a value that exists is valid.
+//! Values are checked when they are made, so a value that exists is valid.
 //!
-//! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
-//! Parsing returns errors and never panics; rendering never fails.
+//! No I/O, clock, randomness or async: time and random numbers are arguments. Parsing never panics.
 
 pub use handbill_markdown as markdown;
 pub use handbill_markdown::{excerpt, host_name, invisible, language};

@@ -1,5 +1,5 @@
-//! Windows of whole networks: so that no one escapes a limit by using many addresses, and so that clients that share
-//! few addresses have room enough (contract, decision 10).
+//! Windows of whole networks: many addresses escape no limit, and clients behind few addresses have room (contract,
+//! decision 10).
 
 use std::str::FromStr;
 
@@ -9,25 +9,21 @@ use thiserror::Error;
 use super::client::Client;
 use super::quota::Quota;
 
-/// The prefix of the IPv6 networks that have a window of their own, in bits. A client is a /64, and many providers give
-/// each customer a /48, which has 65 536 of them.
+/// Many providers give a customer a /48.
 const WIDER_PREFIX: u8 = 48;
 
-/// How many times as large as a client's the window of such a network is.
 const WIDER_FACTOR: u32 = 64;
 
-/// The largest factor. With the largest limit, a window still counts fewer than 2^32 attempts.
+/// Keeps the largest window under 2^32 attempts.
 const MAX_FACTOR: u32 = 4096;
 
-/// One window that an attempt must fit into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The network whose attempts are counted: one client's, or a wider one.
     pub network: IpNet,
     pub quota: Quota,
 }
 
-/// A network whose clients share one larger window.
+/// Its clients share one larger window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedNetwork {
     network: IpNet,
@@ -53,8 +49,7 @@ impl FromStr for SharedNetwork {
     }
 }
 
-/// The windows that an attempt of `client` must fit into, the narrowest first. In a network of `shared` that is the window of
-/// the smallest such network alone. Elsewhere it is the client's own window, and for IPv6 the window of its /48.
+/// Narrowest first. In a network of `shared`, only the smallest such network's.
 pub fn windows(shared: &[SharedNetwork], quota: Quota, client: Client) -> Vec<Window> {
     let times =
         |network, factor| Window { network, quota: Quota { limit: quota.limit.saturating_mul(factor), ..quota } };

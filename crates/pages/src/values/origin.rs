@@ -1,4 +1,4 @@
-//! An origin as the URL standard defines it: scheme, host and port, and nothing after them.
+//! Scheme, host and port, as the URL standard defines an origin.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,9 +8,8 @@ use url::Url;
 
 use super::authority::{Authority, MAX_AUTHORITY_BYTES, is_local};
 
-/// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
-///
-/// The origin of the service is the base of every address that it gives out. A link is internal if it has that origin.
+/// Without trailing slash and default port, as the URL standard serialises it. Links to the service's origin are
+/// internal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
@@ -20,7 +19,6 @@ pub enum OriginError {
     NotAUrl,
     #[error("its scheme is neither http nor https")]
     Scheme,
-    /// The text has more than scheme, host and port.
     #[error("it is more than an origin: leave out path, query, fragment and credentials")]
     MoreThanAnOrigin,
 }
@@ -41,30 +39,26 @@ impl Origin {
         if is_bare { Ok(origin) } else { Err(OriginError::MoreThanAnOrigin) }
     }
 
-    /// The origin of an `http` or `https` address.
     pub fn of(url: &Url) -> Option<Self> {
         matches!(url.scheme(), "http" | "https").then(|| Self(url.origin().ascii_serialization()))
     }
 
-    /// The origin of a plain HTTP listener at `address`.
     pub fn of_listener(address: SocketAddr) -> Self {
         let text = format!("http://{address}");
-        // A URL cannot contain an IPv6 address with a zone. For such an address the unchanged text still shows where
-        // the listener is.
+        // A URL cannot contain an IPv6 zone.
         Self::parse(&text).unwrap_or(Self(text))
     }
 
-    /// Whether the host is this machine: `localhost`, a loopback address or the unspecified address.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| url.host().is_some_and(|host| is_local(&host)))
     }
 
-    /// The host without the port; `None` for an address that cannot be in a URL.
+    /// `None` if the address cannot be in a URL.
     pub fn host(&self) -> Option<Authority> {
         Url::parse(&self.0).ok().and_then(|url| Authority::parse(url.host_str()?).ok())
     }
 
-    /// The text of the host without its port. An IPv6 address is in brackets.
+    /// An IPv6 address is in brackets.
     pub fn host_text(&self) -> &str {
         let (_, authority) = self.0.split_once("://").unwrap_or(("", &self.0));
         let name = authority.rfind(']').map_or(0, |end| end + 1);
@@ -72,7 +66,6 @@ impl Origin {
         &authority[..port]
     }
 
-    /// The origin's text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,4 @@
-//! A page's text as bytes for a store: written by `postcard`, packed by zstd. Source and HTML say nearly the same, so a page of 2 KB
-//! takes a third.
+//! A page's text for a store, packed: source and HTML say nearly the same.
 
 use std::cell::RefCell;
 
@@ -8,19 +7,18 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::page::PageText;
 
-/// Level of compression: zstd's fastest regular one. Higher levels save another twentieth of such texts.
+/// Higher levels save another twentieth.
 const LEVEL: i32 = 1;
 
-/// Largest text that is unpacked, in bytes: more than source and HTML of the largest page.
+/// More than the largest page has.
 const MAX_BYTES: usize = 5 * 1024 * 1024;
 
 thread_local! {
-    // A new context costs more than packing the text of a usual page.
+    // A new context costs more than packing a page.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Bytes that no text can be read from, or a text that is too long to be packed.
 #[derive(Debug, Error)]
 pub enum PackedTextError {
     #[error("the text cannot be packed or unpacked")]
@@ -29,12 +27,12 @@ pub enum PackedTextError {
     Encoded(#[from] postcard::Error),
 }
 
-/// The bytes of `text` that [`pack`] packs.
+/// The bytes for [`pack`].
 pub fn encode(text: &PageText) -> Result<Vec<u8>, PackedTextError> {
     Ok(postcard::to_allocvec(text)?)
 }
 
-/// `prefix`, then the length of `encoded`, and then its bytes, packed.
+/// Writes `prefix`, the length of `encoded`, and its packed bytes.
 pub fn pack(prefix: &[u8], encoded: &[u8]) -> Result<Vec<u8>, PackedTextError> {
     let packed = COMPRESSOR.with_borrow_mut(|kept| match kept {
         Some(compressor) => compressor.compress(encoded).ok(),
@@ -44,7 +42,7 @@ pub fn pack(prefix: &[u8], encoded: &[u8]) -> Result<Vec<u8>, PackedTextError> {
     Ok([prefix, &length.to_le_bytes(), &packed.ok_or(PackedTextError::Packed)?].concat())
 }
 
-/// The text that [`pack`] packed, without the prefix.
+/// Without the prefix.
 pub fn unpack(bytes: &[u8]) -> Result<PageText, PackedTextError> {
     let (length, packed) = bytes.split_first_chunk().ok_or(PackedTextError::Packed)?;
     let length = u32::from_le_bytes(*length) as usize;

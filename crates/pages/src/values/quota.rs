@@ -1,7 +1,6 @@
 //! How many times a client may do something within a sliding window (spec §8).
 //!
-//! The window is exact: at any time, at most `limit` attempts were admitted within the last `window`. An attempt
-//! exactly `window` ago no longer counts. A refused attempt is not counted.
+//! An attempt exactly `window` ago no longer counts, and refused attempts never do.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -11,34 +10,29 @@ use super::reservation::Reserved;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Attempts admitted within any `window`; at least 1.
+    /// At least 1.
     pub limit: u32,
     pub window: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the attempt was admitted, and so counted.
     pub admitted: bool,
     pub quota: Quota,
-    /// Attempts that would still be admitted now.
     pub remaining: u32,
-    /// Time until more attempts than `remaining` are admitted: until the oldest counted attempt leaves the window.
+    /// Until the oldest attempt leaves the window.
     pub more_after: Duration,
-    /// The fate of the slug that the attempt named.
     pub slug: Reserved,
 }
 
-/// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's
-/// choice.
+/// Admitted attempts, oldest first, since an instant of the caller's choice.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// In nanoseconds: half the bytes of a `Duration`, since the window of a whole network may hold 600 000 attempts.
+    /// Nanoseconds, half of a `Duration`: a network's window may hold 600 000.
     times: VecDeque<u64>,
 }
 
 impl Counted {
-    /// The memory for the attempts, in bytes.
     pub fn bytes(&self) -> usize {
         self.times.capacity() * size_of::<u64>()
     }
@@ -47,7 +41,6 @@ impl Counted {
         self.times.push_back(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Removes the oldest attempts, until there are at most `limit`.
     pub fn keep_newest(&mut self, limit: u32) {
         self.times.drain(..self.times.len().saturating_sub(as_count(limit)));
     }
@@ -62,11 +55,7 @@ fn as_count(limit: u32) -> usize {
 }
 
 impl Quota {
-    /// Decides an attempt at `now` and adds it to `counted` if it is admitted. Removes attempts that have left the
-    /// window.
-    ///
-    /// If `now` is before the newest counted attempt, the time of that attempt is used instead, so that a clock that
-    /// goes back admits nobody twice.
+    /// Time never goes back: `now` is at least the newest attempt.
     pub fn decide(&self, counted: &mut Counted, now: Duration) -> Decision {
         let admitted = self.has_room(counted, now);
         if admitted {
@@ -75,7 +64,7 @@ impl Quota {
         self.decision(admitted, counted, now)
     }
 
-    /// Whether one more attempt fits into the window at `now`. Removes attempts that have left the window.
+    /// Also drops old attempts.
     pub fn has_room(&self, counted: &mut Counted, now: Duration) -> bool {
         let now = latest(counted, now);
         while counted.times.front().is_some_and(|&oldest| self.has_left(Duration::from_nanos(oldest), now)) {
@@ -84,36 +73,28 @@ impl Quota {
         counted.times.len() < as_count(self.limit)
     }
 
-    /// The answer to an attempt that was `admitted` or not, where `counted` are the attempts in the window at `now`.
     pub fn decision(&self, admitted: bool, counted: &Counted, now: Duration) -> Decision {
         let now = latest(counted, now);
         let (limit, times) = (as_count(self.limit), &counted.times);
         let remaining = u32::try_from(limit.saturating_sub(times.len())).unwrap_or(u32::MAX);
-        // If the limit was lowered below the number of counted attempts, several must leave before one more is
-        // admitted.
+        // After the limit was lowered, several must leave first.
         let must_leave = times.len().saturating_sub(limit);
         let leaves_at = |&at: &u64| Duration::from_nanos(at) + self.window;
         let more_after = times.get(must_leave).map_or(Duration::ZERO, |at| leaves_at(at).saturating_sub(now));
         Decision { admitted, quota: *self, remaining, more_after, slug: Reserved::NotAsked }
     }
 
-    /// Whether an attempt admitted at `at` no longer counts at `now`.
     pub fn has_left(&self, at: Duration, now: Duration) -> bool {
         at + self.window <= now
     }
 }
 
-/// `now`, or the time of the newest counted attempt if that is later.
 fn latest(counted: &Counted, now: Duration) -> Duration {
     counted.newest().map_or(now, |newest| newest.max(now))
 }
 
 impl Decision {
-    /// The answer to an attempt that had to fit into several windows, where `self` is that of the client's own window and
-    /// `wider` those of the networks around it. All of them have the same `admitted`.
-    ///
-    /// The client is told of its own quota. The other numbers are those of the window that restricts it most, so that it
-    /// may rely on them.
+    /// The client sees its own quota; the most restrictive window gives the other numbers.
     #[must_use]
     pub fn restricted_by(self, wider: impl IntoIterator<Item = Self>) -> Self {
         wider.into_iter().fold(self, |narrowest, next| {
@@ -126,13 +107,12 @@ impl Decision {
         })
     }
 
-    /// Whole seconds, rounded up and at least 1: a client that waits exactly this long gets through.
+    /// At least 1: a client that waits exactly this long gets through.
     pub fn retry_after_seconds(&self) -> u64 {
         whole_seconds_up(self.more_after).max(1)
     }
 }
 
-/// `duration` in whole seconds, rounded up.
 pub fn whole_seconds_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -1,20 +1,17 @@
-//! The operators' own documents, which directories of tools and readers ask for.
+//! The operators' own documents: privacy, terms, support.
 
 use super::contact::Contact;
 
-/// The names of the documents, each with what readers see.
 const LABELS: [(&str, &str); 3] = [("privacy", "Privacy"), ("terms", "Terms"), ("support", "Support")];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteLink {
     pub name: &'static str,
     pub label: &'static str,
-    /// The address of the document; for support it may be a mail address.
     pub target: Contact,
 }
 
 impl SiteLink {
-    /// Parses `NAME=URL`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let expected = "give privacy=URL, terms=URL or support=URL";
         let (name, target) = text.split_once('=').ok_or(expected)?;

@@ -1,4 +1,4 @@
-//! A page's name in every address: `<title-words>-<suffix>`. It is fixed when the page is created.
+//! A page's name in every address, `<title-words>-<suffix>`, fixed at its creation.
 
 use std::fmt;
 
@@ -7,23 +7,21 @@ use thiserror::Error;
 
 use super::title::Title;
 
-/// Longest run of title words, in characters. With the hyphen and the suffix a slug has at most 69.
+/// With hyphen and suffix a slug has at most 69.
 pub const MAX_WORDS_CHARS: usize = 60;
 
-/// Length of the suffix: 28⁸ ≈ 3.8 × 10¹¹ slugs for each title.
+/// 28⁸ ≈ 3.8 × 10¹¹ slugs for each title.
 pub const SUFFIX_CHARS: usize = 8;
 
-/// The characters of a suffix: no vowels, so that a suffix spells no word, and none of `0 1 i l o`, which look alike.
+/// No vowels, so no words; none of `0 1 i l o`, which look alike.
 pub const SUFFIX_ALPHABET: &[u8; 28] = b"23456789bcdfghjkmnpqrstvwxyz";
 
-/// The words of a slug if its title gives none.
 const NO_WORDS: &str = "page";
 
-/// A slug that fits the grammar. Only the store knows whether a page has this slug.
+/// Only the store knows whether a page has this slug.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slug(String);
 
-/// The text does not fit the grammar of slugs, so no page can ever have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a slug")]
 pub struct NotASlug;
@@ -32,21 +30,19 @@ pub struct NotASlug;
 pub struct SlugSuffix([u8; SUFFIX_CHARS]);
 
 impl SlugSuffix {
-    /// A new suffix. `index_below` must return a uniform number below its argument.
+    /// `index_below` must return a uniform number.
     pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         Self(std::array::from_fn(|_| SUFFIX_ALPHABET[index_below(SUFFIX_ALPHABET.len())]))
     }
 }
 
 impl Slug {
-    /// The slug of a new page. The same title and suffix always give the same slug.
     pub fn derive(title: &Title, suffix: SlugSuffix) -> Self {
         let words = Self::words(title);
         let suffix = suffix.0.iter().map(|&byte| char::from(byte));
         Self(words.chars().chain(['-']).chain(suffix).collect())
     }
 
-    /// Accepts exactly what [`Slug::derive`] can make.
     pub fn parse(text: &str) -> Result<Self, NotASlug> {
         let (words, suffix) = text.rsplit_once('-').ok_or(NotASlug)?;
         let suffix_fits = suffix.len() == SUFFIX_CHARS && suffix.bytes().all(|byte| SUFFIX_ALPHABET.contains(&byte));
@@ -57,7 +53,6 @@ impl Slug {
         if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
     }
 
-    /// The words of a slug that is derived from `title`.
     pub fn words(title: &Title) -> String {
         words(title.as_str())
     }
@@ -73,8 +68,7 @@ impl fmt::Display for Slug {
     }
 }
 
-/// The title's words in ASCII, joined by hyphens and cut at a word boundary. If the first word alone is too long, it is
-/// cut inside the word.
+/// Cut at a word boundary, unless the first word is too long.
 fn words(title: &str) -> String {
     let ascii = deunicode::deunicode(title).to_ascii_lowercase();
     let mut joined = String::new();

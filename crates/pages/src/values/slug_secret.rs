@@ -1,7 +1,7 @@
-//! The secret of a deployment, from which the slug of a page with a client's key is derived (contract, decision 22).
+//! The secret of a deployment, from which a key and title derive a slug (contract, decision 22).
 //!
-//! Every replica derives the same slug from the same key and title, so a create that is sent again finds the page that it
-//! made. Without the secret nobody can test guesses of a key against a slug, or choose an address.
+//! A repeated create finds its page. Without the secret, nobody can test a guessed key against a slug, or choose an
+//! address.
 
 use std::fmt;
 
@@ -13,35 +13,32 @@ use super::edit_key::EditKey;
 use super::slug::{Slug, SlugSuffix};
 use super::title::Title;
 
-/// Size of a secret, in bytes: as many as its hash has.
+/// As its hash.
 pub const SECRET_BYTES: usize = 32;
 
-/// It appears in no log and no export, and its memory is wiped when it is dropped.
+/// In no log and no export; wiped when dropped.
 #[derive(Clone)]
 pub struct SlugSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
 impl SlugSecret {
-    /// A secret of these bytes, which come from a cryptographic generator or from the store that keeps them.
     pub fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes, for a store to keep.
     pub fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 
-    /// The slug of the page with this title and key. `counter` is 0, or higher if pages of other keys have the slugs of all
-    /// lower counters.
+    /// Above 0 if other pages have the slugs of all lower counters.
     pub fn slug(&self, title: &Title, key: &EditKey, counter: u32) -> Slug {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0).expect("a key of any length will do");
-        // Keys and counters have one length each, so no two messages are the same.
+        // Of fixed length, so no two messages are the same.
         for part in [key.reveal().as_bytes(), Slug::words(title).as_bytes(), &counter.to_be_bytes()] {
             mac.update(part);
         }
         let hash = mac.finalize().into_bytes();
         let first_half = hash.first_chunk().expect("a hash has 32 bytes");
-        // 28⁸ is so much smaller than 2¹²⁸ that each suffix is as likely as any other.
+        // 28⁸ is far smaller than 2¹²⁸, so all suffixes are equally likely.
         let mut number = u128::from_be_bytes(*first_half);
         let suffix = SlugSuffix::random(|bound| {
             let bound = bound as u128;

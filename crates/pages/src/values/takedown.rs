@@ -1,4 +1,4 @@
-//! Why an operator took a page down or hid it, and who did it.
+//! Why an operator took a page down or hid it, and who did.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,43 +8,39 @@ use thiserror::Error;
 
 use super::invisible::shows_nothing;
 
-/// Longest name of an operator, in Unicode scalar values: enough for a mail address or the number of a ticket.
+/// Enough for a mail address or a ticket.
 pub const MAX_BY_CHARS: usize = 100;
 
-/// Why an operator took a page down. The list is closed, so that records can be counted and compared.
-///
-/// The order is part of the format of stored records: a new reason goes to the end.
+/// Stored by position: a new reason goes to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TakedownReason {
-    /// Advertising, search engine spam or text that a machine posted in bulk.
     Spam,
-    /// Fraud, phishing or the impersonation of somebody.
+    /// Fraud or impersonation.
     Phishing,
     Malware,
-    /// Sexual abuse of children, in text or links.
     ChildAbuse,
     Terrorism,
     /// Threats, harassment or incitement to hatred.
     Harassment,
-    /// Personal data that its subject did not publish.
+    /// Not published by its subject.
     PersonalData,
-    /// Infringement of copyright or of another right in intellectual property.
+    /// Or another intellectual property.
     Copyright,
     LegalOrder,
-    /// Content that is illegal for another reason.
+    /// Illegal for another reason.
     Illegal,
-    /// A breach of the service's terms for another reason.
+    /// Against the service's terms for another reason.
     Terms,
-    /// An intimate image of somebody who has not agreed to it, also one that a machine made (in the USA: the TAKE IT DOWN Act).
+    /// Without consent, also a machine's (USA: the TAKE IT DOWN Act).
     IntimateImagery,
 }
 
-/// Why an operator took a page down or hid it, and who did. A tombstone keeps it for ever, and a hidden page while it is hidden.
+/// A tombstone keeps it for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takedown {
     pub reason: TakedownReason,
-    /// The person or system that did it, as checked by [`Takedown::new`].
+    /// Checked by [`Takedown::new`].
     pub by: String,
 }
 
@@ -63,7 +59,6 @@ pub enum TakedownError {
 }
 
 impl TakedownReason {
-    /// Every reason, in the order of the format.
     pub const ALL: [Self; 12] = [
         Self::Spam,
         Self::Phishing,
@@ -117,7 +112,6 @@ impl Takedown {
     }
 }
 
-/// The checked name of an operator, without white space around it.
 pub fn operator_name(name: &str) -> Result<String, TakedownError> {
     let name = name.trim();
     if shows_nothing(name) {

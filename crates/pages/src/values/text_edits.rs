@@ -1,31 +1,26 @@
-//! Replacing parts of a text: each edit names a part by its exact words.
-//!
-//! All edits are for the text as it stands, and none sees the effect of another. So their order does not matter. Either
-//! all of them are made or none.
+//! Replaces parts of a text, each named by its exact words. All edits apply to the original text, so their order does
+//! not matter.
 
 use thiserror::Error;
 
-/// Largest number of edits in one change. Each edit reads the whole text.
+/// Each edit reads the whole text.
 pub const MAX_EDITS: usize = 100;
 
-/// Fewest characters of a part that must be in the text for that place to be shown as the nearest one.
+/// Fewer characters show no nearest place.
 const SHORTEST_MATCH: usize = 4;
 
-/// Characters of the text that are shown around a place, half of them before it.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextEdit {
-    /// The part of the text to replace. The text contains it exactly once.
+    /// The text must contain it exactly once.
     pub old: String,
-    /// The replacement, which may be empty.
     pub new: String,
 }
 
-/// Why the edits do not fit the text. Edits are counted from 1. The quoted words are always those of the text.
+/// Edits count from 1. Quoted words come from the text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TextEditError {
-    /// There are more than [`MAX_EDITS`] edits.
     #[error("{0} edits are too many")]
     TooMany(usize),
     #[error("edit {edit} names no part of the text")]
@@ -33,22 +28,16 @@ pub enum TextEditError {
     #[error("the text does not contain the part that edit {edit} names")]
     NotFound {
         edit: usize,
-        /// Whether the text contains the part with other white space.
+        /// The text contains the part with other white space.
         differs_in_white_space: bool,
-        /// The words of the text that are most like the part, if any are.
         near: Option<String>,
     },
     #[error("the text contains the part that edit {edit} names more than once")]
-    Ambiguous {
-        edit: usize,
-        /// The words around the first two places.
-        places: [String; 2],
-    },
+    Ambiguous { edit: usize, places: [String; 2] },
     #[error("the parts that edits {} and {} name overlap", edits[0], edits[1])]
     Overlap { edits: [usize; 2] },
 }
 
-/// `text` with every part in `edits` replaced.
 pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
     if edits.len() > MAX_EDITS {
         return Err(TextEditError::TooMany(edits.len()));
@@ -72,7 +61,6 @@ pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
     Ok(changed)
 }
 
-/// The byte offset of the only place where `text` contains `old`.
 fn only_place(text: &str, old: &str, edit: usize) -> Result<usize, TextEditError> {
     let Some(first) = old.chars().next() else { return Err(TextEditError::EmptyOld { edit }) };
     let Some(at) = text.find(old) else {
@@ -94,16 +82,15 @@ fn without_white_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// The words of `text` at the end of its longest common part with the beginning or the end of `old`.
+/// Where the longest common part with the beginning or end of `old` ends.
 fn nearest(text: &str, old: &str) -> Option<String> {
     let ends: Vec<usize> = old.char_indices().map(|(at, _)| at).chain([old.len()]).collect();
-    // If the text contains some beginning of `old`, it contains every shorter one. The same holds for ends.
+    // If the text contains a beginning of `old`, it contains every shorter one.
     let start = ends.partition_point(|&end| text.contains(&old[..end])) - 1;
     let end = ends.len() - ends.partition_point(|&start| !text.contains(&old[start..])) - 1;
     if start.max(end) < SHORTEST_MATCH.min(ends.len() / 2).max(1) {
         return None;
     }
-    // The text and `old` differ where the longest common part ends.
     let differs_at = if start >= end {
         text.find(&old[..ends[start]]).map(|at| at + ends[start])
     } else {
@@ -112,7 +99,6 @@ fn nearest(text: &str, old: &str) -> Option<String> {
     differs_at.map(|at| words_around(text, at))
 }
 
-/// The characters of `text` around the byte offset `at`, on one line.
 fn words_around(text: &str, at: usize) -> String {
     let start = text[..at].char_indices().rev().take(SHOWN_CHARS / 2).last().map_or(at, |(start, _)| start);
     let end = text[at..].char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(length, _)| at + length);

@@ -8,42 +8,38 @@ use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Displays as `2026-11-21T04:30:00.123Z`, always with three decimals.
+/// Displays as `2026-11-21T04:30:00.123Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnixMillis(i64);
 
-/// The years 0000 to 9999: four digits cannot show others.
+/// The years 0000 to 9999, which four digits can show.
 const RANGE: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 const ISO_8601_MILLIS: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
 impl UnixMillis {
-    /// The time `millis` after the epoch, clamped to the years 0000 to 9999.
     pub fn new(millis: i64) -> Self {
         Self(millis.clamp(*RANGE.start(), *RANGE.end()))
     }
 
-    /// The time in `text`, if it is written as this type displays it.
+    /// Accepts only what this type displays.
     pub fn parse(text: &str) -> Option<Self> {
         let time = PrimitiveDateTime::parse(text, ISO_8601_MILLIS).ok()?.assume_utc();
         i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Self)
     }
 
-    /// Milliseconds since the epoch.
+    /// Since the epoch.
     pub fn get(self) -> i64 {
         self.0
     }
 
-    /// The time that comes `time` after this one.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         Self::new(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// This time, or the first millisecond after `earlier` if this time is not later.
-    ///
-    /// This lets `updated_at` grow with each change, even if a replica's clock is wrong.
+    /// Lets `updated_at` grow even if a clock goes back.
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         Self::new(self.0.max(earlier.0.saturating_add(1)))

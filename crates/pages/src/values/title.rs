@@ -1,36 +1,31 @@
-//! A page's title.
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::invisible::shows_nothing;
 
-/// Longest title accepted, in Unicode scalar values (spec §8 says "characters").
+/// Unicode scalar values (spec §8 says "characters").
 pub const MAX_CHARS: usize = 200;
 
-/// A title of more bytes is too long, whatever its characters are. One of up to so many may have more than [`MAX_CHARS`], and
-/// still be refused because of what they are.
+/// Looking at 128 KB of invisible characters takes a millisecond.
 const MAX_BYTES: usize = 4096;
 
-/// A title of 1 to [`MAX_CHARS`] characters that shows something. It has no white space around it and no characters
-/// that break its line or change the direction of the text after it.
+/// Shows something; nothing in it breaks its line or the direction of text after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Title(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TitleError {
-    /// The text is empty or shows nothing. On an update this clears the title.
+    /// Also shows nothing. On an update this clears the title.
     #[error("the title is empty")]
     Empty,
     #[error("the title has {chars} characters, {MAX_CHARS} are allowed")]
     TooLong {
-        /// The number of characters after trimming.
+        /// After trimming.
         chars: usize,
     },
-    /// A control character, such as a line break or a tab.
     #[error("the title contains the control character U+{:04X}", u32::from(*.0))]
     ControlCharacter(char),
-    /// A bidirectional embedding, override or isolate, which reverses text beyond the title.
+    /// Reverses text beyond the title.
     #[error("the title contains the bidirectional control U+{:04X}", u32::from(*.0))]
     BidirectionalControl(char),
     #[error("the title contains the line separator U+{:04X}", u32::from(*.0))]
@@ -38,10 +33,8 @@ pub enum TitleError {
 }
 
 impl Title {
-    /// Trims `text`, then checks and counts it. One that is too long by far is only counted.
     pub fn parse(text: &str) -> Result<Self, TitleError> {
         let text = text.trim();
-        // To look at each of 128 KB of invisible characters takes a millisecond.
         if text.len() > MAX_BYTES {
             return Err(TitleError::TooLong { chars: text.chars().count() });
         }
@@ -57,7 +50,7 @@ impl Title {
         }
     }
 
-    /// The title that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
+    /// Not checked again, so that a lower limit leaves older pages readable.
     pub fn from_stored(text: String) -> Self {
         Self(text)
     }
@@ -67,8 +60,7 @@ impl Title {
     }
 }
 
-/// Why `character` may not be in a title; `None` if it may. The marks U+200E, U+200F and U+061C and the joiners are
-/// allowed, because scripts need them and their effect ends with the title.
+/// The marks U+200E, U+200F and U+061C and the joiners are allowed, because their effect ends with the title.
 fn refused(character: char) -> Option<TitleError> {
     match character {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(TitleError::BidirectionalControl(character)),

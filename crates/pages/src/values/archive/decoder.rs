@@ -1,4 +1,4 @@
-//! Reads an archive, line by line, and refuses lines that differ from those that were written.
+//! Reads an archive line by line, and refuses changed lines.
 
 use sha2::{Digest, Sha256};
 
@@ -18,7 +18,7 @@ pub struct Decoder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub records: u64,
-    /// The number of records that the store had and that could not be read when the file was written.
+    /// Records that could not be read when the file was written.
     pub unreadable: u64,
     /// The SHA-256 of all lines before the trailer.
     pub digest: [u8; 32],
@@ -32,7 +32,7 @@ pub enum Decoded {
 }
 
 impl Decoder {
-    /// Reads `line`, which is the next line with its line break. After an error the archive as a whole is refused.
+    /// After an error, refuse the whole archive.
     pub fn line(&mut self, line: &[u8]) -> Result<Decoded, ArchiveError> {
         self.lines += 1;
         let number = self.lines;
@@ -76,7 +76,6 @@ impl Decoder {
         Ok(Decoded::Entry(entry))
     }
 
-    /// Ends the file after its last line.
     pub fn end(self) -> Result<Summary, ArchiveError> {
         match (self.summary, self.header) {
             (Some(summary), _) => Ok(summary),

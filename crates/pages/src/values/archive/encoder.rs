@@ -1,5 +1,3 @@
-//! Writes an archive, line by line.
-
 use sha2::{Digest, Sha256};
 
 use super::line::{self, Body, HeaderJson, TrailerJson};
@@ -15,7 +13,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Begins an archive. Returns its first line.
+    /// Returns the first line.
     pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
         let header = Header { created_at, generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
@@ -28,18 +26,15 @@ impl Encoder {
         self.digested(&Body::of(entry))
     }
 
-    /// Counts a record that [`entry_line`] has encoded.
     pub fn line(&mut self, line: &str) {
         self.records += 1;
         self.digest.update(line.as_bytes());
     }
 
-    /// Counts records that the store has and that cannot be read.
     pub fn unreadable(&mut self, records: u64) {
         self.unreadable += records;
     }
 
-    /// How many records were counted that cannot be read.
     pub fn unreadable_count(&self) -> u64 {
         self.unreadable
     }

@@ -1,4 +1,4 @@
-//! One line: its checksum, its JSON, and how that maps to values.
+//! One line: checksum, JSON, values.
 
 use std::borrow::Cow;
 
@@ -15,18 +15,16 @@ use crate::values::takedown::Takedown;
 use crate::values::timestamp::UnixMillis;
 use crate::values::title::Title;
 
-/// The name of the format, in the header.
 const FORMAT: &str = "handbill-archive";
 
 const BEFORE_SUM: &str = "{\"sum\":\"";
 
-/// The bytes between the checksum and what it covers.
 const AFTER_SUM: &str = "\",";
 
-/// Hexadecimal digits of the checksum: 128 bits.
+/// 128 bits.
 const SUM_DIGITS: usize = 32;
 
-/// The JSON of a line without its checksum.
+/// Without the checksum.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Body<'a> {
@@ -44,7 +42,7 @@ pub(super) struct HeaderJson {
     generator: String,
 }
 
-/// A page as archives have it: a format that stays when the types of the domain change, and that has no HTML.
+/// A format that stays when the types of values change.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageLine<'a> {
@@ -55,7 +53,7 @@ pub(super) struct PageLine<'a> {
     key_sha256: Cow<'a, str>,
     title: Option<Cow<'a, str>>,
     content: Cow<'a, str>,
-    /// A version that does not know this refuses the line, so it shows no hidden page.
+    /// An older version refuses this field, so it shows no hidden page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<TakedownJson<'a>>,
 }
@@ -98,7 +96,7 @@ pub(super) fn encode(body: &Body<'_>) -> String {
     line
 }
 
-/// The part of `line` that its checksum covers; `None` if they do not match, or the line has no line break.
+/// `None` if the checksum does not match.
 pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_suffix(b"\n")?.strip_prefix(BEFORE_SUM.as_bytes())?;
     let (claimed, rest) = rest.split_at_checked(SUM_DIGITS)?;
@@ -140,7 +138,7 @@ impl HeaderJson {
         }
     }
 
-    /// The header; `None` if the file has another format.
+    /// `None` if the file has another format.
     pub(super) fn into_header(self) -> Option<Header> {
         let Self { created_at_ms, generator, .. } = self;
         let header = Header { created_at: UnixMillis::new(created_at_ms), generator };

@@ -1,36 +1,28 @@
-//! Which of two records of one slug stays: the one in the store, or the one that is imported.
+//! Which of two records of one slug stays: the stored or the imported one.
 
 use super::Entry;
 use crate::values::page::PageState;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The slug was never used.
     Absent,
     Active(PageState),
     Hidden(PageState),
     Deleted,
 }
 
-/// The decision about one imported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
     Import,
-    /// The store has this very record.
     Same,
-    /// The store has a newer version, which stays.
     NewerStays,
     StaysDeleted,
-    /// Operators have hidden the page, and only they show it again.
+    /// Only operators show a hidden page again.
     StaysHidden,
 }
 
-/// Decides whether `imported` is stored over `stored` (contract, decision 18).
-///
-/// A tombstone is final. The record with the higher version wins; of two records with one version, the later one. (A
-/// store that was restored from a backup continues from an older version, so two states can have one version.) A
-/// tombstone wins over a page of the same version and time, so that in doubt the text is gone. No import shows a page that
-/// operators have hidden: of two hidden ones the same rule chooses.
+/// A tombstone is final (contract, decision 18). The higher version wins, then the later time: a restored store repeats
+/// versions. At the same version and time a tombstone wins. No import shows a hidden page.
 pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let state = match (stored, imported) {
         (Stored::Absent, _) => return Precedence::Import,
