@@ -2,10 +2,9 @@
 
 use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
-/// Longest name of a language in a `language-…` class, in bytes.
 const MAX_LANGUAGE_BYTES: usize = 32;
 
-/// The element of a heading: the title is the page's `h1` (contract decision 12), and the subset ends at `h4`.
+/// The title is the page's `h1` (contract decision 12), and the subset ends at `h4`.
 pub(super) fn heading(level: HeadingLevel) -> &'static str {
     match level {
         HeadingLevel::H1 | HeadingLevel::H2 => "h2",
@@ -21,7 +20,6 @@ pub(super) fn language(info: &str) -> Option<&str> {
     (plain && (1..=MAX_LANGUAGE_BYTES).contains(&name.len())).then_some(name)
 }
 
-/// Whether `event` is within a line of text, so that no block begins or ends with this event.
 pub(super) fn is_inline(event: &Event<'_>) -> bool {
     match event {
         Event::Start(tag) => matches!(

@@ -1,15 +1,12 @@
-//! Writes the elements of the subset. An element is left out if it exceeds the bounds of [`super::html`]; the caller
-//! writes its text in either case.
+//! Writes the elements of the subset. Beyond the bounds of [`super::html`], only their text is written.
 
 use super::facts::Facts;
 use super::html::{Element, HtmlWriter};
 use super::links::{LinkAddress, MAX_VALUE_BYTES};
 use super::text_run::TextRun;
 
-/// A list is opened only if at least this item fits in it.
 const ITEM: Element<'static> = ("li", &[]);
 
-/// HTML of the subset under construction.
 pub(super) struct ElementWriter<'s> {
     out: HtmlWriter<'s>,
 }
@@ -23,17 +20,14 @@ impl<'s> ElementWriter<'s> {
         self.out.finish()
     }
 
-    /// The writer of the text and line ends around the elements.
     pub(super) fn html(&mut self) -> &mut HtmlWriter<'s> {
         &mut self.out
     }
 
-    /// Opens an element within a line.
     pub(super) fn inline(&mut self, name: &str) -> bool {
         self.open(&[(name, &[])])
     }
 
-    /// Opens an element that begins a line.
     pub(super) fn block(&mut self, name: &str) -> bool {
         self.out.fresh_line();
         self.open(&[(name, &[])])
@@ -45,7 +39,6 @@ impl<'s> ElementWriter<'s> {
         is_open
     }
 
-    /// Opens a list. Its items are numbered from `start`, or have no numbers.
     pub(super) fn list(&mut self, name: &str, start: Option<u64>) -> bool {
         self.out.fresh_line();
         let start = start.filter(|&start| start != 1).map(|start| start.to_string());
@@ -76,7 +69,6 @@ impl<'s> ElementWriter<'s> {
         self.out.close(name);
     }
 
-    /// Closes the innermost element, which is `name`, and ends the line.
     pub(super) fn close_block(&mut self, name: &str) {
         self.out.close(name);
         self.out.fresh_line();
@@ -118,7 +110,6 @@ impl<'s> ElementWriter<'s> {
         }
     }
 
-    /// Writes the text of `run` with its bare addresses as links.
     pub(super) fn run(&mut self, run: &TextRun) {
         let mut written = 0;
         while let Some((range, address)) = run.next_address(written) {

@@ -1,13 +1,11 @@
-//! How a page's text begins: a short plain text for previews and names.
+//! Short plain text for previews and names.
 
-/// Longest excerpt without its ellipsis, in Unicode scalar values; previews cut at about this length.
+/// In Unicode scalar values; link previews cut at about this length.
 pub const MAX_CHARS: usize = 160;
 
-/// An excerpt needs no more than this much of the text, in bytes. A character has at most four bytes, and one more
-/// character shows whether the excerpt ends with a word; the space after it may be cut off.
+/// Bytes: one character more shows a word's end, and one may be a space.
 const MAX_TEXT_BYTES: usize = 4 * (MAX_CHARS + 2);
 
-/// The beginning of a text on one line.
 #[derive(Default)]
 pub(super) struct Excerpt(String);
 
@@ -16,24 +14,22 @@ impl Excerpt {
         push_collapsed(&mut self.0, text, MAX_TEXT_BYTES);
     }
 
-    /// At most [`MAX_CHARS`] characters and an ellipsis.
     pub(super) fn cut(&self) -> String {
         shorten(self.0.trim_end(), MAX_CHARS)
     }
 }
 
-/// `text`, or at most its first `max_chars` characters and an ellipsis. It is cut after a word if possible.
+/// Cuts after a word if possible, and adds an ellipsis.
 pub fn shorten(text: &str, max_chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(max_chars) else { return text.to_owned() };
     let cut = &text[..end];
     let at_word_end = text[end..].starts_with(' ');
-    // A text without spaces is cut between characters.
     let last_space = cut.rfind(' ').filter(|&space| space > end / 2 && !at_word_end);
     let kept = &cut[..last_space.unwrap_or(end)];
     format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…']))
 }
 
-/// `text` on one line, as a browser shows it: one space for each run of white space and control characters.
+/// Puts `text` on one line, with one space for each run of white space and control characters.
 pub fn collapsed(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     push_collapsed(&mut line, text, usize::MAX);
@@ -41,8 +37,6 @@ pub fn collapsed(text: &str) -> String {
     line
 }
 
-/// Appends `more` with one space for each run of white space and control characters, and none at the beginning of `line`.
-/// Stops when `line` has more than `max_bytes` bytes.
 fn push_collapsed(line: &mut String, more: &str, max_bytes: usize) {
     for character in more.chars() {
         if line.len() > max_bytes {

@@ -1,4 +1,4 @@
-//! Facts about a page that are gathered while its HTML is written: what it shows, its excerpt, its language.
+//! Facts about a page, gathered while its HTML is written.
 
 use percent_encoding::percent_decode_str;
 
@@ -6,32 +6,28 @@ use super::excerpt::Excerpt;
 use super::language::{Language, Sample};
 use super::links::LinkAddress;
 
-/// The text and the addresses of a page, which readers can see or copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// The text across elements, with the alternative texts of images. A line ends where a block ends.
+    /// With the alternative texts of images. Each block ends a line.
     pub text: String,
-    /// The addresses of links and images, in order.
     pub addresses: Vec<String>,
 }
 
 impl Shown {
-    /// Whether `is_found` holds for the text or for an address, as it is or percent-decoded.
+    /// Whether `is_found` holds for the text, or for an address as written or percent-decoded.
     pub fn any(&self, is_found: impl Fn(&str) -> bool) -> bool {
         let is_in = |address: &String| is_found(address) || is_found(&percent_decode_str(address).decode_utf8_lossy());
         is_found(&self.text) || self.addresses.iter().any(is_in)
     }
 }
 
-/// The facts about the HTML that was written so far.
 #[derive(Default)]
 pub(super) struct Facts {
     pub(super) shown: Shown,
-    /// The first two different origins of the links.
+    /// The first two different ones.
     pub(super) link_origins: Vec<String>,
     excerpt: Excerpt,
     sample: Sample,
-    /// The number of elements of code around the position.
     code: usize,
 }
 
@@ -46,9 +42,7 @@ impl Facts {
         self.code -= usize::from(is_code(name));
     }
 
-    /// Records an element without an end tag, or one side of another.
     pub(super) fn tag(&mut self, name: &str) {
-        // A word may continue across other elements.
         if !matches!(name, "a" | "strong" | "em" | "del" | "code") {
             self.excerpt.push(" ");
             self.sample.push(" ");

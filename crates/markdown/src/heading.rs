@@ -6,12 +6,11 @@ use super::excerpt::collapsed;
 use super::invisible::shows_nothing;
 use super::placeholder::restored;
 
-/// Finds the first heading of level 1, else the first heading of any level. A heading that shows nothing is skipped.
+/// The first heading of level 1, else the first of any level.
 #[derive(Default)]
 pub(super) struct FirstHeading {
     upper: Option<String>,
     lower: Option<String>,
-    /// The heading that is being read.
     open: Option<(HeadingLevel, String)>,
 }
 
@@ -35,8 +34,7 @@ impl FirstHeading {
         }
     }
 
-    /// The text of the heading, on one line and without markup. It may be longer than a title, or hold characters that a
-    /// title must not have.
+    /// May be longer than a title, or have characters that a title must not have.
     pub(super) fn into_text(self) -> Option<String> {
         self.upper.or(self.lower)
     }

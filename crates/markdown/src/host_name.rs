@@ -2,18 +2,17 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Longest name, and longest label between two dots, in letters (RFC 1035 counts bytes, of which a letter takes at least one).
+/// In letters (RFC 1035 counts bytes).
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// Whether `text`, which may be percent-encoded, is short enough for a host. Programs that decode host names take time in the
-/// square of a label's length, and no browser finds a longer one.
+/// `text` may be percent-encoded. Decoders of host names take time in the square of a label's length.
 pub fn is_short_enough(text: &str) -> bool {
     if text.len() <= MAX_LABEL {
         return true;
     }
     let name = percent_decode_str(text).decode_utf8_lossy();
-    // The URL standard takes three more characters for a dot.
+    // Dots by the URL standard.
     let mut labels = name.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']);
     let is_longer = |text: &str, most: usize| text.chars().nth(most).is_some();
     !is_longer(name.trim_end_matches('.'), MAX_NAME) && labels.all(|label| !is_longer(label, MAX_LABEL))

@@ -3,48 +3,44 @@
 use super::facts::Facts;
 use super::placeholder;
 
-/// Deepest nesting of elements. The sanitiser's work grows with the square of the depth (contract decision 12).
+/// The sanitiser's work grows with the square of the depth (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Largest HTML of any content, in bytes (contract decision 12).
+/// Contract decision 12, as the next two.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Bytes of HTML that even the shortest content may have (contract decision 12).
 const BASE_BYTES: usize = 64_000;
 
-/// Bytes of HTML for each byte of content (contract decision 12). Text alone takes at most five, the length of `&amp;`.
+/// Text alone takes at most five, the length of `&amp;`.
 const BYTES_PER_SOURCE_BYTE: usize = 6;
 
-/// Maximum number of elements. Each element costs the sanitiser a node, and no text that people read has so many
-/// elements.
+/// Each element costs the sanitiser a node.
 const MAX_ELEMENTS: usize = 50_000;
 
-/// Most bytes of HTML that one byte of text takes: `&` is written as `&amp;`.
+/// `&` is written as `&amp;`.
 const MAX_TEXT_FACTOR: usize = 5;
 
-/// Most bytes of HTML that one byte of an attribute's value takes: `"` is written as `&quot;`.
+/// `"` is written as `&quot;`.
 const MAX_VALUE_FACTOR: usize = 6;
 
-/// Maximum bytes of the line ends around the tags of one element.
+/// Bytes.
 const LINE_ENDS: usize = 3;
 
 pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
-/// The maximum number of bytes of HTML for content of `source_bytes` bytes.
 pub(super) fn max_bytes(source_bytes: usize) -> usize {
     MAX_BYTES.min(BASE_BYTES + BYTES_PER_SOURCE_BYTE * source_bytes)
 }
 
-/// HTML under construction. An element is opened only if all text that is still to come fits after it.
+/// An element is opened only if all text that is still to come fits after it.
 pub(super) struct HtmlWriter<'s> {
     html: String,
     facts: Facts,
-    /// Bytes of the end tags of the open elements.
     end_tags: usize,
-    /// The content. Its text from `passed` on is still to come.
+    /// The text of `source` from `passed` on is still to come.
     source: &'s str,
     passed: usize,
-    /// The last position in `source` that was counted, and the most bytes that the text from there on takes.
+    /// A position in `source`, and the bytes of HTML that the text after it takes.
     counted: Option<(usize, usize)>,
     max_bytes: usize,
     depth: usize,
@@ -52,7 +48,6 @@ pub(super) struct HtmlWriter<'s> {
 }
 
 impl<'s> HtmlWriter<'s> {
-    /// A writer of at most `max_bytes` for the content `source`.
     pub(super) fn new(max_bytes: usize, source: &'s str) -> Self {
         let html = String::with_capacity(max_bytes.min(source.len() + source.len() / 2));
         let facts = Facts::default();
@@ -67,22 +62,20 @@ impl<'s> HtmlWriter<'s> {
         &mut self.facts
     }
 
-    /// Records that the text before `position` of the source was written or dropped. A position before an earlier one
-    /// is ignored.
+    /// Ignores positions before an earlier one.
     pub(super) fn text_is_past(&mut self, position: usize) {
         if position > self.passed && self.source.is_char_boundary(position) {
             self.passed = position;
         }
     }
 
-    /// Whether these elements, each within the one before, fit here.
+    /// Each element is within the one before.
     pub(super) fn has_room_for(&mut self, nested: &[Element<'_>]) -> bool {
         if self.depth + nested.len() > MAX_DEPTH || self.elements + nested.len() > MAX_ELEMENTS {
             return false;
         }
         let line_ends = LINE_ENDS * (nested.len() + self.depth);
         let written = self.html.len() + self.end_tags + line_ends;
-        // Nearly all content is far from the bound, so a rough estimate usually suffices.
         let text = MAX_TEXT_FACTOR * (self.source.len() - self.passed);
         let tags: usize = nested.iter().map(|element| tag_bytes(element, |value| MAX_VALUE_FACTOR * value.len())).sum();
         if written + text + tags <= self.max_bytes {
@@ -92,13 +85,11 @@ impl<'s> HtmlWriter<'s> {
         written + self.count_to_come() + tags <= self.max_bytes
     }
 
-    /// Whether `bytes` fit here besides the text to come.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         let text = MAX_TEXT_FACTOR * (self.source.len() - self.passed);
         self.html.len() + self.end_tags + LINE_ENDS * self.depth + text + bytes <= self.max_bytes
     }
 
-    /// The maximum number of bytes that the text to come takes.
     fn count_to_come(&mut self) -> usize {
         let bytes = match self.counted {
             Some((position, bytes)) => bytes - text_bytes(&self.source[position..self.passed]),
@@ -108,8 +99,7 @@ impl<'s> HtmlWriter<'s> {
         bytes
     }
 
-    /// Opens an element. The caller must ask [`Self::has_room_for`] first, and must close the element with
-    /// [`Self::close`] later.
+    /// The caller asks [`Self::has_room_for`] first, and closes the element later.
     pub(super) fn open(&mut self, element: Element<'_>) {
         self.write_tag(element);
         self.facts.start(element.0);
@@ -126,7 +116,6 @@ impl<'s> HtmlWriter<'s> {
         self.html.push('>');
     }
 
-    /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] first.
     pub(super) fn void(&mut self, element: Element<'_>) {
         self.write_tag(element);
         self.facts.tag(element.0);
@@ -152,14 +141,12 @@ impl<'s> HtmlWriter<'s> {
         escape(text, Place::Text, &mut self.html);
     }
 
-    /// Removes the line end that was written last, if nothing follows it yet.
     pub(super) fn trim_line_end(&mut self) {
         if self.html.ends_with('\n') {
             self.html.pop();
         }
     }
 
-    /// Ends the line unless one has just ended.
     pub(super) fn fresh_line(&mut self) {
         if !self.html.is_empty() && !self.html.ends_with('\n') {
             self.facts.text("\n");
@@ -168,17 +155,14 @@ impl<'s> HtmlWriter<'s> {
     }
 }
 
-/// The maximum number of bytes that `text` takes when it is written between tags.
 fn text_bytes(text: &str) -> usize {
     text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
 }
 
-/// The maximum number of bytes that `value` takes in quotes.
 fn value_bytes(value: &str) -> usize {
     value.chars().map(|character| escaped_bytes(character, Place::Value)).sum()
 }
 
-/// The bytes of the tags of an element whose attributes' values have the bytes that `value_bytes` says.
 fn tag_bytes((name, attributes): &Element<'_>, value_bytes: impl Fn(&str) -> usize) -> usize {
     let attributes = attributes.iter().map(|(attribute, value)| " =\"\"".len() + attribute.len() + value_bytes(value));
     "<>".len() + name.len() + attributes.sum::<usize>() + end_tag_bytes(name)
@@ -188,30 +172,26 @@ fn end_tag_bytes(name: &str) -> usize {
     "</>".len() + name.len()
 }
 
-/// The maximum number of bytes that `character` takes in `place`.
 fn escaped_bytes(character: char, place: Place) -> usize {
     match character {
         '&' => "&amp;".len(),
         '<' | '>' => "&lt;".len(),
         '"' if place == Place::Value => "&quot;".len(),
         '\u{a0}' => "&nbsp;".len(),
-        // A tab at the beginning of code may become up to four spaces, and U+0000 becomes U+FFFD.
+        // A tab at the beginning of code may become four spaces.
         '\t' => 4,
         '\0' => char::REPLACEMENT_CHARACTER.len_utf8(),
         _ => character.len_utf8(),
     }
 }
 
-/// The place of a text, which decides how its characters are escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Between tags.
     Text,
-    /// In a quoted attribute.
     Value,
 }
 
-/// Whether each byte may begin a character that [`escape`] replaces.
+/// First bytes of characters that [`escape`] replaces.
 const MAY_BE_ESCAPED: [bool; 256] = {
     let mut table = [false; 256];
     table[b'&' as usize] = true;
@@ -220,7 +200,7 @@ const MAY_BE_ESCAPED: [bool; 256] = {
     table[b'"' as usize] = true;
     table[b'\r' as usize] = true;
     table[b'\0' as usize] = true;
-    // The first bytes of U+00A0 and of the placeholders.
+    // U+00A0 and the placeholders.
     table[0xc2] = true;
     table[0xef] = true;
     table
@@ -242,7 +222,6 @@ fn escape(text: &str, place: Place, out: &mut String) {
     out.push_str(&text[written..]);
 }
 
-/// The text that is written instead of `character`, if it is not written as it is.
 fn replacement(character: char, place: Place) -> Option<&'static str> {
     match character {
         '&' => Some("&amp;"),
@@ -250,8 +229,7 @@ fn replacement(character: char, place: Place) -> Option<&'static str> {
         '>' => Some("&gt;"),
         '"' if place == Place::Value => Some("&quot;"),
         '\u{a0}' => Some("&nbsp;"),
-        // An HTML parser reads a carriage return as a line feed. Writing a line feed keeps the HTML the same when it is
-        // parsed and written again.
+        // An HTML parser reads a carriage return as a line feed.
         '\r' => Some("\n"),
         '\0' => Some("\u{fffd}"),
         _ if placeholder::is_reserved(character) => Some(placeholder::original(character).unwrap_or("\u{fffd}")),

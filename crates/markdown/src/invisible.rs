@@ -3,22 +3,20 @@
 use icu_properties::props::DefaultIgnorableCodePoint;
 use icu_properties::{CodePointSetData, CodePointSetDataBorrowed};
 
-/// Characters that show nothing by themselves: joiners, fillers, variation selectors. A font that does not support them
-/// shows nothing either.
+/// Fonts show nothing for these.
 static DEFAULT_IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetData::new::<DefaultIgnorableCodePoint>();
 
-/// The Braille pattern without dots. It is blank, but Unicode counts it neither as white space nor as ignorable.
+/// Blank, but Unicode counts it neither as white space nor as ignorable.
 const BLANK_BRAILLE: char = '\u{2800}';
 
-/// The first of them. Most characters of most texts come before it, and a look into the set takes 11 ns.
+/// A look into the set takes 11 ns.
 const FIRST_IGNORABLE: char = '\u{ad}';
 
-/// Whether `character` is invisible and takes no space between others.
+/// Whether `character` is invisible and takes no space.
 pub fn is_ignorable(character: char) -> bool {
     character >= FIRST_IGNORABLE && DEFAULT_IGNORABLE.contains(character)
 }
 
-/// Whether `text` shows nothing: it has only white space, ignorable characters and blanks.
 pub fn shows_nothing(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || c == BLANK_BRAILLE || is_ignorable(c))
 }

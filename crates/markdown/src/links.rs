@@ -1,4 +1,4 @@
-//! Decides which addresses a page may have. The URL standard's parser decides; there is no list of bad addresses.
+//! Decides which addresses a page may have: the URL standard's parser decides, not a list of bad addresses.
 
 use std::sync::LazyLock;
 
@@ -6,22 +6,19 @@ use url::Url;
 
 use crate::host_name::is_short_enough;
 
-/// The base against which a same-site address is resolved to see whether it stays on the site. No page is ever served
-/// there.
+/// No page is ever served there.
 static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
 
-/// Longest address, and longest alternative text of an image, in bytes. The sanitiser takes time in the square of a value's
-/// length (`sanitize::divided`), and few servers take longer addresses.
+/// Bytes. The sanitiser takes time in the square of a value's length (`sanitize::divided`).
 pub(super) const MAX_VALUE_BYTES: usize = 8 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkAddress {
     pub(super) href: String,
-    /// The origin, if `href` is an `http` or `https` address.
     pub(super) origin: Option<String>,
 }
 
-/// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
+/// For `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
 pub(super) fn link(written: &str) -> Option<LinkAddress> {
     if !has_possible_host(written) {
         return None;
@@ -36,17 +33,14 @@ pub(super) fn link(written: &str) -> Option<LinkAddress> {
     }
 }
 
-/// The address of a link written `<someone@example.org>`.
 pub(super) fn email(written: &str) -> Option<LinkAddress> {
     link(&format!("mailto:{written}"))
 }
 
-/// The address of a link written as a bare `http://` or `https://` address.
 pub(super) fn bare(written: &str) -> Option<LinkAddress> {
     link(written).filter(|address| address.origin.is_some())
 }
 
-/// The address of an image: `https` only.
 pub(super) fn image(written: &str) -> Option<String> {
     has_possible_host(written)
         .then(|| Url::parse(written).ok())
@@ -55,7 +49,7 @@ pub(super) fn image(written: &str) -> Option<String> {
         .map(String::from)
 }
 
-/// Whether `written` is not too long, and the host that it names, if it names one, is not longer than any host.
+/// Rejects long values and long host names before the parser sees them.
 fn has_possible_host(written: &str) -> bool {
     if written.len() > MAX_VALUE_BYTES {
         return false;
@@ -63,7 +57,7 @@ fn has_possible_host(written: &str) -> bool {
     if is_short_enough(written) {
         return true;
     }
-    // The URL standard's parser drops these wherever they stand.
+    // The URL standard's parser drops these anywhere.
     let written = written.replace(['\t', '\n', '\r'], "");
     let address = written.trim_start_matches(|c: char| c <= ' ');
     let is_slash = |c: char| matches!(c, '/' | '\\');
@@ -79,29 +73,29 @@ fn has_possible_host(written: &str) -> bool {
     is_short_enough(if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host })
 }
 
-/// Whether `url` leads where it says, and its host is not longer than any host in ASCII, which takes more letters.
+/// In ASCII a host takes more letters.
 fn is_wanted(url: &Url) -> bool {
     !has_credentials(url) && url.host_str().is_none_or(is_short_enough)
 }
 
-/// Whether `url` has a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
+/// `https://bank.example@evil.example` leads to `evil.example`.
 fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some_and(|password| !password.is_empty())
 }
 
 fn same_site(written: &str) -> Option<LinkAddress> {
-    // The URL standard's parser first drops these characters at both ends.
+    // The URL standard's parser drops these at both ends.
     let first = written.trim_start_matches(|c: char| c <= ' ').chars().next()?;
     let url = ANY_SITE.join(written).ok()?;
     let href = match first {
         '#' => format!("#{}", url.fragment().unwrap_or_default()),
-        // `//host`, `/\host` and `/<tab>/host` all name another host.
+        // `//host`, `/\host` and `/<tab>/host` name another host.
         '/' if url.origin() == ANY_SITE.origin() && !has_credentials(&url) => {
             url[url::Position::BeforePath..].to_owned()
         }
         _ => return None,
     };
-    // `/.//host` resolves to the path `//host`, which alone would name a host.
+    // `/.//host` resolves to `//host`, which would name a host.
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
 }
 

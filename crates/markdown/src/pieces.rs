@@ -1,14 +1,13 @@
-//! Pieces of Markdown, of mistakes in it and of attacks, for random documents. The tests in `tests/it/security/` also use
-//! this file.
+//! Pieces for random documents. The tests in `tests/it/security/` include this file.
 
-/// Pieces whose letters are all text, in any combination: no addresses, references or names of languages.
+/// Pieces whose letters are all text, in any combination.
 pub(crate) const LETTERS: [&str; 38] = [
     "a", "b ", "C", " ", "    ", "\t", "\n", "\n\n", "\r\n", "  \n", "\\", "*", "**", "_", "~~d~~ ", "`e` ", "# ",
     "##### ", "===\n", "---\n", "- ", "* ", "1. ", "> ", ">", "[", "]", "![", "[^f]", "<", ">", "<script>", "</p>",
     "<!--", "-->", "<div>\n", "|", "|-|\n",
 ];
 
-/// The same: tags and bare addresses.
+/// Tags and bare addresses whose letters are all text.
 pub(crate) const TAGGED_LETTERS: [&str; 6] = [
     "<https://g.example>",
     "<h@i.example>",
@@ -26,7 +25,6 @@ const MARKUP: [&str; 55] = [
     "\u{fdd3}",
 ];
 
-/// Addresses, tags and definitions.
 const LONGER_MARKUP: [&str; 10] = [
     "```rust\n",
     "](https://a.example)",

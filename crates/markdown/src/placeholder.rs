@@ -1,22 +1,19 @@
 //! Placeholders for characters that the parser must not read as markup.
 //!
-//! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7), so they have no other meaning in a text. [`super::source`]
-//! puts them in, and the originals are put back after the parser. U+FDD2 to U+FDD5 are not used. The parser also makes
-//! these characters of references, such as `&#xFDD0;`, which are no placeholders.
+//! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7). [`super::source`] inserts them, and the originals return
+//! after the parser.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag};
 
-/// Replaces the `[` at the beginning of a footnote's definition, so that the parser reads it as text.
+/// Replaces the `[` that would define a footnote.
 pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
 
-/// Stands before a character that must be text: a `<`, or a marker of a list or quote that is too far right. The
-/// placeholder is removed after the parser.
+/// Makes the next character text, and is removed after the parser.
 pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
 
-/// Whether `character` is reserved for placeholders, so that it must not be copied from content.
 pub(super) fn is_reserved(character: char) -> bool {
     matches!(character, '\u{fdd0}'..='\u{fdd8}')
 }
@@ -30,13 +27,12 @@ pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     }
 }
 
-/// The parser's events for `source`. References to reserved characters mean U+FFFD, as the characters themselves do.
+/// References to reserved characters mean U+FFFD, like the characters themselves.
 pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
     let has_references = refers_to_reserved(source);
     Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter().map(move |(mut event, range)| {
         match &mut event {
-            // The text of a reference is an event of its own, and no part of the source; an address with a reference is a
-            // copy. If that has placeholders besides, they become U+FFFD too.
+            // A reference is an event of its own, not borrowed from the source. An address with a reference is a copy.
             Event::Start(Tag::Link { dest_url: text, .. } | Tag::Image { dest_url: text, .. }) | Event::Text(text)
                 if has_references && !matches!(text, CowStr::Borrowed(_)) =>
             {
@@ -48,7 +44,6 @@ pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usi
     })
 }
 
-/// Whether `source` has a reference to a reserved character.
 fn refers_to_reserved(source: &str) -> bool {
     source.split("&#").skip(1).any(|rest| {
         let (radix, rest) = rest.strip_prefix(['x', 'X']).map_or((10, rest), |rest| (16, rest));
@@ -57,7 +52,6 @@ fn refers_to_reserved(source: &str) -> bool {
     })
 }
 
-/// The original of `character` if that is a placeholder.
 pub(super) fn original(character: char) -> Option<&'static str> {
     match character {
         LITERAL_BRACKET => Some("["),
@@ -70,7 +64,7 @@ pub(super) fn original(character: char) -> Option<&'static str> {
 }
 
 pub(super) fn restored(text: &str) -> Cow<'_, str> {
-    // 0xEF is the first byte of each placeholder.
+    // Placeholders.
     if !text.as_bytes().contains(&0xef) || !text.contains(is_reserved) {
         return Cow::Borrowed(text);
     }

@@ -1,9 +1,6 @@
-//! The second barrier: the finished HTML has only what is on the list, whatever the first barrier wrote.
+//! The second barrier: parses HTML as a browser would, and keeps only what is on its list.
 //!
-//! The sanitiser parses HTML as a browser would, and removes what is not on its list. Without bugs in the first barrier
-//! it changes nothing, and tests check that.
-//!
-//! This barrier shares no code with the first barrier, so that a bug in the first barrier is not also a bug here.
+//! It shares no code with the first barrier, and so no bug.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +8,7 @@ use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
-/// The `rel` of every link (spec §2.5).
+/// Spec §2.5.
 const LINK_REL: &str = "nofollow ugc";
 
 const ELEMENTS: [&str; 17] = [
@@ -57,21 +54,17 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     builder
 });
 
-/// Longest text, in bytes of HTML, that the sanitiser gets in one piece.
+/// Bytes of HTML.
 const MAX_PIECE_BYTES: usize = 4096;
 
-/// A comment, which divides a text and which the sanitiser removes.
+/// The sanitiser removes this comment.
 const DIVIDER: &str = "<!---->";
 
-/// `html` with only what the list allows.
 pub(super) fn clean(html: &str) -> String {
     SANITIZER.clean(&divided(html)).to_string()
 }
 
-/// `html` with its long texts divided.
-///
-/// For each character that it escapes, html5ever's serialiser (0.40) looks for the next `<` or `>` of the text, to the end
-/// if the text has none. So it takes time in the square of a text's length: 0.9 s for 100 KB of `&`.
+/// For each character to escape, html5ever's serialiser (0.40) searches the text to its end: 0.9 s for 100 KB of `&`.
 fn divided(html: &str) -> Cow<'_, str> {
     if !html.split('<').any(|part| part.len() > MAX_PIECE_BYTES) {
         return Cow::Borrowed(html);
@@ -82,7 +75,6 @@ fn divided(html: &str) -> Cow<'_, str> {
         out.push_str(tag);
         while text.len() > MAX_PIECE_BYTES {
             let end = text.floor_char_boundary(MAX_PIECE_BYTES);
-            // A reference, such as `&quot;`, is not divided.
             let end = text[..end].rfind('&').filter(|at| end - at < "&quot;".len()).unwrap_or(end);
             out.push_str(&text[..end]);
             out.push_str(DIVIDER);

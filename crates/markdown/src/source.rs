@@ -1,43 +1,32 @@
-//! Prepares the Markdown for the parser. The parser knows no footnotes, its work grows with the depth of nesting, and a
-//! line of raw HTML makes the parser skip the Markdown after that line. Placeholders ([`super::placeholder`]) hide from
-//! the parser all characters that must stay text.
+//! Hides from the parser what must stay text, behind placeholders ([`super::placeholder`]).
 
 use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
 
-/// Number of columns at the start of a line in which a list or quote may begin. A marker further right is text.
-///
-/// The parser checks every open list and quote on every line: 50 KB of `- ` and 50 KB of lines after it take 0.8 s of
-/// CPU. Each list or quote takes at least one column, so this limit also bounds how many are open. Elements are
-/// flattened after 32 quotes or 16 lists, and so many fit easily.
+/// A list or quote further right is text. The parser checks every open list and quote on every line: 50 KB of `- ` and
+/// 50 KB of lines take 0.8 s.
 const MARKER_COLUMNS: usize = 256;
 
-/// Longest run of delimiters that may be part of a bare web address. A longer run would cost too much, because its rest
-/// is scanned again from each of its characters.
+/// The rest of a longer run would be scanned again from each character.
 const MAX_DELIMITERS: usize = 8;
 
-/// The lines that begin with `<` and are left as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spared {
-    /// Lines after a line that ends with `](` or `]:`, because the `<` may begin an address.
+    /// After `](` or `]:` at a line's end, `<` may begin an address.
     Addresses,
     Nothing,
 }
 
-/// `markdown` without its byte order mark. These constructs are made text:
+/// Makes these constructs text:
 ///
-/// * The definitions of footnotes. A parser without footnotes reads `[^1]: note` as the definition of a link named `^1`
-///   and drops it from the page, but constructs outside the subset must stay text (contract decision 12).
-/// * The markers of lists and quotes too far right.
-/// * Raw HTML at the beginning of a line, except where it is `spared`, and comments, declarations and instructions
-///   anywhere, so that Markdown in and around them is formatted. A tag within a line is left, because it hides no
-///   Markdown around it.
-/// * `*`, `_` and `~` within a bare web address, because GitHub finds addresses before it looks for emphasis.
+/// * Definitions of footnotes, which the parser would drop as links' (contract decision 12).
+/// * Markers of lists and quotes too far right.
+/// * Raw HTML that would hide Markdown: at the beginning of a line unless `spared`, and comments anywhere.
+/// * `*`, `_` and `~` within a bare address, because GitHub finds addresses before emphasis.
 pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
     let mut prepared = String::with_capacity(markdown.len() + markdown.len() / 8);
     let mut previous = "";
     let mut remaining = markdown;
-    // Searching for one character is much faster than searching for two.
     let has_returns = markdown.contains('\r');
     while !remaining.is_empty() {
         let line;
@@ -65,17 +54,13 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     prepared
 }
 
-/// The white space and the markers of lists and quotes at the beginning of a line.
 struct Markers {
     bytes: usize,
     end: End,
 }
 
-/// The text after the markers.
 enum End {
-    /// No further marker.
     Text,
-    /// A further marker, [`MARKER_COLUMNS`] or more into the line.
     TooFar,
 }
 
@@ -89,7 +74,7 @@ fn markers(line: &str) -> Markers {
             Some(b'\t') => (at, column) = (at + 1, column / 4 * 4 + 4),
             _ => {
                 let length = marker_length(&bytes[at..]);
-                // A thematic break may have any length, though it looks like many empty lists.
+                // A thematic break looks like many empty lists.
                 if length == 0 || at >= rule {
                     return Markers { bytes: at, end: End::Text };
                 }
@@ -102,13 +87,12 @@ fn markers(line: &str) -> Markers {
     }
 }
 
-/// The length of the marker that `rest` begins with; 0 if `rest` begins with no marker.
 fn marker_length(rest: &[u8]) -> usize {
     let length = match rest.first() {
         Some(b'>') => return 1,
         Some(b'-' | b'+' | b'*') => 1,
         Some(b'0'..=b'9') => {
-            // A number of more than nine digits begins no list (CommonMark §5.2).
+            // CommonMark §5.2.
             let digits = rest.iter().take(10).take_while(|b| b.is_ascii_digit()).count();
             match rest.get(digits) {
                 Some(b'.' | b')') if digits < 10 => digits + 1,
@@ -123,8 +107,7 @@ fn marker_length(rest: &[u8]) -> usize {
     }
 }
 
-/// The start of the thematic break at the end of `line`; the length of `line` if there is no thematic break. A thematic
-/// break is three or more `-`, or three or more `*`, with only white space between and after them.
+/// Or the line's length, if no thematic break ends it.
 fn rule_start(line: &[u8]) -> usize {
     let mut start = line.len();
     let mut character = None;
@@ -152,18 +135,15 @@ fn begins_footnote(text: &str) -> bool {
     !label.is_empty() && !label.contains(|c: char| c.is_whitespace() || c == '[') && after.starts_with(':')
 }
 
-/// Whether `text` begins like a start tag or an end tag.
 fn begins_tag(text: &str) -> bool {
     text.strip_prefix('<').is_some_and(|rest| rest.starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()))
 }
 
-/// Whether the address of a link or of a definition may begin on the line after `line`.
 fn awaits_address(line: &str) -> bool {
     let line = line.trim_end();
     line.ends_with("](") || line.ends_with("]:")
 }
 
-/// Whether each byte may begin something that [`push_line`] replaces.
 const MAY_BE_REPLACED: [bool; 256] = {
     let mut table = [false; 256];
     table[b':' as usize] = true;
@@ -171,15 +151,14 @@ const MAY_BE_REPLACED: [bool; 256] = {
     table[b'*' as usize] = true;
     table[b'_' as usize] = true;
     table[b'~' as usize] = true;
-    // The first byte of each placeholder.
+    // Placeholders.
     table[0xef] = true;
     table
 };
 
-/// Appends `line`, which is the part of a line after its markers.
 fn push_line(line: &str, out: &mut String) {
     let bytes = line.as_bytes();
-    // Before this position, `*`, `_` and `~` belong to a bare web address.
+    // `*`, `_` and `~` before this position belong to an address.
     let mut address_end = 0;
     let (mut copied, mut next) = (0, 0);
     while let Some(plain) = bytes[next..].iter().position(|&byte| MAY_BE_REPLACED[usize::from(byte)]) {
@@ -201,7 +180,6 @@ fn push_line(line: &str, out: &mut String) {
         let Some(placeholder) = placeholder else { continue };
         out.push_str(&line[copied..end]);
         out.push(placeholder);
-        // The placeholder follows a `<`, and replaces any other character.
         copied = if end > at { end } else { at + line[at..].chars().next().map_or(1, char::len_utf8) };
     }
     out.push_str(&line[copied..]);
@@ -213,8 +191,7 @@ fn ends_with_web_scheme(text: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// The number of bytes of `rest` that certainly belong to a bare web address. `rest` is the text after the scheme of
-/// the address. The address may be between quotes, in code or in angle brackets, or it may be the address of a link.
+/// Bytes of `rest` that certainly belong to the address, wherever it stands.
 fn address_bytes(rest: &str) -> usize {
     let mut open = 0_usize;
     let end = rest.find(|character: char| match character {
@@ -233,8 +210,7 @@ fn address_bytes(rest: &str) -> usize {
     rest[..end.unwrap_or(rest.len())].trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '/').len()
 }
 
-/// Whether an address continues after a delimiter. The address ends there if letters or punctuation of other scripts
-/// follow: these need no space before them, so the delimiter ends emphasis.
+/// In scripts without spaces, a delimiter ends emphasis and the address.
 fn goes_on(rest: &str) -> bool {
     let next = rest.chars().take(MAX_DELIMITERS).find(|c| !matches!(c, '*' | '_' | '~'));
     next.is_some_and(|c| c.is_ascii())

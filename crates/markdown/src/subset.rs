@@ -1,6 +1,4 @@
-//! The first barrier: it writes the elements of the Markdown subset as HTML, and everything else as text (spec §2.5).
-//!
-//! An element that exceeds the bounds of [`super::html`] is flattened: only its text is written.
+//! The first barrier: writes the subset's elements as HTML, and everything else as text (spec §2.5).
 
 use std::mem;
 use std::ops::Range;
@@ -21,12 +19,12 @@ pub(super) struct Filtered {
     pub(super) html: String,
     pub(super) facts: Facts,
     pub(super) first_heading: Option<String>,
-    /// Whether the parser found a block of raw HTML, in which it reads no Markdown.
+    /// The parser reads no Markdown in a block of raw HTML.
     pub(super) has_html_block: bool,
 }
 
-/// Writes `events`, each with its range in `source`, as HTML. The HTML has at most `max_bytes` bytes, unless the text
-/// alone has more. Any sequence of events is accepted, even if starts and ends do not match.
+/// Accepts any events, even if starts and ends do not match. The HTML has at most `max_bytes`, unless the text alone
+/// has more.
 pub(super) fn filter<'a>(
     source: &str,
     events: impl Iterator<Item = (Event<'a>, Range<usize>)>,
@@ -34,7 +32,6 @@ pub(super) fn filter<'a>(
 ) -> Filtered {
     let mut filter = Filter {
         source,
-        // Each table has a `|`.
         may_have_tables: source.contains('|'),
         out: ElementWriter::new(HtmlWriter::new(max_bytes, source)),
         open: Vec::new(),
@@ -61,28 +58,19 @@ pub(super) fn filter<'a>(
     Filtered { html, facts, first_heading: filter.first_heading.into_text(), has_html_block: filter.has_html_block }
 }
 
-/// The action at the end of a construct.
 enum Open {
-    /// Close this element within a line of text.
     Inline(&'static str),
-    /// Close this element and end the line.
     Block(&'static str),
-    /// Close the two elements of a code block.
     CodeBlock,
     Link,
-    /// Write the image with this address. If there is no address, write the alternative text.
     Image(Option<String>),
     FlatLink,
-    /// Nothing: a construct within a line of text was flattened.
     FlatInline,
-    /// End the line: a block was flattened.
     FlatBlock,
 }
 
-/// The kind of block that the text of an event is in.
 #[derive(PartialEq, Eq)]
 enum Lines {
-    /// A paragraph, in which a table may begin.
     Paragraph,
     Heading,
     Code,
@@ -93,17 +81,12 @@ struct Filter<'s> {
     may_have_tables: bool,
     out: ElementWriter<'s>,
     open: Vec<Open>,
-    /// The alternative text of the image that is being read. Only the text of anything inside an image is kept.
     alt: Option<String>,
-    /// The number of images around the event.
     images: usize,
-    /// The number of links, kept or flattened, around the event.
     links: usize,
-    /// The number of quotes around the event.
     quotes: usize,
     lines: Lines,
     line_begins: bool,
-    /// The text since the last markup.
     run: TextRun,
     table: Option<Range<usize>>,
     first_heading: FirstHeading,
@@ -197,7 +180,6 @@ impl Filter<'_> {
                 self.alt = Some(String::new());
                 Open::Image(links::image(&restored(dest_url)))
             }
-            // The extensions for these constructs are off, so the parser leaves them as text.
             Tag::Superscript | Tag::Subscript => Open::FlatInline,
             Tag::Item
             | Tag::FootnoteDefinition(_)
@@ -248,8 +230,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Records that no text before `position` is still to be written. Inside an image nothing is recorded, because the
-    /// text of an image is written after the image.
+    /// An image's text is written after the image.
     fn pass_text_before(&mut self, position: usize) {
         if self.images == 0 {
             self.out.html().text_is_past(position);
@@ -269,7 +250,7 @@ impl Filter<'_> {
         if written.starts_with('#') {
             self.lines = Lines::Heading;
         } else if self.may_have_tables && tables::any_begins(written, self.quotes) {
-            // A parser without tables reads a rule after a table as the underline of a heading.
+            // A rule after a table reads as the underline of a heading.
             return self.paragraph(range);
         }
         self.block(constructs::heading(level))
@@ -309,7 +290,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Writes the text since the last markup. The text of a link contains no further links.
+    /// A link contains no links.
     fn end_run(&mut self) {
         if self.run.as_str().is_empty() {
             return;
@@ -322,7 +303,6 @@ impl Filter<'_> {
         self.run.clear();
     }
 
-    /// Whether a table begins with the line whose first markup or text is at `position`.
     fn has_table_at(&self, position: usize) -> bool {
         self.may_have_tables
             && self.lines == Lines::Paragraph
@@ -330,8 +310,7 @@ impl Filter<'_> {
             && tables::begins(self.source, self.line_start(position), self.quotes)
     }
 
-    /// The start of the line whose content begins at `position`. The parser's positions leave out an escaping
-    /// backslash, so a line that begins with one begins a byte earlier.
+    /// The parser's positions leave out an escaping backslash.
     fn line_start(&self, position: usize) -> usize {
         let is_escaped = self.source.get(..position).is_some_and(|before| before.ends_with('\\'));
         position - usize::from(is_escaped)
@@ -351,11 +330,10 @@ impl Filter<'_> {
         self.table = Some(start..start);
     }
 
-    /// Writes the source of the table that was read, if there is one. `next` is the event that ends the table.
     fn end_table(&mut self, next: Option<&Event<'_>>) {
         let Some(table) = self.table.take() else { return };
         let (text, after) = (&self.source[table.clone()], &self.source[table.end..]);
-        // A parser without tables reads a rule or a row of `=` as the underline of a heading.
+        // A rule or a row of `=` reads as the underline of a heading.
         let is_underlined = matches!(next, Some(Event::End(TagEnd::Heading(_))));
         let last_row = if is_underlined { tables::rows(after, self.quotes).next() } else { None };
         let last_row = last_row.filter(|row| row.starts_with('='));

@@ -1,23 +1,21 @@
-//! Finds the tables of GitHub's Markdown, which are shown as their source.
+//! Finds GitHub's tables, which are shown as their source.
 //!
-//! The parser's own tables are off, because it fills up short rows: 3.5 KB of content can become 262,144 cells.
+//! The parser's tables fill up short rows: 3.5 KB can become 262,144 cells.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::placeholder;
 
-/// Whether a table begins at `start`, the start of a line in a paragraph within `quotes` quotes. A table begins with a
-/// head and a row of delimiters: one `---`, `:--`, `--:` or `:-:` for each cell of the head. At least one of the two
-/// lines has a `|`.
+/// A head and a row of delimiters: one `---`, `:--`, `--:` or `:-:` for each cell of the head. One of the two lines has
+/// a `|`.
 pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
     let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
     let delimiters = without_prefix(after, quotes);
-    // Most lines of text are not of delimiters, as their first character shows.
     if delimiters.bytes().next().is_none_or(|byte| byte.is_ascii_graphic() && !matches!(byte, b'|' | b':' | b'-')) {
         return false;
     }
     let delimiters = delimiters[..line_end(delimiters).unwrap_or(delimiters.len())].trim_end();
-    // Hyphens alone underline a heading, and a hyphen before white space begins a list.
+    // Hyphens alone underline a heading; a hyphen before white space begins a list.
     delimiters.contains(['|', ':'])
         && !delimiters.starts_with("- ")
         && !delimiters.starts_with("-\t")
@@ -25,7 +23,6 @@ pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
         && delimiter_cells(delimiters).is_some_and(|cells| cells == self::cells(head).count())
 }
 
-/// Whether a table begins in a line of `text`, which is within `quotes` quotes.
 pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
     let mut start = 0;
     while start < text.len() {
@@ -41,12 +38,11 @@ pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
     false
 }
 
-/// The rows of the table `text`, which is within `quotes` quotes.
 pub(super) fn rows(text: &str, quotes: usize) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(move |line| without_prefix(line, quotes).trim_end()).filter(|row| !row.is_empty())
 }
 
-/// `rows` with cells of one width in each column, if so many more bytes have room: one long cell makes all others long.
+/// One long cell lengthens all others, so padding needs room.
 pub(super) fn padded(rows: &[&str], has_room: impl FnOnce(usize) -> bool) -> Vec<String> {
     let mut widths = Vec::new();
     for (column, cell) in rows.iter().flat_map(|row| cells(row).enumerate()) {
@@ -60,7 +56,6 @@ pub(super) fn padded(rows: &[&str], has_room: impl FnOnce(usize) -> bool) -> Vec
     let pad = |(index, row): (usize, &&str)| {
         let cells = cells(row).zip(&widths).map(|(cell, full)| {
             let missing = full - width(cell);
-            // Hyphens fill the delimiters, and a last colon stays at the end.
             match index {
                 1 => format!("| {} ", cell.replacen('-', &"-".repeat(missing + 1), 1)),
                 _ => format!("| {cell}{} ", " ".repeat(missing)),
@@ -75,7 +70,6 @@ fn width(cell: &str) -> usize {
     placeholder::restored(cell).width()
 }
 
-/// The first line and the text after its end; `None` if the line has no end.
 fn split_line(text: &str) -> Option<(&str, &str)> {
     let end = line_end(text)?;
     let after = &text[end..];
@@ -86,7 +80,7 @@ fn line_end(text: &str) -> Option<usize> {
     text.bytes().position(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
-/// `line` without indentation and without the markers of up to `quotes` quotes.
+/// Without indentation and the markers of up to `quotes` quotes.
 fn without_prefix(line: &str, quotes: usize) -> &str {
     let mut rest = line.trim_start_matches([' ', '\t']);
     for _ in 0..quotes {
@@ -98,7 +92,6 @@ fn without_prefix(line: &str, quotes: usize) -> &str {
     rest
 }
 
-/// The number of cells in `line`, if it is a row of delimiters.
 fn delimiter_cells(line: &str) -> Option<usize> {
     let mut cells = 0;
     for cell in inner(line).split('|') {
@@ -113,7 +106,6 @@ fn delimiter_cells(line: &str) -> Option<usize> {
     Some(cells)
 }
 
-/// The cells of a row. A `|` after a backslash does not divide cells.
 fn cells(row: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     let divides = move |c: char| {
@@ -124,7 +116,6 @@ fn cells(row: &str) -> impl Iterator<Item = &str> {
     inner(row).split(divides).map(str::trim)
 }
 
-/// `line` without a `|` at its beginning and end.
 fn inner(line: &str) -> &str {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);

@@ -1,21 +1,19 @@
-//! Text between two pieces of markup. Bare web addresses in the text are found as GitHub finds them (GFM §6.9).
+//! Text between two pieces of markup, and the bare web addresses in it (GFM §6.9).
 //!
-//! If GitHub's parser differs from its specification, this module follows the parser: a host needs no period, and
-//! quotes around an address are not part of it. Only `http` and `https` are looked for. A `]` at the end of an address
-//! is treated like a `)`; neither GitHub's parser nor its specification does this.
+//! As in GitHub's parser, a host needs no period, and quotes around an address are not part of it. Unlike there, a
+//! final `]` counts like a `)`.
 
 use std::ops::Range;
 
 use super::links::{self, LinkAddress};
 use super::placeholder::restored;
 
-/// Text as it came from the parser, piece by piece.
 #[derive(Default)]
 pub(super) struct TextRun {
     text: String,
-    /// Positions of characters that were escaped by a backslash, in ascending order.
+    /// Ascending.
     escaped: Vec<usize>,
-    /// Ranges of characters that were written as references, such as `&amp;`, in ascending order. No range is empty.
+    /// Such as `&amp;`; ascending, none empty.
     references: Vec<Range<usize>>,
 }
 
@@ -43,7 +41,6 @@ impl TextRun {
         }
     }
 
-    /// The first bare address from `from` on that may be a link, with its range.
     pub(super) fn next_address(&self, from: usize) -> Option<(Range<usize>, LinkAddress)> {
         let mut from = from;
         while let Some(found) = self.text[from..].find(':') {
@@ -56,7 +53,6 @@ impl TextRun {
             from = host;
             let Some(start) = self.scheme_start(colon) else { continue };
             let Some(end) = self.end(host) else { continue };
-            // An address inside another address is not a link, even if the outer address is not a link either.
             from = end;
             if let Some(address) = links::bare(&self.text[start..end]) {
                 return Some((start..end, address));
@@ -65,7 +61,6 @@ impl TextRun {
         None
     }
 
-    /// The start of the `http` or `https` before `colon`.
     fn scheme_start(&self, colon: usize) -> Option<usize> {
         let letters = self.text[..colon].bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
         let start = colon - letters;
@@ -74,13 +69,12 @@ impl TextRun {
         let slashes_end = colon + "://".len();
         let escape = self.escaped.partition_point(|&at| at < start);
         let reference = self.references.partition_point(|range| range.end <= start);
-        // An author who writes `http\://` wants no link.
+        // `http\://` means no link.
         let is_plain = self.escaped.get(escape).is_none_or(|&at| at >= slashes_end)
             && self.references.get(reference).is_none_or(|range| range.start >= slashes_end);
         (is_web && is_plain).then_some(start)
     }
 
-    /// The end of the address whose host begins at `host`.
     fn end(&self, host: usize) -> Option<usize> {
         let rest = &self.text[host..];
         if !is_domain(rest) {
@@ -91,7 +85,7 @@ impl TextRun {
         (end > host).then_some(end)
     }
 
-    /// The length of the address `rest` without the punctuation of the sentence around it. `rest` begins at `offset`.
+    /// The punctuation belongs to the sentence.
     fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
         let count = |character: char| rest.matches(character).count();
         let (opening, mut closing) = ([count('('), count('[')], [count(')'), count(']')]);
@@ -128,8 +122,7 @@ impl TextRun {
     }
 }
 
-/// Whether `rest` begins with a domain: parts of letters, digits, hyphens and underscores, divided by periods, with no
-/// underscore in the last two parts.
+/// No underscore in the last two labels.
 fn is_domain(rest: &str) -> bool {
     let is_host = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
     if !rest.starts_with(is_host) {
