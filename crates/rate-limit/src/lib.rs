@@ -1,16 +1,12 @@
 //! Rate limits that all replicas share in Redis, and windows of one process, which decide without Redis.
 //!
-//! Redis has the times of admitted attempts. It also has the slugs of recent creates, so that another create draws
-//! another slug (`docs/decisions.md`).
+//! Redis has the times of admitted attempts, and the slugs of recent creates, so that another create draws another slug
+//! (`docs/decisions.md`).
 //!
 //! # When Redis is unreachable
 //!
 //! After an error, this replica decides alone for a second, and then checks once a second whether Redis takes writes.
-//! `handbill_rate_limit_fallback` is 1 meanwhile. Local windows also count what Redis admitted through this replica;
-//! Redis never learns what a replica admitted alone.
-//!
-//! If a connection breaks, the call is sent once more under the same name. If that fails too, Redis may have counted
-//! the attempt.
+//! Local windows also count what Redis admitted through this replica; Redis never learns what a replica admitted alone.
 //!
 //! # Rights that a login needs
 //!

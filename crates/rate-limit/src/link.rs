@@ -34,7 +34,6 @@ impl Link {
         let link =
             Arc::new(Self { pool, limit: settings.timeout, is_down: watch::Sender::new(false), fallback, probe_key });
         let first = Arc::clone(&link);
-        // The metric must be right before the first request.
         tokio::spawn(async move {
             if let Err(error) = first.pool.get().await {
                 first.lost(error);

@@ -133,7 +133,6 @@ impl RateLimiter for RedisLimiter {
         let mut set = redis::cmd("SET");
         set.arg(slug_key(slug)).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
         let ask = async |mut connection: Connection| match connection.query::<Option<String>>(&set).await {
-            // A Redis that refuses reservations still decides about limits.
             Err(error) if error.code().is_some() => Ok(None),
             answer => answer,
         };

@@ -48,7 +48,7 @@ impl Authority {
         self.host == other.host
     }
 
-    /// No name leads to an address.
+    /// An address has no name, so no website can have it.
     pub fn is_address(&self) -> bool {
         !matches!(self.host, Host::Domain(_))
     }

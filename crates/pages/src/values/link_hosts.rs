@@ -43,7 +43,7 @@ impl Place {
         Some(Self { host, path: if path == "/" { String::new() } else { path } })
     }
 
-    /// Also a subdomain, or a path below.
+    /// Whether `other` is this place, below its path, or on a subdomain.
     pub fn includes(&self, other: &Self) -> bool {
         is_within(&other.host, &self.host) && self.includes_path(&other.path)
     }

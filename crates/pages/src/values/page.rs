@@ -32,7 +32,7 @@ impl PageVersion {
     }
 }
 
-/// The version alone is not enough: a restored page continues from an older version.
+/// Identifies one state of a page. The version alone is not enough: a restored page continues from an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageState {
     pub version: PageVersion,
@@ -91,7 +91,7 @@ pub struct Page {
     pub text: PageText,
 }
 
-/// Has no text, and keeps the slug from being used again.
+/// Remains of a deleted page: it has no text, and keeps the slug from being used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
     pub slug: Slug,

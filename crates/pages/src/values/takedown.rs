@@ -25,18 +25,18 @@ pub enum TakedownReason {
     Harassment,
     /// Not published by its subject.
     PersonalData,
-    /// Or another intellectual property.
+    /// Infringement of copyright or a similar right.
     Copyright,
     LegalOrder,
     /// Illegal for another reason.
     Illegal,
     /// Against the service's terms for another reason.
     Terms,
-    /// Without consent, also a machine's (USA: the TAKE IT DOWN Act).
+    /// Without the person's consent, also if a machine made it (USA: the TAKE IT DOWN Act).
     IntimateImagery,
 }
 
-/// A tombstone keeps it for ever.
+/// Why an operator took a page down or hid it, and who did. A tombstone keeps it for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takedown {
     pub reason: TakedownReason,

@@ -29,7 +29,6 @@ impl UnixMillis {
         i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Self)
     }
 
-    /// Since the epoch.
     pub fn get(self) -> i64 {
         self.0
     }

@@ -15,7 +15,7 @@ pub struct Title(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TitleError {
-    /// Also shows nothing. On an update this clears the title.
+    /// Empty, or shows nothing. On an update this clears the title.
     #[error("the title is empty")]
     Empty,
     #[error("the title has {chars} characters, {MAX_CHARS} are allowed")]

@@ -17,7 +17,6 @@ pub enum Precedence {
     Same,
     NewerStays,
     StaysDeleted,
-    /// Only operators show a hidden page again.
     StaysHidden,
 }
 
