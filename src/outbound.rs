@@ -1,4 +1,4 @@
-//! HTTP requests of this program to other servers. Each has one time limit, from connecting to the end of the answer.
+//! HTTP requests to other servers, each with one time limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// How long connecting may take. A lost packet is sent again within 3 s.
+/// A lost packet is sent again within 3 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client of other servers that trusts the certificate authorities of this machine. It gives every answer as it is, whatever its
-/// status. Callers bound the bytes that they read of it.
+/// Trusts the machine's certificate authorities. Returns every status as an answer, and callers bound the bytes that
+/// they read.
 pub fn agent(time: Duration) -> Agent {
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -1,8 +1,6 @@
-//! Standard output, whose reader may end early.
-
 use std::io;
 
-/// The outcome of writing to standard output. A reader that ends early, as `head` does, has all that it wanted.
+/// A reader that ends early, as `head` does, has all that it wanted.
 pub fn written(outcome: io::Result<()>) -> io::Result<()> {
     outcome.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }

@@ -1,4 +1,4 @@
-//! Requests to a server's REST API, with one error for each thing that a user can do about it.
+//! Requests to a server's REST API.
 
 use std::io::ErrorKind;
 use std::thread::sleep;
@@ -16,22 +16,20 @@ use crate::outbound::agent;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
-/// How long one request may take, from connecting to the end of the answer. A server gives up earlier.
+/// A server gives up earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Most bytes of an answer. The largest is a tool's result with a page of 4 MB of HTML: the page is in it as JSON, and once
-/// more as JSON within a string, which is at most 11 MB together.
+/// Bytes. The largest answer has a page of 4 MB of HTML twice as JSON, which is at most 11 MB.
 const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Milliseconds before a create is sent again whose answer was lost: together more than a server takes to restart.
+/// Milliseconds; together longer than a server's restart.
 const AGAIN_AFTER: [u64; 6] = [125, 250, 500, 1000, 2000, 4000];
 
-/// A whole answer, whatever its status.
 pub(super) type Answer = Response<String>;
 
 pub(super) struct Api {
     agent: Agent,
-    /// How long to wait in all for servers' limits.
+    /// In all, for servers' limits.
     wait: Duration,
 }
 
@@ -40,8 +38,8 @@ impl Api {
         Self { agent: agent(REQUEST_TIMEOUT), wait }
     }
 
-    /// The answer to a create whose body has a key, and whether an earlier answer was lost. After a lost answer the create is
-    /// sent again a few times: the server finds the page that it may have made.
+    /// Sends a create with a key. If the answer is lost, it is sent again: the server finds the page. Returns whether
+    /// an answer was lost.
     pub(super) fn create(&self, server: &Origin, body: &Value) -> Result<(Answer, bool), ClientError> {
         let (mut pauses, mut was_lost) = (AGAIN_AFTER.iter(), false);
         let answer = self.waiting(|| {
@@ -64,7 +62,6 @@ impl Api {
         }
     }
 
-    /// The answer to a request about `page`, if it succeeded.
     pub(super) fn call(
         &self,
         method: &Method,
@@ -81,7 +78,7 @@ impl Api {
         self.call(&Method::GET, page, &HeaderMap::new(), None)
     }
 
-    /// The answer that `send` gets. At a limit it waits as long as the server says and the user allows.
+    /// At a limit, waits as long as the server says and the user allows.
     fn waiting(&self, mut send: impl FnMut() -> Result<Answer, ClientError>) -> Result<Answer, ClientError> {
         let give_up_at = Instant::now() + self.wait;
         loop {
@@ -95,7 +92,6 @@ impl Api {
         }
     }
 
-    /// The answer to one request.
     pub(super) fn send(
         &self,
         method: Method,
@@ -125,12 +121,11 @@ impl Api {
     }
 }
 
-/// The error of a request without a whole answer.
 fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use ureq::Error;
     const ENDS: [ErrorKind; 4] = [UnexpectedEof, ConnectionReset, ConnectionAborted, BrokenPipe];
-    // Whether the server may have got the request: only the ends of a connection come after it.
+    // Only the end of a connection can come after the request arrived.
     let is_lost = match error {
         Error::Io(error) => ENDS.contains(&error.kind()),
         Error::Timeout(timeout) => !matches!(timeout, Timeout::Resolve | Timeout::Connect),
@@ -149,19 +144,17 @@ fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
     ))
 }
 
-/// The seconds after which the server wants to be asked again.
 pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
     answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
 }
 
-/// The header that presents `key`.
 pub(super) fn authorized(key: &EditKey) -> HeaderMap {
     let mut value = HeaderValue::try_from(format!("Bearer {}", key.reveal())).expect("a key is ASCII");
     value.set_sensitive(true);
     HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
-/// The error that an answer means to the user. The server's own message says what to do.
+/// The server's message says what to do.
 pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     #[derive(Deserialize)]
     struct ErrorBody {
@@ -169,7 +162,7 @@ pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     }
     let message = match serde_json::from_str(answer.body()) {
         Ok(ErrorBody { message }) => message.replace(char::is_control, " "),
-        // A proxy in front of the server may have limits of its own.
+        // A proxy may have limits of its own.
         Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
         Err(_) => return not_handbill(server),
     };
@@ -195,12 +188,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The head of an answer without an end.
     pub(in super::super) const ENDLESS: &str =
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
 
-    /// A server that answers each request with `head`, and then sends `body` again and again until the client hangs up; once
-    /// if `is_endless` is false.
+    /// Sends `body` until the client hangs up, or once if `is_endless` is false.
     pub(in super::super) fn hostile_server(head: &'static str, body: &'static [u8], is_endless: bool) -> Origin {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

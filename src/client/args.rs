@@ -1,5 +1,3 @@
-//! The command line of the client.
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use super::error::ClientError;
 use super::key_file::KeyFile;
 use handbill_pages::values::origin::{Origin, OriginError};
 
-/// The commands for people who write, in the order of a page's life.
+/// In the order of a page's life.
 #[derive(Subcommand)]
 pub enum ClientCommand {
     /// Publish Markdown files and print their addresses
@@ -31,13 +29,12 @@ pub enum ClientCommand {
     Mcp(ConnectionArgs),
 }
 
-/// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Handbill server, for example pages.example. Not needed with a full address
+    /// Handbill server, e.g. pages.example; not needed with a full address
     #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = server)]
     pub(super) server: Origin,
-    /// Wait up to this long at the server's limits, for example 1h
+    /// Wait up to this long at the server's limits, e.g. 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub(super) wait: Duration,
     /// Directory of the saved keys [default: handbill in your data directory]
@@ -46,7 +43,6 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The key file in `--keys-dir`, else in the user's data directory.
     pub(super) fn keys(&self) -> Result<KeyFile, ClientError> {
         let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
         self.keys_dir.clone().or_else(by_default).map(KeyFile::in_directory).ok_or_else(|| {
@@ -55,7 +51,7 @@ impl ConnectionArgs {
     }
 }
 
-/// The server that `text` names. A bare host means HTTPS, except on this machine.
+/// A bare host means HTTPS, except on this machine.
 fn server(text: &str) -> Result<Origin, OriginError> {
     if text.contains("://") {
         return Origin::parse(text);
@@ -66,20 +62,19 @@ fn server(text: &str) -> Result<Origin, OriginError> {
 
 #[derive(Args)]
 pub struct PublishArgs {
-    /// The Markdown files, each of which becomes a page; - or nothing reads standard input
+    /// Markdown files, a page each; - or nothing reads standard input
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// The title of the one page [default: the first heading, else the file's name]
+    /// Title of a single page [default: the first heading, else the file's name]
     #[arg(long)]
     pub(super) title: Option<String>,
-    /// Publish a second page from a file that is published already
+    /// Publish the same file a second time
     #[arg(long)]
     pub(super) again: bool,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
 
-/// The page that a command is about, and its server.
 #[derive(Args)]
 pub struct PageArgs {
     /// The page's address or slug, or the file it was published from
@@ -90,12 +85,12 @@ pub struct PageArgs {
 
 #[derive(Args)]
 pub struct UpdateArgs {
-    /// The new title; an empty one removes the title
+    /// New title; an empty one removes it
     #[arg(long)]
     pub(super) title: Option<String>,
     #[command(flatten)]
     pub(super) target: PageArgs,
-    /// The Markdown file; - reads standard input [default: the file that the page was published from]
+    /// Markdown file; - reads standard input [default: the file that was published]
     pub(super) file: Option<PathBuf>,
 }
 
@@ -125,7 +120,7 @@ pub struct KeyArgs {
     /// The page's address or slug, or the file it was published from
     #[arg(required_unless_present = "import")]
     pub(super) page: Option<String>,
-    /// Save the keys of a key file, of edit links, or of addresses with the key on the next line; - reads standard input
+    /// Save keys from a key file, edit links, or addresses each followed by a key
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "forget"])]
     pub(super) import: Option<PathBuf>,
     /// Remove the key from this machine; the page stays

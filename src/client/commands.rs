@@ -1,4 +1,4 @@
-//! The commands, each from its arguments to what it prints.
+//! The commands, from arguments to output.
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
@@ -21,10 +21,10 @@ use handbill_pages::values::markdown::render;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::title::{MAX_CHARS, Title};
 
-/// The argument that means standard input.
+/// Means standard input.
 const STANDARD: &str = "-";
 
-/// Most bytes that are read of a file: far more than a page holds.
+/// Far more than a page holds.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(super) fn run(command: ClientCommand) -> Result<(), ClientError> {
@@ -52,7 +52,7 @@ fn publish_all(PublishArgs { files, title, again, connection }: &PublishArgs) ->
             expect_new(&name_of(file), source, server, &keys.keys()?)?;
         }
         let page = publish(&api, &keys, server, draft)?.map_err(|refusal| match explain(&refusal, server) {
-            // The command named no page: the address is not one for creates.
+            // The address is not one for creates.
             ClientError::NoPage(message) => ClientError::Failed(message),
             error => error,
         })?;
@@ -62,7 +62,7 @@ fn publish_all(PublishArgs { files, title, again, connection }: &PublishArgs) ->
     Ok(())
 }
 
-/// The text of a file, with the title that is given, else of its first heading, else of its name.
+/// The title is the given one, the first heading or the file's name.
 fn draft(file: &Path, title: Option<&str>) -> Result<Draft, ClientError> {
     let content = page_text(file)?;
     if content.is_empty() {
@@ -79,7 +79,7 @@ fn draft(file: &Path, title: Option<&str>) -> Result<Draft, ClientError> {
     Ok(Draft { title, content, source })
 }
 
-/// A person who repeats `publish` after an edit means `update`. A script is only told.
+/// A person who publishes an edited file again means `update`; a script is only told.
 fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) -> Result<(), ClientError> {
     let Some(page) = published_from(source, saved).filter(|page| page.server == *server).last() else { return Ok(()) };
     let url = page.url();
@@ -114,7 +114,7 @@ fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), ClientEr
     Ok(())
 }
 
-/// Notes the new title of a page, if it has one, for `list`.
+/// For `list`.
 pub(super) fn retitle(args: &PageArgs, page: &PageReference, title: Option<&str>) -> Result<(), ClientError> {
     let Some(title) = title else { return Ok(()) };
     args.connection.keys()?.change(|keys| {
@@ -141,7 +141,7 @@ fn list(connection: &ConnectionArgs) -> Result<(), ClientError> {
         hint(&format!("No pages yet: no key is saved in {}.", keys.path().display()));
     }
     pages.reverse();
-    // The newest is first, and pages without a date are last. All dates are in UTC and of one form.
+    // Newest first; pages without a date last.
     pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
     for SavedKey { url, title, created_at, .. } in &pages {
         let day = created_at.as_deref().and_then(|time| time.split('T').next()).unwrap_or_default();
@@ -157,7 +157,7 @@ fn delete(DeleteArgs { target, yes }: &DeleteArgs) -> Result<(), ClientError> {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
     match Api::new(target.connection.wait).call(&Method::DELETE, &page, &authorized(&key), None) {
-        // The page was deleted before, so its key is of no more use either.
+        // The page is deleted already, so its key is useless.
         Ok(_) | Err(ClientError::NoPage(_)) => {}
         Err(error) => return Err(error),
     }
@@ -184,7 +184,7 @@ fn import_keys(file: &Path, keys: &KeyFile) -> Result<(), ClientError> {
         for new in imported {
             match saved.iter().find(|old| old.page() == new.page()) {
                 None => saved.push(new),
-                // Only the server knows which of the two is right.
+                // Only the server knows which key is right.
                 Some(old) if old.edit_key != new.edit_key => {
                     let url = &new.url;
                     eprintln!(
@@ -204,12 +204,10 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == STANDARD
 }
 
-/// The file as its user calls it.
 fn name_of(file: &Path) -> String {
     if is_standard(file) { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// The text of a file, or of standard input, for a page.
 fn page_text(file: &Path) -> Result<String, ClientError> {
     let text = read_text(file)?;
     if text.len() > MAX_BYTES {
@@ -233,7 +231,6 @@ fn read_text(file: &Path) -> Result<String, ClientError> {
     String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
 }
 
-/// Asks the user, who needs a terminal to answer.
 fn confirmed(question: &str) -> Result<bool, ClientError> {
     if !io::stdin().is_terminal() {
         return Err(ClientError::Usage("not deleted: no terminal to confirm on. Add --yes".to_owned()));

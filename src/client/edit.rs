@@ -1,7 +1,6 @@
 //! `handbill edit`: a page's title and Markdown in the user's editor.
 //!
-//! They are in a file that only the user can read. If the page cannot be updated, a file that was changed stays, so no text
-//! is lost.
+//! The file is private. If the update fails, a changed file stays.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +19,7 @@ use super::key_file::private;
 use super::output::hint;
 use handbill_pages::values::slug::Slug;
 
-/// The start of the first line, which has the title. An empty line follows it, then the text.
+/// Begins the first line; an empty line and the text follow.
 const TITLE: &str = "Title:";
 
 pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
@@ -48,7 +47,7 @@ pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
         hint("Updated.");
         retitle(args, &page, new)
     });
-    // The user's text stays until the server has it.
+    // The text stays until the server has it.
     if saved.is_ok() || fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
         let _ = fs::remove_file(&file);
     } else {
@@ -57,7 +56,7 @@ pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
     saved
 }
 
-/// The title and the text of an edited file. Without the line of the title, all of it is text.
+/// Without a title line, all is text.
 fn title_and_text(file: &str) -> (Option<&str>, &str) {
     let parts = file.strip_prefix(TITLE).and_then(|rest| {
         let (title, rest) = rest.split_once('\n')?;
@@ -66,7 +65,6 @@ fn title_and_text(file: &str) -> (Option<&str>, &str) {
     parts.map_or((None, file), |(title, text)| (Some(title), text))
 }
 
-/// A new file with `text`, with a name that ends like Markdown's.
 fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
     let path = std::env::temp_dir().join(format!("handbill-{}-{slug}.md", std::process::id()));
     let written =
@@ -75,7 +73,7 @@ fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
     Ok(path)
 }
 
-/// Opens the editor, waits for its end and returns the text. The variable may hold arguments, so a shell splits it.
+/// The variable may have arguments, so a shell splits it.
 fn open_editor(file: &Path) -> Result<String, ClientError> {
     let status = Command::new("sh").args(["-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$0\""]).arg(file).status();
     let status = status.map_err(|error| ClientError::cannot("start the editor", &error))?;

@@ -1,40 +1,35 @@
-//! Why a command failed, and its exit code.
-
 use std::io;
 
 use thiserror::Error;
 
-/// Why a command failed. Each message is for the user and says what to do.
+/// Why a command failed; each message tells the user what to do.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub(super) enum ClientError {
-    /// The server refused the request, or the machine refused something.
+    /// The server or the machine refused.
     Failed(String),
-    /// The command line asks for something that makes no sense.
+    /// The command line makes no sense.
     Usage(String),
-    /// There is no such page, or it was deleted.
+    /// Or the page was deleted.
     NoPage(String),
-    /// No key of the page is saved, or the server did not accept it.
+    /// No key is saved, or the server refused it.
     Key(String),
     /// Another client changed the page.
     Changed(String),
-    /// The server's limit was reached.
     Limited(String),
-    /// The server cannot be reached or cannot answer now.
     Unavailable(String),
-    /// The answer was lost, so it is unknown whether anything was changed.
+    /// The answer was lost: the change may have happened.
     Lost(String),
-    /// The page was published, but its key could not be saved. The message shows the key.
+    /// The page exists. The message shows its key.
     KeyNotSaved(String),
 }
 
 impl ClientError {
-    /// The machine refused to do `what`.
     pub(super) fn cannot(what: &str, reason: &io::Error) -> Self {
         Self::Failed(format!("can't {what} ({reason})"))
     }
 
-    /// The exit code, which scripts can rely on. `docs/client.md` lists all of them.
+    /// For scripts; `docs/client.md` lists them.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,

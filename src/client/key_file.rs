@@ -1,7 +1,6 @@
-//! The file with the user's pages and their edit keys: one JSON object a line, readable by the user alone.
+//! The user's pages and edit keys: a private file with one JSON object a line.
 //!
-//! Each change writes a new file, syncs it and puts it in the old one's place, so a crash leaves the old file or the new one.
-//! Commands that run at the same time take turns by a lock on the directory.
+//! A change replaces the file atomically, under a lock on the directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -18,24 +17,21 @@ use handbill_pages::values::origin::Origin;
 const FILE: &str = "keys.jsonl";
 const NEW_FILE: &str = "keys.jsonl.new";
 
-/// The directory's mode: only the user may list it.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The mode of the files: only the user may read them.
 const FILE_MODE: u32 = 0o600;
 
-/// A saved key. It has no `Debug`, so that no message can show the key by mistake.
+/// Has no `Debug`, so that no message shows the key.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct SavedKey {
-    /// The page's address; the server's, while the page's is not known.
+    /// The server's address until the page's is known.
     pub(super) url: String,
     pub(super) edit_key: String,
     pub(super) title: Option<String>,
     pub(super) created_at: Option<String>,
-    /// The file that the page was published from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<PathBuf>,
-    /// What was sent with this key ([`super::publish`]), until the server's answer is there.
+    /// A name for the sent text ([`super::publish`]), until the server has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sent: Option<String>,
 }
@@ -50,9 +46,8 @@ impl SavedKey {
         self.page().is_some_and(|own| own == *page)
     }
 
-    /// The page, if its address is known.
     pub(super) fn page(&self) -> Option<PageReference> {
-        // An address names its own server, so the other one does not matter.
+        // An address names its own server.
         let nowhere = Origin::parse("http://localhost").ok()?;
         self.url.contains("://").then(|| PageReference::parse(&self.url, &nowhere).ok())?
     }
@@ -76,7 +71,7 @@ impl KeyFile {
         self.directory.join(FILE)
     }
 
-    /// Every saved key, oldest first.
+    /// Oldest first.
     pub(super) fn keys(&self) -> Result<Vec<SavedKey>, ClientError> {
         match fs::read_to_string(self.path()) {
             Ok(text) => parse(&text).map_err(|line| {
@@ -92,7 +87,7 @@ impl KeyFile {
         Ok(self.keys()?.into_iter().rfind(|saved| saved.is_of(page)))
     }
 
-    /// Applies `change` while no other command can change the file. When this returns, the keys are on disk.
+    /// Excludes other commands. On return, the keys are on disk.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T, ClientError> {
         let directory = self.lock().map_err(|error| self.failed("write", &error))?;
         let before = self.keys()?;
@@ -104,12 +99,11 @@ impl KeyFile {
         Ok(done)
     }
 
-    /// Removes the key of `page`.
     pub(super) fn forget(&self, page: &PageReference) -> Result<(), ClientError> {
         self.change(|keys| keys.retain(|saved| !saved.is_of(page)))
     }
 
-    /// The directory, locked until the file is closed.
+    /// Until the file is closed.
     fn lock(&self) -> io::Result<File> {
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&self.directory)?;
         let directory = File::open(&self.directory)?;
@@ -133,8 +127,8 @@ impl KeyFile {
     }
 }
 
-/// The keys in `text`. Each is a line of a key file, an edit link, or an address with the key on the next line, as `curl` gets
-/// it and the editor downloads it. An error is the number of the first line that is none of these.
+/// Accepts lines of a key file, edit links, and addresses with the key on the next line, as the editor downloads them.
+/// An error is the number of the first other line.
 pub(super) fn parse(text: &str) -> Result<Vec<SavedKey>, usize> {
     let key_in =
         |line: &str| line.rfind("hbk_").map(|at| line[at..].to_owned()).filter(|key| EditKey::parse(key).is_ok());
@@ -154,7 +148,6 @@ pub(super) fn parse(text: &str) -> Result<Vec<SavedKey>, usize> {
     Ok(keys)
 }
 
-/// Options that create a file which only the user can read.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);

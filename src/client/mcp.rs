@@ -1,9 +1,7 @@
-//! `handbill mcp`: the tools of a server for agents that speak the Model Context Protocol over standard input and output,
-//! with the keys of the key file.
+//! `handbill mcp`: a local MCP server over standard input and output, with the saved keys.
 //!
-//! Each message is passed to the server's `/mcp`, and its answer back. Four things differ from the server: `create_page`
-//! goes to the REST API with a key that is made and saved here, so that a lost answer loses no page, and the agent never sees
-//! the key; a call without `edit_key` gets the saved key; the list of tools says so; and there is one more tool, `list_pages`.
+//! It passes each message to the server's `/mcp`, except that `create_page` goes to the REST API with a key that is
+//! saved first, and that the agent never sees. Calls get the saved key, and there is one more tool, `list_pages`.
 
 use std::io::{self, BufRead};
 
@@ -20,10 +18,9 @@ use super::publish::{Draft, Published, publish};
 use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_pages::values::origin::Origin;
 
-/// The member of `_meta` that names the revision in revisions without a handshake.
+/// Member of `_meta` for the revision, if there was no handshake.
 const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The name of the tool that only the bridge has.
 const LIST_PAGES: &str = "list_pages";
 
 /// What the server says of keys, and what is true here.
@@ -44,21 +41,18 @@ const DIFFERENT_WORDS: [(&str, &str); 5] = [
     ("Needs its edit key.", "Uses the edit key that is saved on this machine."),
 ];
 
-/// JSON-RPC's code for an internal error.
 const INTERNAL_ERROR: i32 = -32603;
 
-/// JSON-RPC's code for a message that is not JSON.
 const PARSE_ERROR: i32 = -32700;
 
 struct Bridge {
     api: Api,
     server: Origin,
     keys: KeyFile,
-    /// The revision that `initialize` agreed on.
+    /// By `initialize`.
     agreed: Option<String>,
 }
 
-/// Answers messages until standard input ends.
 pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
     let keys = connection.keys()?;
     let mut bridge = Bridge { api: Api::new(connection.wait), server: connection.server, keys, agreed: None };
@@ -78,7 +72,7 @@ pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
 }
 
 impl Bridge {
-    /// The answer to `message`; `None` for a notification.
+    /// `None` for a notification.
     fn answer(&mut self, message: Value) -> Option<Value> {
         let id = message.get("id").cloned();
         self.try_answer(message).unwrap_or_else(|error| id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())))
@@ -98,7 +92,7 @@ impl Bridge {
         }
         let has_key = !is_change || self.add_key(&mut message)?;
         let Some(mut answer) = self.forward(&message, &method, &tool)? else { return Ok(None) };
-        // A change without a key is refused, and its answer holds no text of a page.
+        // Without a key, the answer has no page's text that could be replaced.
         if matches!(&*method, "initialize" | "tools/list") || !has_key {
             for (on_a_server, here) in DIFFERENT_WORDS {
                 answer = answer.replace(on_a_server, here);
@@ -114,7 +108,7 @@ impl Bridge {
         Ok(Some(answer))
     }
 
-    /// The server's answer; `None` if it has none, as for a notification.
+    /// `None` for a notification.
     fn forward(&self, message: &Value, method: &str, tool: &str) -> Result<Option<String>, ClientError> {
         let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
         let mut headers = HeaderMap::new();
@@ -138,7 +132,7 @@ impl Bridge {
         Ok(Some(answer.into_body()).filter(|_| !is_nothing))
     }
 
-    /// Adds the saved key to a call without a key. Returns whether the call has one now.
+    /// Returns whether the call has a key now.
     fn add_key(&self, message: &mut Value) -> Result<bool, ClientError> {
         let arguments = &mut message["params"]["arguments"];
         if arguments["edit_key"].as_str().is_some_and(|key| !key.trim().is_empty()) {
@@ -175,7 +169,6 @@ impl Bridge {
         })
     }
 
-    /// Forgets the key of a page that was deleted.
     fn forget(&self, answer: &Value) {
         let deleted = &answer["result"]["structuredContent"];
         let slug = deleted["slug"].as_str().filter(|_| deleted["deleted"] == true);
@@ -197,7 +190,7 @@ impl Bridge {
     }
 }
 
-/// The new page of a call whose arguments fit. All other calls go to the server, whose error says what is wrong.
+/// A call whose arguments fit; the server explains what is wrong with others.
 fn draft_in(message: &Value) -> Option<Draft> {
     let arguments = message["params"]["arguments"].as_object()?;
     let is_known = |(name, value): (&String, &Value)| matches!(&**name, "title" | "content") || value.is_null();
@@ -205,7 +198,7 @@ fn draft_in(message: &Value) -> Option<Draft> {
     arguments.iter().all(is_known).then_some(Draft { title: text("title")?, content: text("content")?, source: None })
 }
 
-/// The answer to the call `message` of a tool, in the form of the revision that the call names.
+/// The form depends on the revision.
 fn result(message: &Value, shown: &Value, is_error: bool) -> Value {
     let mut result = json!({"content": [{"type": "text", "text": shown.to_string()}], "isError": is_error});
     if !is_error {
@@ -217,9 +210,8 @@ fn result(message: &Value, shown: &Value, is_error: bool) -> Value {
     json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
 }
 
-/// Makes `edit_key` optional in the list of tools, and adds `list_pages`.
 fn describe_saved_keys(answer: &mut Value) {
-    // An error has no tools, and must not get any.
+    // An error has no tools.
     let Some(tools) = answer.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for tool in tools.iter_mut() {
         if let Some(key) = tool.pointer_mut("/inputSchema/properties/edit_key/description") {

@@ -1,8 +1,6 @@
-//! The client in the same binary: commands that publish, read, edit and delete pages on a server, and save the edit keys in a
-//! file of the user (contract, decision 20).
+//! Commands that publish, read, edit and delete pages on a server, and save edit keys (contract, decision 20).
 //!
-//! A command prints what it was asked for on standard output and nothing else, so that it fits into a pipe. Hints and
-//! errors go to standard error. Each kind of failure has an exit code of its own, which `docs/client.md` lists.
+//! Standard output has only the result; hints and errors go to standard error.
 
 mod api;
 mod args;

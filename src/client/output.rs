@@ -1,23 +1,20 @@
-//! Standard output for what was asked for, and standard error for hints.
-
 use std::io::{self, IsTerminal, Write};
 
 use super::error::ClientError;
 use crate::stdout::written;
 
-/// Tells the user something that a script does not need.
+/// A script does not need it.
 pub(super) fn hint(text: &str) {
     if io::stderr().is_terminal() {
         eprintln!("{text}");
     }
 }
 
-/// Prints `line`, as [`print_text`] does.
 pub(super) fn print_line(line: &str) -> Result<(), ClientError> {
     print_text(&format!("{line}\n"))
 }
 
-/// Prints `text`, in which strangers may have written. A terminal would obey their escape sequences.
+/// Strangers may have written `text`, and a terminal obeys escape sequences.
 pub(super) fn print_text(text: &str) -> Result<(), ClientError> {
     let mut out = io::stdout();
     let shown = if out.is_terminal() { harmless(text) } else { text.to_owned() };
@@ -25,7 +22,6 @@ pub(super) fn print_text(text: &str) -> Result<(), ClientError> {
         .map_err(|error| ClientError::cannot("write to standard output", &error))
 }
 
-/// `text`, with each control character but line breaks and tabs as U+FFFD.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }

@@ -19,7 +19,7 @@ pub(super) struct PageReference {
 }
 
 impl PageReference {
-    /// The page that `text` names: a whole address, `/slug`, `slug` or `slug.md`. Without an address it is on `server`.
+    /// Accepts a whole address, `/slug`, `slug` or `slug.md`.
     pub(super) fn parse(text: &str, server: &Origin) -> Result<Self, ClientError> {
         let text = text.trim();
         let (server, path) = match Url::parse(text) {
@@ -36,18 +36,16 @@ impl PageReference {
         Ok(Self { server, slug })
     }
 
-    /// The page's public address.
     pub(super) fn url(&self) -> String {
         format!("{}/{}", self.server, self.slug)
     }
 }
 
 impl PageArgs {
-    /// The page with this address or slug, or the newest page that was published from this file. A bare slug names the saved
-    /// page that has it, else a page on the server.
+    /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
     pub(super) fn find(&self) -> Result<PageReference, ClientError> {
         let (name, connection) = (&self.page, &self.connection);
-        // Without a key file there is no saved page, and a page can be read nevertheless.
+        // A page can be read without a key file.
         let saved = connection.keys().and_then(|file| file.keys());
         let named = match (PageReference::parse(name, &connection.server), fs::canonicalize(name)) {
             (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved?),
@@ -60,7 +58,6 @@ impl PageArgs {
         Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
     }
 
-    /// The page, and its saved key.
     pub(super) fn find_own(&self) -> Result<(PageReference, EditKey, SavedKey), ClientError> {
         let page = self.find()?;
         let saved = self.connection.keys()?.find(&page)?;
@@ -75,7 +72,6 @@ impl PageArgs {
     }
 }
 
-/// The newest page that was published from `file`, which the user called `name`.
 fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference, ClientError> {
     let pages: Vec<_> = published_from(file, saved).collect();
     let newest = pages.last().ok_or_else(|| {
@@ -89,7 +85,7 @@ fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReferenc
     Ok(newest.clone())
 }
 
-/// The pages that were published from `file`, the newest last.
+/// Newest last.
 pub(super) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
     saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(SavedKey::page)
 }

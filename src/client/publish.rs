@@ -1,7 +1,7 @@
-//! Publishing so that a lost answer loses nothing.
+//! Publishes so that a lost answer loses nothing.
 //!
-//! The key is made here, and is on disk before it is sent. Until the page's address is saved, the same text has the same key,
-//! so the server finds the page that it may have made.
+//! The key is on disk before it is sent. Until the page's address is saved, the same text has the same key, so the
+//! server finds the page.
 
 use std::path::PathBuf;
 
@@ -18,21 +18,18 @@ use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::hex;
 use handbill_pages::values::origin::Origin;
 
-/// A text on its way to become a page.
 pub(super) struct Draft {
     pub(super) title: String,
     pub(super) content: String,
-    /// The file that has the text.
+    /// The file with the text.
     pub(super) source: Option<PathBuf>,
 }
 
-/// A page whose key is saved.
 pub(super) struct Published {
     pub(super) page: PageReference,
     pub(super) created_at: String,
 }
 
-/// The new page, or the server's refusal.
 pub(super) fn publish(
     api: &Api,
     keys: &KeyFile,
@@ -63,8 +60,8 @@ pub(super) fn publish(
     Ok(Err(answer))
 }
 
-/// Makes a key for a text, or finds the key of an earlier attempt. When this returns, it is on disk. Also returns the name of the
-/// attempt, and whether there was an earlier one: then the page may exist.
+/// Makes a key, or finds the key of an earlier attempt, and saves it first. Returns the attempt's name, the key, and
+/// whether the page may exist.
 fn begin(keys: &KeyFile, server: &Origin, title: &str, content: &str) -> Result<(String, EditKey, bool), ClientError> {
     let sent = hex::encode(&Sha256::digest(json!([server.as_str(), title, content]).to_string()));
     keys.change(|saved| {
@@ -78,8 +75,7 @@ fn begin(keys: &KeyFile, server: &Origin, title: &str, content: &str) -> Result<
     })
 }
 
-/// Whether the status of an answer says that nothing was stored. At a limit the same text is sent later. If the page may exist,
-/// only Handbill itself can say so, and not a proxy in front of it.
+/// Whether nothing was stored. If the page may exist, only Handbill itself can say so, not a proxy.
 fn is_refused(status: u16, may_exist: bool) -> bool {
     match status {
         400 => true,
@@ -89,7 +85,7 @@ fn is_refused(status: u16, may_exist: bool) -> bool {
     }
 }
 
-/// The page that an answer tells of. A server may answer anything.
+/// A server may answer anything.
 fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), ClientError> {
     #[derive(Deserialize)]
     struct Created {
@@ -100,10 +96,10 @@ fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), 
     Ok((PageReference::parse(&url, server).map_err(|_| not_handbill(server))?, created_at))
 }
 
-/// Saves the key of a new page in place of the attempt `sent`. If that fails, the error shows the key.
+/// If saving fails, the error shows the key.
 fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
     let saved = keys.change(|saved| {
-        // No new page has the address of an old one, so a server that says so would only take the old one's key away.
+        // A hostile server could otherwise replace the key of another page.
         if saved.iter().any(|old| old.page() == new.page() && old.edit_key != new.edit_key) {
             return Err(ClientError::Failed("another key of that page is saved".to_owned()));
         }
@@ -119,7 +115,7 @@ fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
     })
 }
 
-/// A key that every server takes.
+/// With enough different characters for every server.
 fn new_key() -> EditKey {
     loop {
         let key = EditKey::random(|bound| index_below(&Random::System, bound));
