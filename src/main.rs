@@ -1,6 +1,4 @@
-//! The binary: runs the command line and turns the result into an exit code.
-//!
-//! Its allocator returns memory to the system soon after a burst. The settings are in `.cargo/config.toml`.
+//! The allocator's settings are in `.cargo/config.toml`: it returns memory to the system soon after a burst.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
-//! Chooses a backend for each trait by the settings. Besides it and `settings` only the operators' commands know which
-//! stores there are. Every choice is an exhaustive `match`, so that another store does not compile before each of them
-//! is decided.
+//! Chooses a backend for each trait by the settings. Each choice is an exhaustive `match`, so that a new store does not
+//! compile before all are made.
 
 use std::io;
 use std::sync::Arc;
@@ -24,29 +23,25 @@ use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
 use handbill_store_sqlite::{Counts, SqliteStore};
 
-/// Bytes of the windows that are counted in this process: some 40 000 clients.
+/// Some 40 000 clients.
 const WINDOWS_BYTES: usize = 8 << 20;
 
-/// The page store in the answer of `/readyz`.
+/// The page store's name in `/readyz`.
 pub(super) const STORE: &str = "store";
 
-/// The store and the limiter of a service.
 pub(super) struct Backends {
     pub(super) store: SharedStore,
     pub(super) limiter: Arc<dyn RateLimiter>,
 }
 
-/// The store while it is used: where it is, whether it has failed, and how it is closed.
 pub(super) enum StoreHandle {
-    /// A store that only this process uses, and that must be closed.
+    /// Only this process uses the database, and must close it.
     Sqlite(Arc<SqliteStore>),
-    /// A cluster, and a receiver of the error that makes connecting impossible, if there is one.
+    /// The receiver gets the error that makes connecting impossible.
     Scylla(Arc<ScyllaStore>, oneshot::Receiver<ConnectError>),
 }
 
-/// The parts of a store that operators use.
 pub(super) struct OperatedStore {
-    /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
     pub(super) import: Arc<dyn PageImport>,
     pub(super) switch: Arc<dyn CreatesSwitch>,
@@ -64,7 +59,6 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
 }
 
 impl Backends {
-    /// `store`, with a limiter in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
         let limiter = MemoryRateLimiter::within(WINDOWS_BYTES, Arc::clone(&deps.clock));
         Self::of(store, Arc::new(limiter), deps)
@@ -75,8 +69,8 @@ impl Backends {
         Self { store: SharedStore::new(store, metrics.calls.clone(), Arc::clone(clock)), limiter }
     }
 
-    /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
-    /// thing read from it is the switch of creates, for `policy`. With `new_store` an SQLite store must not have a database yet.
+    /// A cluster connects in the background. `policy` first learns there whether creates are paused. With `new_store`
+    /// there must be no SQLite database yet.
     pub(super) async fn open(
         settings: &Settings,
         new_store: bool,
@@ -106,7 +100,6 @@ impl Backends {
         }
     }
 
-    /// `store`, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let limiter = RedisLimiter::open(
             &settings.redis.limiter(),
@@ -120,7 +113,6 @@ impl Backends {
 }
 
 impl StoreHandle {
-    /// The place where pages are kept, as text for the operator.
     pub(super) async fn location(&self, settings: &Settings) -> String {
         match self {
             Self::Sqlite(store) => {
@@ -135,7 +127,6 @@ impl StoreHandle {
         }
     }
 
-    /// The parts that the operators' API uses besides the store itself.
     pub(super) fn operated(&self) -> OperatedStore {
         match self {
             Self::Sqlite(store) => operated(store, ServedStore::Sqlite(Arc::clone(store))),
@@ -143,7 +134,7 @@ impl StoreHandle {
         }
     }
 
-    /// Returns the reason once the store cannot be used, now or ever again.
+    /// Returns once the store cannot be used.
     pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
             Self::Sqlite(store) => return StartError::StoreEnded(store.fatal_error().await),
@@ -166,7 +157,7 @@ impl StoreHandle {
     }
 }
 
-/// Reports in the log how far connecting to the cluster is. Returns the text for the answer of `/readyz` while it waits.
+/// Logs the progress, and returns the text for `/readyz` while the cluster is awaited.
 fn waits_for(progress: &Progress) -> Option<String> {
     let waiting = match progress {
         Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
@@ -180,7 +171,7 @@ fn waits_for(progress: &Progress) -> Option<String> {
     Some(waiting)
 }
 
-/// The number of records in `store`, as text for operators: they see at once when it is another store than they expect.
+/// Shows operators at once if this is another store than they expect.
 async fn contents(store: &SqliteStore) -> String {
     match store.counts().await {
         Ok(Counts { pages, hidden, deletions }) => {
@@ -210,8 +201,7 @@ async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<Sqlit
     Ok(opened.map_err(io::Error::other)??)
 }
 
-/// A store that is connected once the cluster is reached, and a receiver of the error that makes connecting impossible, if there is
-/// one.
+/// Connects in the background. The receiver gets the error that makes connecting impossible.
 fn connect_cluster(
     settings: &Settings,
     deps: &Deps,
@@ -232,7 +222,7 @@ fn connect_cluster(
         };
         match connecting.connect(&settings, report).await {
             Ok(()) => {
-                // A process that starts during a pause must not take pages until it first looks at the switch.
+                // A process that starts during a pause must not accept pages before it knows.
                 match connecting.paused().await {
                     Ok(paused) => {
                         policy.set_paused(paused);
@@ -242,7 +232,7 @@ fn connect_cluster(
                 available.set(1);
                 readiness.set_present(STORE);
             }
-            // Sending fails only when the process is ending.
+            // The receiver is gone only when the process ends.
             Err(error) => drop(fail.send(error)),
         }
     });

@@ -1,5 +1,3 @@
-//! Why a command of the service failed.
-
 use std::io;
 
 use thiserror::Error;
@@ -17,24 +15,18 @@ pub enum StartError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The store ended while it served.
     #[error(transparent)]
     StoreEnded(StoreEnded),
-    /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] handbill_rate_limit::OpenError),
-    /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] handbill_store_scylla::ConnectError),
     #[error(transparent)]
     Blocklist(#[from] BlocklistError),
-    /// The operators' socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),
     /// A runtime, a signal handler or a thread cannot be created.
@@ -43,7 +35,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the service had started, so that starting it again may help.
+    /// Starting the service again may help.
     pub fn is_after_the_start(&self) -> bool {
         matches!(self, Self::StoreEnded(_))
     }

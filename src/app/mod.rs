@@ -1,4 +1,4 @@
-//! The composition root: settings → backends → service → routers. Besides it only the operators' commands open a store.
+//! The composition root: settings → backends → service → routers.
 
 mod backends;
 mod deps;
@@ -45,25 +45,23 @@ use handbill_pages::values::link_hosts::parse_host;
 use handbill_pages::values::network_limits::SharedNetwork;
 use handbill_pages::values::origin::Origin;
 
-/// Writes the last lines of the log when it is dropped.
+/// Dropping it writes the last lines of the log.
 type LastLines = Arc<Mutex<Option<WorkerGuard>>>;
 
-/// Most threads that answer. Eight answer some 500 000 reads a second. Each further one takes memory, such
-/// as a large record of the store that is being read: with 64 threads a process was killed at 256 MiB that needs 212 with eight.
+/// Eight threads answer some 500 000 reads a second, and more take memory: with 64, a process that needs 212 MiB was
+/// killed at 256.
 const MAX_THREADS: usize = 8;
 
-/// Bytes of pages over 64 KiB while they are read or changed: five of the largest, which counts twice.
+/// Bytes of pages over 64 KiB in use: five of the largest, which count twice.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// Exit code of a process that ended before its requests were answered.
+/// Requests were not answered.
 const CUT_SHORT: u8 = 1;
 
-/// The operators' decisions about publishing. The default allows everything and names nobody.
+/// The default allows everything.
 #[derive(Default)]
 pub struct Publishing {
-    /// The policy for content and creates.
     pub policy: PublishingPolicy,
-    /// The operators' contacts and wishes, as pages show them.
     pub site: SiteSettings,
 }
 
@@ -83,19 +81,18 @@ impl Publishing {
 
 pub struct PublicSettings {
     pub quotas: Quotas,
-    /// The networks whose clients share one larger window.
+    /// Their clients share one larger window.
     pub networks: Vec<SharedNetwork>,
-    /// The origin in every address that is given out.
+    /// Begins every address that is given out.
     pub base_url: Origin,
-    /// The proxies whose `X-Forwarded-For` is believed.
+    /// Their `X-Forwarded-For` is believed.
     pub proxies: TrustedProxies,
-    /// The hosts and origins that may call the tools.
+    /// May call the tools.
     pub hosts: AllowedHosts,
-    /// The operators' decisions about publishing.
     pub publishing: Publishing,
 }
 
-/// The public service over `store`, with a limiter in this process.
+/// With a limiter in this process.
 pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Front {
     public_over(Backends::in_process(store, deps), settings, deps)
 }
@@ -132,8 +129,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     front(http, Tools::new(tools, hosts), telemetry)
 }
 
-/// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
-/// does not touch the store's files, so that it can run beside the process that serves.
+/// Connects to nothing and leaves the store alone, so that it can run beside the serving process.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     if let Some(path) = &settings.moderation.blocklist.blocklist_file {
         Blocklist::read(path, &own_hosts(settings))?;
@@ -141,17 +137,16 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     check_start(settings)
 }
 
-/// The hosts of the service, which are on no blocklist.
+/// They can be on no blocklist.
 fn own_hosts(settings: &Settings) -> Vec<String> {
     let HttpSettings { address, mcp_base_url, .. } = &settings.http;
     let site = address.origin(address.listen);
     [&site].into_iter().chain(mcp_base_url).filter_map(|origin| parse_host(origin.host_text())).collect()
 }
 
-/// The policy of the operators, with a count of what it refuses.
 fn policy(metrics: &Metrics) -> PublishingPolicy {
     let refusals = metrics.publishing_refusals.clone();
-    // The objective of writes subtracts pauses, so they are there from the beginning.
+    // The objective of writes subtracts pauses, so these series start at 0.
     for reason in ["content", "blocklist", "paused"] {
         drop(refusals.get_or_create(&RefusalLabels { reason }));
     }
@@ -160,7 +155,7 @@ fn policy(metrics: &Metrics) -> PublishingPolicy {
     })
 }
 
-/// Checks the same without the files with which a start can do although they are bad.
+/// Leaves out the files without which the service can start.
 fn check_start(settings: &Settings) -> Result<(), StartError> {
     settings.check()?;
     backends::check_store(settings)?;
@@ -170,12 +165,11 @@ fn check_start(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Serves until a signal ends it.
 pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings) -> Result<ExitCode, StartError> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    // Signals are handled before anything else, so that a signal during the start is not lost.
-    // SIGHUP would end the process. It is ignored: files are read again when they change.
+    // First, so that no signal is lost. SIGHUP would end the process, so it is ignored: files are read again when they
+    // change.
     let (signals, _ignored) = runtime
         .block_on(async { StopSignals::install().and_then(|stop| Ok((stop, signal(SignalKind::hangup())?))) })?;
     let last_lines = LastLines::default();
@@ -186,7 +180,7 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings) -> Result
         process::exit(CUT_SHORT.into());
     })?;
     let exit_code = runtime.block_on(serve_async(settings, new_store, signals, &last_lines));
-    // Tasks that still run were cut off, and may be waiting for a disk.
+    // Tasks that still run were cut off, and may wait for a disk.
     runtime.shutdown_background();
     exit_code
 }
@@ -235,12 +229,12 @@ async fn serve_async(
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = Limits::of(settings.http.max_connections());
-    // The gauge is set before the first scrape, since alerts divide by its value.
+    // Alerts divide by this value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
-    // Probes and the socket answer until the process ends, so that operators can watch it drain.
+    // They answer until the process ends, so that operators can watch it drain.
     probes::start(admin_listener, Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) })?;
     let OperatedStore { scan, import, switch, store: served } = handle.operated();
-    // A cluster is not reached yet; an SQLite store must take creates at once.
+    // A cluster is not connected yet; an SQLite store must accept creates at once.
     let _ = pause::read(&*switch, &policy, metrics).await;
     let following = tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
     let operators = Operators::new(store, Arc::clone(clock), random.clone());
@@ -271,7 +265,7 @@ async fn serve_async(
             exports.flush(ended.left).await;
         }
     };
-    // A second signal may cut this short: acknowledged writes are on disk already.
+    // A second signal may end this: acknowledged writes are on disk.
     tokio::select! {
         ((), ()) = async { tokio::join!(handle.close(), flush) } => {}
         () = signals.next() => {}

@@ -1,5 +1,3 @@
-//! Subcommands.
-
 mod render;
 
 use std::ffi::OsString;
@@ -20,10 +18,10 @@ use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variab
 use crate::stdout::written;
 use crate::telemetry::logs::say;
 
-/// Exit code of a start that was refused and of a misused command.
+/// The start was refused, or the command misused.
 const REFUSED: u8 = 2;
 
-/// Exit code of a service that had started and could not continue.
+/// The service had started.
 const FAILED: u8 = 1;
 
 /// Publishes texts without accounts: each has a public address and an edit key.
@@ -52,7 +50,6 @@ enum Subcommands {
     Client(ClientCommand),
 }
 
-/// Runs what the command line asks for.
 pub fn run() -> ExitCode {
     let variables = variables();
     let mut args: Vec<OsString> = std::env::args_os().collect();
@@ -92,14 +89,12 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code))
 }
 
-/// Whether `args` are nothing, or only flags of `serve`.
 fn names_no_command(args: &[OsString]) -> bool {
     let first = args.get(1).map(|first| first.to_string_lossy());
     first.is_none_or(|first| first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*first))
 }
 
-/// `command` without the variables that are empty, which count as not set. A value may be a negative number, so that the message about
-/// `-1` says that it is out of range.
+/// An empty variable counts as not set. A value may be negative, so that the error for `-1` says "out of range".
 fn with_set_variables(command: Command, variables: &[(String, OsString)]) -> Command {
     let is_empty =
         |arg: &Arg| variables.iter().any(|(name, value)| arg.get_env() == Some(name.as_ref()) && value.is_empty());
@@ -110,7 +105,7 @@ fn with_set_variables(command: Command, variables: &[(String, OsString)]) -> Com
     command.mut_subcommands(|subcommand| subcommand.mut_args(change))
 }
 
-/// `command`, whose own help is one line for each subcommand, in four groups.
+/// Groups the subcommands of the first help.
 fn with_first_help(command: Command) -> Command {
     const GROUPS: [&str; 4] = ["Pages", "Server", "Operators", "More"];
     let group_of = |name: &str| match name {
@@ -136,14 +131,14 @@ fn print(text: &str) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends with one line on standard error, whatever characters the reason quotes.
+/// One line on standard error, whatever the reason quotes.
 fn end(reason: &str, code: u8) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
     say(&format!("handbill: {line}"));
     ExitCode::from(code)
 }
 
-/// Prints help unchanged, and an error in one line, with the word that was probably meant.
+/// Prints help as it is, and an error in one line.
 fn explain(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

@@ -1,4 +1,4 @@
-//! `handbill render`: turns Markdown into the HTML of a page.
+//! `handbill render`: Markdown to the HTML of a page.
 
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
@@ -9,10 +9,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::stdout::written;
 use handbill_pages::values::markdown::render;
 
-/// A JSON object with the order of its members and their text, so that no digit of a number is lost.
+/// Keeps the order of members, and every digit of numbers.
 type Row = IndexMap<String, Box<RawValue>>;
 
-/// Renders standard input to standard output; with `jsonl`, each line by itself.
 pub(super) fn run(jsonl: bool) -> Result<ExitCode, String> {
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let done = if jsonl { render_lines(input, &mut output) } else { render_whole(input, &mut output) };
@@ -42,7 +41,7 @@ fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), Stri
     Ok(())
 }
 
-/// The parser's message without its line number, which is always 1 since the parser gets one line at a time.
+/// Without the line number, which is always 1 for a single line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
