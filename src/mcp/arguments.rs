@@ -1,4 +1,4 @@
-//! The arguments that several tools share. All tools read them in the same way (contract, decision 15).
+//! Arguments that all tools read in the same way (contract, decision 15).
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -8,11 +8,10 @@ use crate::http::request::credential;
 use handbill_pages::service::{Body, BodyError, Credential};
 use handbill_pages::values::origin::Origin;
 
-/// Longest path of an address that is taken as a slug, in bytes. A slug has at most 69, and `/api/pages/` 11.
+/// Bytes: a slug has at most 69, and `/api/pages/` 11.
 const MAX_PATH_BYTES: usize = 128;
 
-/// Removes the slug and returns it. Every address of a page that Handbill gives out is accepted too: at `base_url` or as a
-/// path, as Markdown, with a final slash, of the editor or of the API. Any other text finds no page.
+/// Also accepts every address of a page that Handbill gives out. Other text finds no page.
 pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
     let message = match arguments.remove("slug") {
         Some(Value::String(text)) => return Ok(slug_named(&text, base_url)),
@@ -22,21 +21,19 @@ pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<S
     Err(BodyError::Malformed(message.to_owned()))
 }
 
-/// Removes the argument `edit_key`, whatever its value.
 pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
     credential::in_argument(arguments.remove("edit_key").as_ref())
 }
 
-/// The slug in `text`, which may be the page's address.
 fn slug_named(text: &str, base_url: &Origin) -> String {
     let text = text.trim();
-    // To parse an address of 128 KB takes up to 8 ms, and ours are shorter.
+    // Parsing an address of 128 KB takes up to 8 ms.
     if text.len() > base_url.as_str().len() + MAX_PATH_BYTES {
         return text.to_owned();
     }
     let path = match Url::parse(text) {
         Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
-        // The address of another site, or no address at all.
+        // Another site's address, or none.
         _ => text.to_owned(),
     };
     let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(&path);

@@ -1,7 +1,7 @@
-//! What a request passes before `rmcp` sees it, and a refusal of `rmcp` before the client sees it.
+//! Checks requests before `rmcp`, and refusals after it.
 //!
-//! `rmcp` makes a tree of every JSON value and keeps the last of two equal members. So the body is read here, within a
-//! size and a time, its values are counted, and an argument that is there twice is refused.
+//! `rmcp` parses any JSON and keeps the last of two equal members. So the body is bounded here in size, time and
+//! values, and a repeated argument is refused.
 
 use axum::Json;
 use axum::body::Body;
@@ -23,10 +23,9 @@ use crate::http::request::json;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::edit_key::EditKey;
 
-/// Longest refusal that is passed on, in bytes. `rmcp` repeats names of any length.
+/// `rmcp` repeats names of any length.
 const MAX_REFUSAL_BYTES: usize = 1024;
 
-/// The request for `rmcp`, with its body in memory, or the refusal of the request.
 pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     let (mut head, body) = request.into_parts();
     if head.uri.query().is_some_and(query_holds_key) {
@@ -37,7 +36,7 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
         body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).at(Endpoint::Tools))?;
     check_values(&bytes)
         .map_err(|error| (StatusCode::BAD_REQUEST, Json(JsonRpcError::new(None, error))).into_response())?;
-    // `rmcp` asks for both types by name. It sends no event stream here, so clients need not accept one.
+    // `rmcp` requires both types by name, but sends no event stream here.
     if accepts_json(&head.headers) {
         head.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     }
@@ -45,7 +44,7 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     Ok(Request::from_parts(head, bytes.into()))
 }
 
-/// Fails unless `bytes` are JSON with few enough values, in which no object has a member twice.
+/// Refuses too many values, and objects with a member twice.
 fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
     json::check_values(bytes).map_err(|error| {
         if error.to_string().starts_with(json::TWICE) {
@@ -56,17 +55,17 @@ fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
     })
 }
 
-/// Whether the client accepts JSON: it says so, accepts anything, or says nothing. The most precise range counts.
+/// The most precise range counts; without the header, anything is accepted.
 fn accepts_json(headers: &HeaderMap) -> bool {
     let mut ranges = ["application/json", "application/*", "*/*"].iter().filter_map(|range| weight(headers, range));
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
-/// The answer of `rmcp`. A refusal that is long or repeats a key loses its text, and keeps its status and code.
+/// A refusal that is long or repeats a key loses its text, and keeps its status and code.
 pub(super) async fn discreet(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     if head.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        // `rmcp` answers so to JSON of another shape. The media type was checked before.
+        // `rmcp` answers so to JSON of another shape; the media type was checked before.
         let advice = "The body is not a JSON-RPC message. Send one request or notification as one JSON object.";
         let refusal = JsonRpcError::new(None, ErrorData::invalid_request(advice, None));
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
@@ -76,7 +75,7 @@ pub(super) async fn discreet(response: Response) -> Response {
     }
     let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    // A header may hold a key in base64.
+    // A header may have a key in base64.
     let is_discreet = bytes.len() <= MAX_REFUSAL_BYTES && !EditKey::stands_in(&text) && !text.contains("base64");
     if is_discreet {
         return Response::from_parts(head, Body::from(bytes));
@@ -90,7 +89,7 @@ pub(super) async fn discreet(response: Response) -> Response {
     (head.status, Json(refusal)).into_response()
 }
 
-/// `error` as a JSON-RPC error. The code and status of REST are in the `data`.
+/// As JSON-RPC, with REST's code and status in `data`.
 pub(crate) fn error_body(error: ApiError) -> JsonRpcError {
     let data = json!({"error": error.code.as_str(), "status": error.code.status()});
     JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))

@@ -1,8 +1,7 @@
-//! The same operations for agents: Model Context Protocol over Streamable HTTP (spec §4.6; contract, decision 15).
+//! The Model Context Protocol over Streamable HTTP (spec §4.6; contract, decision 15).
 //!
-//! `rmcp`'s HTTP service speaks the protocol, for clients of the 2026-07-28 revision, which describe themselves in every
-//! request, and for clients of earlier revisions, which begin with `initialize`. It keeps no session, so any replica can
-//! answer any request. Every answer is one JSON object; there is no event stream.
+//! `rmcp` speaks the protocol, also to clients of revisions before 2026-07-28. There are no sessions, so any replica
+//! answers any request, with one JSON object.
 
 mod arguments;
 mod guard;
@@ -35,11 +34,10 @@ use crate::http::error::ApiError;
 use crate::http::error_response::Endpoint;
 use crate::http::request::MAX_BODY_BYTES;
 
-/// The header fields of answers that pages of the allowed origins may read.
+/// For pages of allowed origins.
 pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
-/// Most messages that are answered at once. Each holds a result of up to 4 MB, which no other budget counts until it is
-/// written.
+/// Each holds a result of up to 4 MB, outside any other budget.
 const MOST_AT_ONCE: usize = 16;
 
 /// How long a message waits for its turn.
@@ -67,7 +65,6 @@ impl Tools {
         Self { service: Arc::new(service), allowed: Arc::new(allowed), turns }
     }
 
-    /// The answer to a request for the tools.
     pub async fn answer(self, request: Request) -> Response {
         match *request.method() {
             Method::OPTIONS => self.preflight(request).await,
@@ -85,15 +82,14 @@ impl Tools {
         let Ok(Ok(turn)) = timeout(MAX_WAIT, self.turns.acquire_owned()).await else {
             return ApiError::too_many_calls().at(Endpoint::Tools);
         };
-        // The call keeps its turn when the client goes away, since `rmcp` answers in a task of its own.
+        // The call keeps its turn without its client, since `rmcp` answers in its own task.
         let turn = Arc::new(turn);
         request.extensions_mut().insert(Arc::clone(&turn));
         let answer = self.service.handle(request).await.map(Body::new);
         guard::discreet(answer).await
     }
 
-    /// Sets the header fields that every answer has, since any of them may show an edit key. Returns `origin` if its pages
-    /// may read this answer.
+    /// Any answer may show an edit key. Returns `origin` if its pages may read the answer.
     pub fn complete(&self, origin: Option<HeaderValue>, answer: &mut Response) -> Option<HeaderValue> {
         let headers = answer.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -101,7 +97,7 @@ impl Tools {
         origin.filter(|origin| self.allowed.admits_origin(origin))
     }
 
-    /// Lets pages of the allowed origins call the tools, with the headers of the protocol and without credentials.
+    /// Without credentials.
     async fn preflight(self, request: Request) -> Response {
         let allowed = self.allowed;
         let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];

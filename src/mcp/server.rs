@@ -1,4 +1,4 @@
-//! The methods of the protocol. `rmcp` speaks the protocol: messages, revisions, header fields and status codes.
+//! The protocol's methods.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -23,18 +23,17 @@ use crate::telemetry::labels::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 use handbill_pages::values::origin::Origin;
 
-/// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
+/// Only a new release changes the answer.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
 
-/// How long a client may keep the list of tools, in milliseconds. A restart with other limits changes the list.
+/// A restart with other limits changes the list.
 const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 
-/// The member of a result's `_meta` that names the server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 type Context = RequestContext<RoleServer>;
 
-/// `rmcp` takes a clone for each request.
+/// `rmcp` clones it for each request.
 #[derive(Clone)]
 pub(super) struct Server(Arc<Inner>);
 
@@ -43,7 +42,7 @@ struct Inner {
     config: ServerConfig,
     versions: Vec<ProtocolVersion>,
     tools: ListToolsResult,
-    /// The `_meta` of results in revisions without a handshake. Earlier revisions name the server in `initialize`.
+    /// For revisions without a handshake.
     server_info: MetaObject,
 }
 
@@ -118,7 +117,7 @@ impl ServerHandler for Server {
         let client = mcp.proxies.client(head);
         let calling = async { mcp.call(tool, client, call.arguments.unwrap_or_default()).await };
         let result = span.run(AssertUnwindSafe(calling).catch_unwind()).await.unwrap_or_else(|_panic| {
-            // The call failed, not the request, and it is counted.
+            // The call failed, not the request, and it counts.
             tracing::error!("a tool panicked");
             Err(ApiError::internal())
         });
@@ -127,16 +126,16 @@ impl ServerHandler for Server {
         self.count(tool.as_str(), outcome);
         span.done(outcome, status >= 500);
         let mut result = match result {
-            // A client that names no revision may not know links to resources.
+            // A client that names no revision may not know links.
             Ok(result) => result.for_client(speaks(&context, &ProtocolVersion::V_2025_06_18)),
-            // Without structured content, which clients check against the output schema even in an error.
+            // Clients check structured content against the output schema even in an error.
             Err(error) => CallToolResult::error(vec![ContentBlock::text(tool_error(&error))]),
         };
         result.meta = speaks(&context, &ProtocolVersion::V_2026_07_28).then(|| self.0.server_info.clone());
         Ok(result.into())
     }
 
-    /// A known method with parameters that do not fit comes here too. `rmcp` would say that the method is not known.
+    /// A known method with wrong parameters comes here too.
     async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(
@@ -156,12 +155,11 @@ impl ServerHandler for Server {
     }
 }
 
-/// Whether the request is of `version` or of a later one. Versions are dates, so text compares as time.
+/// Versions are dates, so text compares as time.
 fn speaks(context: &Context, version: &ProtocolVersion) -> bool {
     context.protocol_version().is_some_and(|spoken| spoken.as_str() >= version.as_str())
 }
 
-/// The icons that clients show beside the server's name.
 fn icons(base_url: &Origin) -> Vec<Icon> {
     let icon = |(path, media_type, size): (&str, &str, &str)| {
         Icon::new(format!("{base_url}{path}")).with_mime_type(media_type).with_sizes(vec![size.to_owned()])

@@ -1,7 +1,7 @@
-//! The tools. Each takes its arguments apart without judging them, calls the service and shapes the result.
+//! The tools: take arguments apart, call the service, shape the result.
 //!
-//! The service decides the order of checks, so an argument of the wrong shape is passed to it as an error of the body.
-//! Only a call without a usable slug is refused earlier, since there is no page to look up.
+//! The service decides the order of checks, so it also gets arguments of the wrong shape. Only a call without a slug is
+//! refused earlier.
 
 use std::sync::Arc;
 
@@ -21,11 +21,9 @@ use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::Slug;
 
 pub struct Mcp {
-    /// The operations, and the order of their checks.
     pub service: PageService,
-    /// The origin of every address in a result.
+    /// Begins every address in a result.
     pub base_url: Origin,
-    /// The proxies that are believed about a client's address.
     pub proxies: TrustedProxies,
     pub metrics: Arc<Metrics>,
 }
@@ -83,7 +81,7 @@ impl Mcp {
     }
 }
 
-/// `arguments` without those that are null. Models fill in null for arguments that they leave out.
+/// Models fill in null for arguments that they leave out.
 fn without_null(mut arguments: JsonObject) -> JsonObject {
     arguments.retain(|_, value| !value.is_null());
     arguments

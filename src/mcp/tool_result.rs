@@ -1,4 +1,4 @@
-//! The result of a tool: JSON as text, for every client, and again as structured content.
+//! A tool's result: JSON as text for every client, and as structured content.
 
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde::Serialize;
@@ -14,9 +14,8 @@ use handbill_pages::values::page::Page;
 pub(super) struct ToolResult {
     text: String,
     structured: Value,
-    /// The page, for clients that show links.
+    /// For clients that show links.
     link: Option<Resource>,
-    /// A warning about the page.
     warning: Option<&'static str>,
 }
 
@@ -30,12 +29,10 @@ impl ToolResult {
         Self::of(&DeletedBody::new(slug))
     }
 
-    /// `page`, which was read, with the texts that `included` names.
     pub(super) fn read(page: &Page, base_url: &Origin, included: Included) -> Self {
         Self { link: Some(link_to(page, base_url)), ..Self::of(&PageBody::of(page, base_url, included)) }
     }
 
-    /// `page`, which was just changed, with the texts that `included` names.
     pub(super) fn updated(page: &Page, base_url: &Origin, included: Included) -> Self {
         Self { warning: warning_about(page), ..Self::read(page, base_url, included) }
     }
@@ -46,7 +43,6 @@ impl ToolResult {
         Self { link, warning, ..Self::of(&CreatedBody::new(created, base_url)) }
     }
 
-    /// The result for a client that does or does not know links to resources.
     pub(super) fn for_client(self, knows_links: bool) -> CallToolResult {
         let mut content = vec![ContentBlock::text(self.text)];
         content.extend(self.link.filter(|_| knows_links).map(ContentBlock::ResourceLink));
@@ -57,7 +53,6 @@ impl ToolResult {
     }
 }
 
-/// The text of a failed tool call, as JSON.
 pub(super) fn tool_error(error: &ApiError) -> String {
     let mut body = json!({"error": error.code.as_str(), "message": error.message, "status": error.code.status()});
     if let Some(seconds) = error.retry_after {

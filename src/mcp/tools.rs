@@ -1,4 +1,4 @@
-//! The tools as agents see them: names, descriptions, arguments, results.
+//! The tools as agents see them.
 
 use std::iter;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use handbill_pages::service::PageFields;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::text_edits::{MAX_EDITS, TextEdit};
 
-/// Every agent should know this before it calls anything.
+/// Agents read this before any call.
 pub(super) const INSTRUCTIONS: &str = "\
 Publishes Markdown pages on the public web without an account. Every page is public at once, so publish no secrets. \
 create_page returns `url` and `edit_key`. The key is shown only then and cannot be recovered: give it to the user, save it for later changes, \
@@ -35,10 +35,10 @@ pub(super) enum ToolName {
 }
 
 impl ToolName {
-    /// All tools in the order of their names, which is the order of the list.
+    /// In the order of the list.
     pub(super) const ALL: [Self; 4] = [Self::Create, Self::Delete, Self::Get, Self::Update];
 
-    /// The operation as every description of the service has it.
+    /// As every description of the service has it.
     const fn operation(self) -> &'static Operation {
         match self {
             Self::Create => &metadata::CREATE_PAGE,
@@ -48,7 +48,6 @@ impl ToolName {
         }
     }
 
-    /// The tool's name.
     pub(super) const fn as_str(self) -> &'static str {
         self.operation().tool
     }
@@ -57,13 +56,13 @@ impl ToolName {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
-    /// The tool's description for clients, with the limits in `quotas`.
+    /// With the limits in `quotas`.
     pub(super) fn description(self, quotas: &Quotas) -> Tool {
         let operation = self.operation();
         let description = operation.tool_description() + &limit_sentence(operation.limit, quotas);
         let tool = Tool::new(self.as_str(), description, serde_json::Map::new()).with_title(operation.title);
-        // Each tool publishes to the public web or reads from it. For the strictest directory every change of the web is
-        // destructive. The same `edits` may fit twice, so an update is not idempotent.
+        // For the strictest directory, every change of the web is destructive. The same `edits` may fit twice, so an
+        // update is not idempotent.
         let reads = self == Self::Get;
         let hints = ToolAnnotations::with_title(operation.title)
             .open_world(true)
@@ -87,8 +86,7 @@ impl ToolName {
         tool
     }
 
-    /// Fits the `schema` of results to what this tool returns: `get_page` always has `content`, and `update_page` never
-    /// returns a part of a page.
+    /// `get_page` always has `content`; `update_page` never returns a part.
     fn narrow(self, schema: &mut JsonObject) {
         match self {
             Self::Get => {
@@ -106,8 +104,7 @@ impl ToolName {
     }
 }
 
-/// `tool`, which takes no other arguments than those of its schema. The schemas have no formats of whole numbers that JSON
-/// Schema does not know, such as `uint`, because clients warn of each, and no `null` as a default.
+/// Forbids other arguments. Clients warn of number formats that JSON Schema does not know, such as `uint`.
 fn tidied(mut tool: Tool) -> Tool {
     let input = Arc::make_mut(&mut tool.input_schema);
     input.remove("unevaluatedProperties");
@@ -115,7 +112,7 @@ fn tidied(mut tool: Tool) -> Tool {
     let output = tool.output_schema.as_mut().map(Arc::make_mut);
     for (schema, is_output) in [(Some(input), false), (output, true)] {
         let Some(schema) = schema else { continue };
-        // The protocol says which dialect it is if no member does.
+        // The protocol names the dialect.
         schema.remove("$schema");
         let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
         for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
@@ -124,7 +121,7 @@ fn tidied(mut tool: Tool) -> Tool {
                 property.retain(|name, value| match &**name {
                     "format" => !value.as_str().is_some_and(|format| format.starts_with("uint")),
                     "default" => !value.is_null(),
-                    // The list is in every conversation, and the results say the same by their names.
+                    // The list is in every conversation, and the names of results explain themselves.
                     "description" | "minimum" => !is_output,
                     "examples" => false,
                     _ => true,
@@ -135,7 +132,7 @@ fn tidied(mut tool: Tool) -> Tool {
     tool
 }
 
-/// `schema`, whose descriptions do not have the line breaks of the source.
+/// Removes the source's line breaks from descriptions.
 fn one_line(schema: &mut JsonObject) {
     for (name, value) in schema {
         match value {
@@ -146,7 +143,7 @@ fn one_line(schema: &mut JsonObject) {
     }
 }
 
-/// A sentence on how often an operation with this limit may be called; empty if it is not limited.
+/// Empty if the operation is not limited.
 fn limit_sentence(limit: Option<LimitKind>, quotas: &Quotas) -> String {
     let Some(Quota { limit: most, window }) = limit.and_then(|kind| quotas.of(kind)) else { return String::new() };
     let calls = if limit == Some(LimitKind::Edit) { "updates and deletes" } else { "calls" };
@@ -269,19 +266,17 @@ struct DeleteArguments {
     key: KeyArgument,
 }
 
-/// The arguments of a tool for one page, as messages list them.
+/// As messages list them.
 pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
     let named = iter::once("slug").chain(others.iter().copied()).map(str::to_owned);
     Fields { names: named.chain(options).collect(), in_list: Vec::new() }
 }
 
 impl GetOptions {
-    /// The arguments of `get_page`, as messages list them.
     pub(super) fn fields() -> Fields {
         with_slug(&[], names_of::<Self>())
     }
 
-    /// The texts that the result includes.
     pub(super) fn included(&self) -> Included {
         let part = (self.offset.is_some() || self.max_chars.is_some()).then(|| Part {
             offset: self.offset.map_or(0, |Count(offset)| offset),
@@ -292,19 +287,16 @@ impl GetOptions {
 }
 
 impl UpdateOptions {
-    /// The arguments of `update_page`, as messages list them.
     pub(super) fn fields() -> Fields {
         let fields = with_slug(&["edit_key", "title", "content"], names_of::<Self>());
         Fields { in_list: names_of::<EditArgument>(), ..fields }
     }
 
-    /// The texts that the result includes.
     pub(super) fn included(&self) -> Included {
         let content = self.include_content.unwrap_or(self.edits.is_none());
         Included { content, html: self.include_html.unwrap_or(false), part: None }
     }
 
-    /// `fields` with those of these options.
     pub(super) fn with(self, fields: PageFields) -> PageFields {
         let edits = |edits: Vec<EditArgument>| {
             edits.into_iter().map(|EditArgument { old, new }| TextEdit { old, new }).collect()
