@@ -1,7 +1,7 @@
-//! Sends spans to a collector, as OTLP in protobuf over HTTP. No request waits for the collector.
+//! Sends spans to a collector, as OTLP over HTTP. No request waits for the collector.
 //!
-//! A finished span is put into a bounded queue, and a thread sends the spans in batches. Spans that find the queue full
-//! are dropped. Spans that the collector does not accept within 5 s are lost. The library logs both.
+//! Spans wait in a bounded queue. Spans that find it full, or that the collector does not accept within 5 s, are lost
+//! and logged.
 
 use std::time::Duration;
 
@@ -23,34 +23,31 @@ use url::Url;
 use crate::outbound::agent;
 use handbill_pages::ports::random::Random;
 
-/// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
+/// A span takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;
 
-/// Maximum number of spans in one message.
 const MAX_BATCH_SPANS: usize = 512;
 
-/// How long a span waits for other spans that are sent in the same message.
+/// How long a span waits for others.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// Longest time that the process waits at its end for the last spans to be sent.
+/// At the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the collector may take for one message, retries included.
+/// With retries.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most bytes that are read of a collector's answer. Answers of collectors are short.
+/// Bytes.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// The exporter refuses the settings. It also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
+/// The exporter also reads variables `OTEL_EXPORTER_OTLP_…`.
 #[derive(Debug, Error)]
 #[error("traces cannot be exported with these settings ({0})")]
 pub struct ExportError(#[from] ExporterBuildError);
 
-/// The exporter, which sends the last spans when the process ends.
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are posted to `address`.
 pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let exporter = builder
@@ -65,12 +62,12 @@ pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), Exp
         .with_scheduled_delay(BATCH_DELAY)
         .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
-    // The builder has the sampler that the variables of the SDK name.
+    // The builder's sampler is the one that the SDK's variables name.
     let provider = SdkTracerProvider::builder().with_resource(resource(random)).with_span_processor(batches).build();
     Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
-/// The client of the thread that exports spans, which waits for nothing else.
+/// On the exporter's own thread.
 #[derive(Debug)]
 struct CollectorClient(Agent);
 
@@ -84,8 +81,7 @@ impl HttpClient for CollectorClient {
 }
 
 impl Exports {
-    /// Sends the spans that still wait, for at most `time` and at most 5 s. Spans that are not sent by then are lost,
-    /// and so are spans that end later.
+    /// Spans that are not sent within `time`, and later spans, are lost.
     pub async fn flush(self, time: Duration) {
         let time = time.min(FLUSH_TIMEOUT);
         let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(time)).await;
@@ -95,7 +91,7 @@ impl Exports {
     }
 }
 
-/// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides these.
+/// `OTEL_RESOURCE_ATTRIBUTES` overrides these.
 fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),

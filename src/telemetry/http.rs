@@ -1,7 +1,6 @@
-//! Observes every request: its id, its span, its line in the log, its metrics.
+//! Observes every request: its id, span, log line and metrics.
 //!
-//! The log has the route's template and never the path or the query: either may hold a key that somebody pasted into the
-//! wrong place.
+//! The log has the route's template, never the path or query, which may hold a pasted key.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,35 +24,30 @@ use handbill_pages::values::client::Peer;
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 task_local! {
-    /// The id of the request that the task answers.
     static REQUEST_ID: String;
 }
 
-/// The id of the request that is being answered, if one is.
 pub(super) fn request_id() -> Option<String> {
     REQUEST_ID.try_with(Clone::clone).ok()
 }
 
 pub struct RequestTelemetry {
     pub metrics: Arc<Metrics>,
-    /// Measures how long requests take.
     pub clock: SharedClock,
     pub random: Random,
-    /// The networks of the proxies whose traces are continued.
+    /// Their traces are continued.
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// The words of the log for an error. They travel in the response's extensions.
+/// The log's words for an error, in the response's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorName {
-    /// The API's code.
     pub code: &'static str,
-    /// The part that refused the request, where the code does not say it.
+    /// Which part refused, if the code does not say it.
     pub refused_by: Option<&'static str>,
 }
 
-/// A request, until it is answered or is dropped because its connection ended first. Dropping this value records the end of
-/// the request.
+/// A request until its answer or its connection's end. Dropping it records the end.
 pub struct Observed {
     telemetry: Arc<RequestTelemetry>,
     began: Duration,
@@ -61,23 +55,17 @@ pub struct Observed {
     method: &'static str,
     /// `None` if no route matches.
     route: Option<MatchedPath>,
-    /// The exported span, if spans are exported.
     trace: Option<Span>,
-    /// The status of the answer, once there is one.
     status: Option<u16>,
-    /// The part of its route that the answer names.
     part: Option<RoutePart>,
-    /// The error that the request is answered with.
     error: Option<ErrorName>,
 }
 
-/// The label of the part of a route that an answer belongs to, in place of the route's template. It travels in the response's
-/// extensions.
+/// Replaces the route's template in labels. Travels in the response's extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    /// A request with this head begins.
     pub fn begin(self: &Arc<Self>, head: &mut Parts) -> Observed {
         let route = head.extensions.get::<MatchedPath>().cloned();
         let template = route.as_ref().map_or("", MatchedPath::as_str);
@@ -95,7 +83,7 @@ impl RequestTelemetry {
 }
 
 impl Observed {
-    /// Does `work` for this request: lines of the log in it have the request's id, and spans in it are below that of the request.
+    /// Log lines in `work` have the request's id, and spans are below the request's.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let work = REQUEST_ID.scope(self.id.clone(), work);
         match &self.trace {
@@ -104,14 +92,13 @@ impl Observed {
         }
     }
 
-    /// Records that the request is answered with `response`, and sets its id there.
+    /// Also sets the request's id in `response`.
     pub fn answered(mut self, response: &mut Response) {
         let status = response.status().as_u16();
         self.status = Some(status);
         self.part = response.extensions_mut().remove();
         self.error = response.extensions_mut().remove();
-        // A cache copies the fields of a 304 to the stored response, which must keep the id of the earlier request that it
-        // answered.
+        // A cache would overwrite the id of the stored response with the 304's.
         if response.status() != StatusCode::NOT_MODIFIED {
             response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(&self.id).expect("it is hexadecimal"));
         }
@@ -162,7 +149,7 @@ impl Drop for Observed {
     }
 }
 
-/// The methods that are labels. All others, which clients invent, share one label.
+/// Methods that clients invent share one label.
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"];
 
 fn method_label(method: &Method) -> &'static str {

@@ -1,7 +1,6 @@
-//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
+//! Every instrument, declared once in [`Metrics::with_log`].
 //!
-//! Names are OpenTelemetry's in Prometheus form, and units are seconds and bytes. A test compares the declarations with
-//! `docs/monitoring.md`.
+//! Names are OpenTelemetry's in Prometheus form, in seconds and bytes. A test compares them with `docs/monitoring.md`.
 
 use std::hash::Hash;
 
@@ -17,13 +16,12 @@ use super::labels::{OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
 use super::process::ProcessCollector;
 use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
-/// The commit that this was built from, if `GIT_COMMIT` was set for the build.
+/// From `GIT_COMMIT` at build time.
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// The type of [`Metrics::exposition`].
 pub const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub struct Metrics {
@@ -48,7 +46,7 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// Declares instruments, in the order in which they are exposed.
+/// In the order in which they are exposed.
 #[derive(Default)]
 struct Declared(Registry);
 
@@ -59,7 +57,6 @@ impl Declared {
         metric
     }
 
-    /// Histograms of durations, one for each set of labels.
     fn durations<L>(&mut self, name: &str, help: &str) -> Durations<L>
     where
         Durations<L>: Metric,
@@ -73,7 +70,7 @@ impl Declared {
         metric
     }
 
-    /// All that was declared, and the metrics that are read on each scrape.
+    /// With the metrics that are read on each scrape.
     fn with_collectors(self, dropped_lines: Option<ErrorCounter>) -> Registry {
         let Self(mut registry) = self;
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
@@ -88,7 +85,7 @@ impl Metrics {
         Self::with_log(None)
     }
 
-    /// All instruments at zero, and the lines that `dropped_lines` of the log has counted.
+    /// All at zero. `dropped_lines` counts the log's lines.
     pub fn with_log(dropped_lines: Option<ErrorCounter>) -> Self {
         let mut declare = Declared::default();
         Self {
@@ -155,7 +152,6 @@ impl Metrics {
         }
     }
 
-    /// All instruments in Prometheus's text format.
     pub fn exposition(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");

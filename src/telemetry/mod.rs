@@ -1,4 +1,4 @@
-//! Metrics, traces and logs: everything that operators see of the process.
+//! What operators see of the process: metrics, traces and logs.
 
 pub mod export;
 pub mod http;

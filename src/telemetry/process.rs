@@ -1,4 +1,4 @@
-//! Metrics of the process under the names of Prometheus' own libraries, read from the kernel on each scrape, and of the log.
+//! Metrics of the process, under the names of Prometheus' libraries.
 
 use std::fmt;
 use std::fs;
@@ -14,11 +14,11 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-/// Metrics of this process. A value that cannot be read is left out.
+/// Leaves out values that cannot be read.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
     dropped_lines: Option<ErrorCounter>,
-    /// When this was made, at the start of the process, in seconds since 1970.
+    /// Seconds since 1970.
     started: f64,
 }
 
@@ -45,7 +45,7 @@ impl Collector for ProcessCollector {
         let help = "When the process started, since 1970";
         let kind = started.metric_type();
         started.encode(encoder.encode_descriptor("process_start_time", help, Some(&Unit::Seconds), kind)?)?;
-        // The second field is the resident set in pages (`proc_pid_statm(5)`).
+        // Resident pages (`proc_pid_statm(5)`).
         let pages = fs::read_to_string("/proc/self/statm").ok();
         let pages = pages.and_then(|statm| statm.split(' ').nth(1)?.parse::<u64>().ok());
         let resident = pages.map(|pages| pages.saturating_mul(page_size() as u64));

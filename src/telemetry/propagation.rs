@@ -1,5 +1,4 @@
-//! The trace that a caller is in, as W3C Trace Context: `traceparent` and `tracestate`, in the head of a request or in the
-//! `_meta` of an MCP message.
+//! The caller's trace (W3C Trace Context), in a request's head or an MCP message's `_meta`.
 
 use http::HeaderMap;
 use opentelemetry::Context;
@@ -12,50 +11,44 @@ use handbill_pages::values::edit_key::PREFIX;
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
-/// Longest `tracestate` that is kept, in bytes. Every system must propagate at least this much (W3C Trace Context
-/// §3.3.1.5).
+/// Bytes: every system must propagate as many (W3C Trace Context §3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// Whether a caller may choose the trace that a request is part of.
-///
-/// A caller who chooses the trace also chooses whether it is sampled, and may put any request into any trace.
+/// Whoever chooses the trace decides on sampling, and may put any request into any trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The peer is a trusted proxy: its trace is continued.
+    /// From a trusted proxy.
     Continue,
-    /// The peer may be anyone: a trace of our own begins, with a link to the caller's.
+    /// From anyone: our own trace links to the caller's.
     Link,
 }
 
-/// The caller's span as the caller names it, not parsed yet.
+/// The caller's span, not parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerTrace<'a> {
-    /// The trace and the id of the caller's span, and whether that span is sampled.
     pub traceparent: Option<&'a str>,
-    /// Additions from other vendors' systems.
+    /// From other vendors' systems.
     pub tracestate: Option<&'a str>,
 }
 
 impl<'a> CallerTrace<'a> {
-    /// The caller's span as the head of a request names it.
     pub(super) fn in_headers(headers: &'a HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         Self { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE) }
     }
 
-    /// The caller's span. The result is not valid if the caller names no span or if the name cannot be parsed.
+    /// Not valid if the caller names no span.
     pub(super) fn span(&self) -> Context {
         TraceContextPropagator::new().extract_with_context(&Context::new(), self)
     }
 }
 
-/// The span `caller` for a link, if the caller may be anyone: only its identifiers, and nothing that the caller wrote
-/// freely.
+/// For a link to anyone's span: without what the caller wrote freely.
 pub(super) fn without_state(caller: &SpanContext) -> SpanContext {
     SpanContext::new(caller.trace_id(), caller.span_id(), caller.trace_flags(), true, TraceState::default())
 }
 
-/// The span `caller` as a parent that does not decide on sampling: `is_sampled` was decided already.
+/// The parent does not decide on sampling.
 pub(super) fn parent_sampled_as(caller: &SpanContext, is_sampled: bool) -> Context {
     let flags = caller.trace_flags().with_sampled(is_sampled);
     let state = caller.trace_state().clone();
@@ -66,8 +59,7 @@ impl Extractor for CallerTrace<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
             TRACEPARENT => self.traceparent,
-            // `tracestate` is exported unchanged, and a caller may write anything into `tracestate`, even a key by
-            // mistake. The identifiers in `traceparent` are parsed and hold nothing else.
+            // `tracestate` is exported unchanged, and a caller may write a key there by mistake.
             TRACESTATE => {
                 self.tracestate.filter(|state| state.len() <= MAX_TRACESTATE_BYTES && !state.contains(PREFIX))
             }

@@ -1,14 +1,8 @@
-//! Traces: a span for each request, and below it one for each tool call, each call of a backend and each rendering.
+//! Traces: a span for each request, and below it for each tool call, backend call and rendering.
 //!
-//! A span is a `tracing` span of the target `TRACES`, and `tracing-opentelemetry` exports it. `layer` passes no other
-//! span and no event, because libraries put the bytes that they work on into their own. The log never shows a span of
-//! this target (see `logs`), so log lines are the same with and without a collector.
-//!
-//! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases. They hold
-//! route templates and never paths, and no query, body, slug, key or address. `docs/monitoring.md` lists them.
-//!
-//! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0007 says what
-//! is left to do here.
+//! Libraries put the bytes that they work on into spans, so `layer` exports only the target `TRACES`, which the log
+//! never shows. Names and attributes are from closed sets, after OpenTelemetry's conventions; `docs/monitoring.md`
+//! lists them. Without a collector no span is made.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -30,29 +24,26 @@ pub use super::propagation::{CallerTrace, Trust};
 use super::propagation::{parent_sampled_as, without_state};
 use handbill_pages::service::{CALL, TRACES};
 
-/// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
+/// The caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
 
-/// `http.request.method` of a method that is not well known.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
-/// `error.type` of a request that was answered with `status`, or that had no answer if `status` is `None`. The result
-/// is `None` if the server made no error.
+/// `error.type` for `status`, or for no answer; `None` if the server made no error.
 pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
     match status {
         None => Some(ABANDONED.into()),
-        // A client's mistake is not an error of the server.
         Some(..500) => None,
         Some(status) => Some(status.to_string().into()),
     }
 }
 
-/// Whether a layer that exports spans was made. `tracing` itself does not always know that nobody wants a span.
+/// `tracing` itself does not always know that spans are not wanted.
 static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     ARE_EXPORTED.store(true, Ordering::Relaxed);
-    // Calls that no request makes are not exported. That differs from call to call of one place in the code.
+    // Calls outside requests are not exported, which differs for one place in the code.
     let is_wanted =
         |metadata: &Metadata<'_>| metadata.name() != CALL || Context::map_current(TraceContextExt::has_active_span);
     let is_ours = |metadata: &Metadata<'_>| metadata.is_span() && metadata.target() == TRACES;
@@ -73,10 +64,7 @@ pub fn are_exported() -> bool {
     ARE_EXPORTED.load(Ordering::Relaxed)
 }
 
-/// The span of a request with this head. The span continues the trace that the head names (W3C Trace Context) or links
-/// to that trace, as `trust` says.
-///
-/// `method` and `route` are the same as in the labels of metrics. `request_id` is the same as in the log.
+/// Continues the trace in `head`, or links to it, as `trust` says.
 pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
     let span = info_span!(
         target: TRACES,
@@ -86,7 +74,7 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
         otel.kind = "server",
         http.request.method = method,
         http.route = (!route.is_empty()).then_some(route),
-        // The listener's own scheme. The scheme between a client and a proxy may differ; the span does not show it.
+        // The listener's own scheme, not the proxy's.
         url.scheme = "http",
         network.protocol.name = "http",
         network.protocol.version = protocol_version(head.version),
@@ -102,12 +90,9 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
     Span(span)
 }
 
-/// The span of a call of the MCP tool named `tool`, which came with `request`.
-///
-/// `caller` is the span that the message names. If `caller` is in another trace than the request and the request's peer
-/// is a trusted proxy, the tool's span continues the trace of `caller` and links to the request. Otherwise the tool's
-/// span is part of the request's trace and links to `caller`. The tool's span is sampled if and only if the request is:
-/// no proxy reads a message, so anyone may have written the sampling flag in the message.
+/// The tool's span follows `caller`, which the message names, if a trusted proxy sent it, and links to the request's
+/// span; otherwise the other way round. The request alone decides on sampling: no proxy reads messages, so anyone may
+/// have written that flag.
 pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
     let span = info_span!(
         target: TRACES,
@@ -138,13 +123,12 @@ pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'stat
     Span(span)
 }
 
-/// A request's span is named by its method alone if it has no route.
 fn request_name(method: &'static str, route: &str) -> String {
     let verb = if method == OTHER_METHOD { "HTTP" } else { method };
     if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") }
 }
 
-/// `network.protocol.version`, for the versions that the server speaks.
+/// `network.protocol.version`.
 fn protocol_version(version: http::Version) -> Option<&'static str> {
     match version {
         http::Version::HTTP_10 => Some("1.0"),
@@ -154,45 +138,42 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
 }
 
 fn set_parent(span: &tracing::Span, parent: Context) {
-    // Setting the parent fails only if the span is not exported, because another subscriber, such as a test's, enabled
-    // it.
+    // Fails only if the span is not exported, as in a test.
     let _ = span.set_parent(parent);
 }
 
-/// The span of the request that is being answered. It travels in the request's extensions.
+/// In the request's extensions.
 #[derive(Clone, Debug)]
 pub struct RequestSpan {
     span: tracing::Span,
     trust: Trust,
 }
 
-/// A span that ends when its outcome is recorded. If this value is dropped earlier, the span ends as abandoned.
+/// Ends when its outcome is recorded. Dropped earlier, it ends as abandoned.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]
 pub struct Span(tracing::Span);
 
 impl Span {
-    /// The span's identifiers, if there is a span.
     pub fn ids(&self) -> Option<SpanContext> {
         Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// This span in the form that travels with its request. `trust` is the trust in the request's peer.
+    /// `trust` is the trust in the peer.
     pub fn of_request(&self, trust: Trust) -> RequestSpan {
         RequestSpan { span: self.0.clone(), trust }
     }
 
-    /// Runs `work`. Spans that begin in `work` are below this span.
+    /// Spans in `work` are below this one.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
-        // Without a span there is no context to enter.
         if self.0.is_disabled() {
             return Either::Left(work);
         }
-        // Only OpenTelemetry's context is entered. The current span of `tracing` remains the one that the log shows.
+        // The log still shows `tracing`'s current span.
         Either::Right(work.with_context(self.0.context()))
     }
 
-    /// Adds an attribute. Keys and values are from closed sets.
+    /// From closed sets.
     pub fn set(&self, key: &'static str, value: &'static str) {
         self.0.set_attribute(key, value);
     }
@@ -206,7 +187,7 @@ impl Span {
         self.end();
     }
 
-    /// Ends the span of a call with `outcome`. `is_error` says whether that outcome is an error of the server.
+    /// Whether `outcome` is an error of the server.
     pub fn done(self, outcome: &'static str, is_error: bool) {
         self.set("handbill.outcome", outcome);
         if is_error {
@@ -216,8 +197,7 @@ impl Span {
         self.end();
     }
 
-    /// A read that several requests wait for also holds the `tracing` span, which may then outlive this value. So the
-    /// exported span ends here, and not when the last owner drops the `tracing` span.
+    /// Ends the exported span here: a shared read may hold the `tracing` span longer.
     fn end(&self) {
         self.0.context().span().end();
     }
@@ -225,7 +205,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // Neither call changes a span that has ended.
+        // Neither call changes an ended span.
         self.set("error.type", ABANDONED);
         self.end();
     }

@@ -1,6 +1,4 @@
-//! The events of libraries that are logged: warnings and errors, each of which once a minute.
-//!
-//! A library that cannot reach its server says so at each attempt: the driver of the database made four lines a second of 1.2 KB.
+//! Logs warnings and errors of libraries, each once a minute: the database's driver made four lines a second.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,12 +10,11 @@ use tracing::{Level, Metadata};
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::service::TRACES;
 
-/// The name of our crate, with which those of our other crates begin. Our events may be logged at every level. Libraries log
-/// the bytes that they work on, such as a page's text or a key, so only [their warnings and errors](may_be_logged) are
+/// Libraries log the bytes that they work on, such as a key. So only [their warnings and errors](may_be_logged) are
 /// logged, whatever the filter says.
 const OURS: &str = "handbill";
 
-/// A library that puts whole requests even into its warnings.
+/// Puts whole requests even into warnings.
 const NEVER_LOGGED: &str = "rmcp";
 
 pub(super) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
@@ -28,18 +25,15 @@ pub(super) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     }
 }
 
-/// Whether the crate with this name is one of ours, such as `handbill_front`.
 fn is_ours(name: &str) -> bool {
     name.strip_prefix(OURS).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// The time in which a library's warning is logged once, by the place in its code.
+/// For each place in a library's code.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Passes all events of ours, and those of libraries once in each [`PAUSE`], by the time that `now` tells.
-///
-/// It is a filter of the writer: one of events that decides at each of them loses the event after one that it refuses
-/// (`Filter::event_enabled` of `tracing-subscriber` 0.3.23, if it is the only filter).
+/// By the monotonic time `now`. This filters the writer: a filter of events loses the event after a refused one
+/// (`Filter::event_enabled` of `tracing-subscriber` 0.3.23).
 pub(super) fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>) -> bool {
     let throttles = Mutex::new(HashMap::<Identifier, LogThrottle>::new());
     move |metadata| {

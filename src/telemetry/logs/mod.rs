@@ -1,8 +1,7 @@
-//! Structured logs on standard error: one JSON object, or one line of text, for each event.
+//! Structured logs on standard error: JSON or text, one line for each event.
 //!
-//! A thread of `tracing-appender` writes the lines, so that no request waits for the reader of standard error. Lines that find
-//! too many others waiting are dropped and counted. The line about an operator's act is written by the act itself: it is
-//! never dropped, no filter hides it, and the act is not answered before it.
+//! A thread of `tracing-appender` writes, so no request waits; lines beyond its queue are dropped and counted. An
+//! operator's act writes its own line: nothing drops or hides it, and the act waits for it.
 
 mod libraries;
 
@@ -30,32 +29,31 @@ use super::spans;
 use crate::settings::{LogFormat, LogSettings};
 use handbill_pages::ports::clock::{Clock, SystemClock};
 
-/// The target of an event that says what an operator did.
+/// The target of operators' acts.
 pub const AUDIT: &str = "handbill::audit";
 
-/// The most lines that wait to be written. Most lines have less than 500 bytes.
+/// Most lines are under 500 bytes.
 const MAX_WAITING_LINES: usize = 4096;
 
-/// Logs the process's events from now on, panics included, and exports its spans if there is a `tracer`. Dropping the guard
-/// writes the lines that wait, for at most about a second. The counter has the lines that were dropped.
+/// Also logs panics, and exports spans with `tracer`. Dropping the guard writes waiting lines, for about a second at
+/// most. The counter counts dropped lines.
 pub fn install(settings: &LogSettings, tracer: Option<SdkTracer>) -> (WorkerGuard, ErrorCounter) {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
     let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING_LINES).finish(io::stderr());
     let dropped = writer.error_counter();
     subscriber(settings.log.clone(), tracer, format, is_terminal, writer, io::stderr).init();
-    // The standard hook writes to standard error directly, and blocks if nobody reads from there.
+    // The standard hook blocks if nobody reads standard error.
     panic::set_hook(Box::new(log_panic));
     (guard, dropped)
 }
 
-/// Writes one line to standard error outside of the log. Waits at most about a second for a reader.
+/// Outside the log. Waits about a second at most.
 pub fn say(line: &str) {
     let (mut writer, _written_at_the_end) = tracing_appender::non_blocking(io::stderr());
     let _ = writer.write_all(format!("{line}\n").as_bytes());
 }
 
-/// Logs to `lines_to`, the acts of operators to `acts_to`, and exports spans with `tracer`.
 fn subscriber<W, A>(
     directives: EnvFilter,
     tracer: Option<SdkTracer>,
@@ -68,7 +66,7 @@ where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
     A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // A layer of no tracer would do nothing, but `tracing` would make every span for it.
+    // Without a tracer, `tracing` would still make every span for the layer.
     match tracer {
         Some(tracer) => {
             let logging = logging(directives, format, is_terminal, lines_to, acts_to, since_start());
@@ -85,8 +83,7 @@ fn since_start() -> impl Fn() -> Duration {
     move || clock.monotonic()
 }
 
-/// Writes the events that `filter` passes and that [`may_be_logged`], by the monotonic time that `now` tells, and every act of
-/// an operator.
+/// Also writes every act of an operator.
 fn logging<S, F, W, A>(
     filter: F,
     format: LogFormat,
@@ -102,8 +99,7 @@ where
     A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     let keyless = |metadata: &Metadata<'_>| may_be_logged(metadata) && metadata.target() != AUDIT;
-    // Without a level hint, this filter would hide the level of `filter`. This level disables most events at little
-    // cost.
+    // Without this hint, the filter would hide the level of `filter`.
     let keyless = FilterFn::new(keyless).with_max_level_hint(LevelFilter::TRACE);
     let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
     let lines = formatted(format, is_terminal, lines_to.with_filter(once_a_minute(now)));
@@ -115,8 +111,7 @@ where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // In a file, escape sequences inside a field would make a search for that field fail. A write that fails cannot be told
-    // anywhere.
+    // Escape sequences in a file would make searches fail. A failed write cannot be reported.
     let lines = fmt::layer().with_writer(writer).with_ansi(is_terminal).log_internal_errors(false);
     match format {
         LogFormat::Text => lines.with_target(false).map_event_format(|text| OfRequest(text, format)).boxed(),
@@ -127,8 +122,7 @@ where
     }
 }
 
-/// Adds the id of the request that is being answered to a line. A span would do that too, but each request would make one, and
-/// few have a line besides their last.
+/// Adds the request's id. A span would cost each request more, and few have a line besides their last.
 struct OfRequest<F>(F, LogFormat);
 
 impl<S, N, F> FormatEvent<S, N> for OfRequest<F>
@@ -156,8 +150,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// The message of a panic, if it is a fixed text. Any other message may quote the data that was worked on, such as a
-/// page or a key.
+/// Any other message may quote data, such as a key.
 fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
     payload.downcast_ref().copied()
 }
@@ -171,7 +164,6 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Keeps the lines that are logged.
     #[derive(Clone, Default)]
     pub(in crate::telemetry) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -187,7 +179,7 @@ pub(super) mod tests {
     }
 
     impl Log {
-        /// Logs to this as the process does, by the time that `now` tells.
+        /// Logs to this as the process does.
         pub(in crate::telemetry) fn layer<S>(
             &self,
             directives: &str,
