@@ -13,33 +13,28 @@ use handbill_pages::service::{ActOutcome, ServiceError};
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 
-/// The most pages in one request.
 pub const MAX_PAGES: usize = 100;
 
-/// Pages of one request that are worked on at the same time: enough to share the store's commits, and few enough to leave clients
-/// their share.
+/// Enough to share the store's commits, and few enough to leave clients their share.
 const AT_ONCE: usize = 16;
 
-/// The message for a page that cannot be hidden or shown since its record cannot be read.
 const UNREADABLE: &str = "The record of this page cannot be read, so the page can only be taken down. The runbook says how to bring it back from a backup.";
 
-/// The body of `POST /takedown`, `/hide` and `/show`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActRequest {
-    /// Slugs or addresses of pages, at most [`MAX_PAGES`].
+    /// Slugs or addresses, at most [`MAX_PAGES`].
     pub pages: Vec<String>,
-    /// Absent in what is shown again.
+    /// Not for `/show`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<TakedownReason>,
-    /// The operator's name.
     pub by: String,
 }
 
-/// What became of one page. The answer to each act is a list of these, in the order of the request.
+/// What became of one page; an answer lists the pages in the request's order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ActResult {
-    /// The slug, or the text that is no slug.
+    /// Or the text that is not a slug.
     pub page: String,
     pub outcome: Outcome,
     /// When the page was deleted or hidden, or why the act failed.
@@ -55,11 +50,9 @@ pub enum Outcome {
     AlreadyHidden,
     Shown,
     AlreadyShown,
-    /// The page was deleted before, by an operator or with its key.
+    /// By an operator or with its key.
     AlreadyDeleted,
-    /// No page ever had this slug.
     NotFound,
-    /// The text is no slug and no address of a page.
     NotASlug,
     /// The store did not answer, or cannot read the page.
     Failed,
@@ -80,12 +73,11 @@ impl Outcome {
         }
     }
 
-    /// Whether the page cannot be read any more, or never could.
+    /// The page cannot be read, or never could.
     pub fn is_gone(self) -> bool {
         !matches!(self, Self::NotASlug | Self::Failed) && !self.is_shown()
     }
 
-    /// Whether the page can be read.
     pub fn is_shown(self) -> bool {
         matches!(self, Self::Shown | Self::AlreadyShown)
     }
@@ -154,7 +146,6 @@ fn outcome_of(act: Act, slug: &Slug, done: Result<ActOutcome, ServiceError>) -> 
     }
 }
 
-/// When the page of `record` was deleted or hidden.
 fn since(record: &Record) -> Option<String> {
     match record {
         Record::Active(page) => page.head.hidden.as_ref().map(|_| page.head.updated_at.to_string()),
@@ -162,7 +153,7 @@ fn since(record: &Record) -> Option<String> {
     }
 }
 
-/// The slug that `text` names: a slug, or an address of the page, as notices quote it. The error says what is wrong with it.
+/// Accepts a slug, or an address as notices quote it.
 pub(super) fn slug_in(text: &str) -> Result<Slug, String> {
     let path = text.trim().split(['?', '#']).next().unwrap_or_default().trim_end_matches(['/', '.', ')', '>']);
     let last = path.rsplit('/').find(|part| *part != "edit").unwrap_or_default();

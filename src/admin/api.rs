@@ -1,5 +1,4 @@
-//! The operators' API: its routes, its JSON, and its errors. It is served on the Unix socket alone ([`super::socket`]), and the
-//! operators' commands are its clients.
+//! The operators' API, on the Unix socket alone ([`super::socket`]), for the operators' commands.
 
 use std::sync::Arc;
 
@@ -33,14 +32,14 @@ pub struct AdminApi {
     pub records: Arc<dyn PageScan>,
     pub importer: Importer,
     pub switch: Arc<dyn CreatesSwitch>,
-    /// The policy of this process, for changes that take effect here at once.
+    /// Changes take effect in this process at once.
     pub policy: PublishingPolicy,
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
     pub store: ServedStore,
 }
 
-/// The store that the process serves, for what only one of the stores can do, or does in its own way.
+/// For what only one of the stores can do.
 #[derive(Clone)]
 pub enum ServedStore {
     Sqlite(Arc<SqliteStore>),
@@ -62,7 +61,7 @@ pub fn router(api: AdminApi) -> Router {
         .with_state(Arc::new(api))
 }
 
-/// One act of an operator, as the log has it. It has no text of a page and no key.
+/// An operator's act for the log, without any page's text or key.
 pub(super) struct LoggedAct<'a> {
     pub(super) action: &'static str,
     /// `None` for an act on the service.
@@ -73,7 +72,7 @@ pub(super) struct LoggedAct<'a> {
 }
 
 impl AdminApi {
-    /// Writes the line about one act of an operator, whatever the filter says.
+    /// No filter hides this line.
     pub(super) fn log_act(&self, act: &LoggedAct<'_>) {
         let LoggedAct { action, slug, reason, by, outcome } = *act;
         tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
@@ -85,12 +84,11 @@ impl AdminApi {
     }
 }
 
-/// Why an operator's request was not done.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Refusal {
     #[serde(skip, default = "internal")]
     status: StatusCode,
-    /// The problem and what to do about it.
+    /// Also says what to do.
     pub message: String,
 }
 
@@ -99,14 +97,12 @@ fn internal() -> StatusCode {
 }
 
 impl Refusal {
-    /// The request does not fit.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, message: message.into() }
     }
 }
 
-/// Logs a failure of what an operator asked for. Returns the message for the operator, which has the reason of the store, such as
-/// a full volume. Clients are not told that.
+/// Logs a failure. Unlike clients, the operator gets the store's reason, such as a full volume.
 pub(super) fn failure(failure: &ServiceError) -> (StatusCode, String) {
     let ApiError { code, message, .. } = ApiError::from(failure);
     let status = StatusCode::from_u16(code.status()).unwrap_or_else(|_| internal());
@@ -144,12 +140,11 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The value of a JSON body, whatever its content type.
+/// Ignores the content type.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| Refusal::invalid(format!("The body is not as expected: {error}.")))
 }
 
-/// The name of the operator who asks.
 pub(super) fn operator(by: &str) -> Result<String, Refusal> {
     operator_name(by)
         .map_err(|error| Refusal::invalid(format!("The name of the operator is not as expected: {error}.")))

@@ -1,4 +1,4 @@
-//! `GET /backup`: a copy of the SQLite store, piece by piece.
+//! `GET /backup`: a copy of the SQLite store, in pieces.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, ServedStore};
 
-/// Bytes of a piece.
+/// Bytes.
 const PIECE: usize = 256 * 1024;
 
-/// The time of the last backup is kept once all of the copy was taken.
+/// Notes the time of the backup once all of the copy was taken.
 pub(super) async fn copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
     let ServedStore::Sqlite(store) = api.store.clone() else {
         return Err(Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill."));
     };
     let now = api.clock.now();
     let pieces = ReaderStream::with_capacity(File::from_std(store.copy().await?), PIECE);
-    // It is polled once the last piece was taken. Its piece is empty, so nothing is sent.
+    // Polled after the last piece; its own piece is empty.
     let end = stream::once(async move {
         match store.note_backup(now).await {
             Ok(()) => {

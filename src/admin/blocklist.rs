@@ -1,16 +1,16 @@
-//! The blocklist: operators publish no pages that link to certain places, or that were taken down before. It is a file, which is read
-//! again when it changes. A list that makes no sense changes nothing.
+//! The blocklist: places that no page may link to, and texts that were taken down. Handbill reads the file again when
+//! it changes; a faulty file changes nothing.
 //!
-//! The list is text, as others publish such lists. A line is one of these:
+//! A line is one of these:
 //!
-//! * a host, which stands for its subdomains too, or an address, with its path if it has one: `docs.example/forms/x`;
-//! * a line of a hosts file, such as `0.0.0.0 spam.example`, whose names without a dot are left out;
+//! * a host, with its subdomains, or an address with its path: `docs.example/forms/x`;
+//! * a line of a hosts file, such as `0.0.0.0 spam.example`; names without a dot are ignored;
 //! * a filter for a host, `||spam.example^`;
-//! * `text:` and the SHA-256 of a text, as `sha256sum` prints it for a file with the Markdown.
+//! * `text:` and the SHA-256 of the Markdown, as `sha256sum` prints it.
 //!
-//! Empty lines, comments from ` #` or `!` on, and the header of a list of filters are left out. A slip must not refuse half of the
-//! web: a top-level domain, a suffix under which registries sell names (`co.uk`) and the service's own host are no entries. A host
-//! that gives its users subdomains (`github.io`) is one, since a wave of spam may come from all over it.
+//! Empty lines, comments from ` #` or `!` on, and a filter list's header are ignored. A slip must not block half of the
+//! web: a top-level domain, a registry's suffix (`co.uk`) and the service's own host are errors. A host whose users
+//! have subdomains (`github.io`) is allowed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -29,26 +29,22 @@ use handbill_pages::service::PublishingPolicy;
 use handbill_pages::values::hex;
 use handbill_pages::values::link_hosts::{Place, link_hosts, link_places, parse_host};
 
-/// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The beginning of an entry for a text.
 const TEXT: &str = "text:";
 
 const NO_ENTRY: &str =
     "is no host, such as spam.example, no address, no line of a hosts file, no ||host^ and no text: with a SHA-256";
 
-/// Places and texts that no page may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocklist {
     hosts: HashSet<String>,
-    /// Places that are less than a host, by their hosts.
+    /// By host.
     places: HashMap<String, Vec<Place>>,
     /// SHA-256 of Markdown.
     texts: HashSet<[u8; 32]>,
 }
 
-/// The blocklist cannot be read, or its text makes no sense.
 #[derive(Debug, Error)]
 #[error("cannot use the blocklist {}: {reason}; correct it, or leave --blocklist-file out", path.display())]
 pub struct BlocklistError {
@@ -57,7 +53,7 @@ pub struct BlocklistError {
 }
 
 impl Blocklist {
-    /// The list in `text`. `own` are the hosts of the service. An error says which line is wrong, counted from 1.
+    /// `own` are the service's hosts. An error names the line, counted from 1.
     pub fn parse(text: &str, own: &[String]) -> Result<Self, String> {
         let mut list = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -114,14 +110,12 @@ impl Blocklist {
         Ok(())
     }
 
-    /// The list in the file `path`.
     pub fn read(path: &Path, own: &[String]) -> Result<Self, BlocklistError> {
         let text = fs::read_to_string(path).map_err(|error| error.to_string());
         let list = text.and_then(|text| Self::parse(&text, own));
         list.map_err(|reason| BlocklistError { path: path.to_owned(), reason })
     }
 
-    /// The number of entries.
     pub fn len(&self) -> usize {
         self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.texts.len()
     }
@@ -130,7 +124,7 @@ impl Blocklist {
         self.len() == 0
     }
 
-    /// Whether a page with this `markdown`, whose links and images lead to `addresses`, is refused.
+    /// Links and images of the page lead to `addresses`.
     pub fn refuses(&self, markdown: &str, addresses: &[String]) -> bool {
         let has_text = || self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown)));
         let has_host = |host: &str| domains(host).any(|domain| self.hosts.contains(domain));
@@ -143,23 +137,20 @@ impl Blocklist {
             || (!self.places.is_empty() && link_places(addresses).any(|place| has_place(&place)))
     }
 
-    /// Refuses from now on what is on this list.
     pub fn put_into_force(self, policy: &PublishingPolicy) {
         policy.refuse(move |markdown, addresses| self.refuses(markdown, addresses));
     }
 }
 
-/// The entry that refuses exactly this text: its title does not count.
+/// The entry for this text; titles do not count.
 pub fn entry_of(markdown: &str) -> String {
     format!("{TEXT}{}", hex::encode(&Sha256::digest(markdown)))
 }
 
-/// `host` and the domains that it belongs to.
 fn domains(host: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, parent)| parent))
 }
 
-/// The address and the names of a line of a hosts file.
 fn hosts_line(entry: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
     let mut words = entry.split_ascii_whitespace();
     let address = words.next()?.split('%').next()?.parse().ok()?;
@@ -168,35 +159,33 @@ fn hosts_line(entry: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
     Some((address, names))
 }
 
-/// The host or address that a filter names after its `||`; `None` if it refuses only parts of it, or only for some.
+/// `None` if the filter covers only parts of a host, or only some readers.
 fn filter_of_host(filter: &str) -> Option<&str> {
     let (pattern, options) = filter.split_once('$').unwrap_or((filter, ""));
     let place = pattern.strip_suffix('^').unwrap_or(pattern);
     (!place.contains(['*', '^', '|']) && !options.contains('=')).then_some(place)
 }
 
-/// The file of the blocklist, which is put into force when it has changed.
+/// Puts the file's list into force whenever it changes.
 pub struct BlocklistFile {
     path: PathBuf,
-    /// The hosts of the service.
     own: Vec<String>,
     policy: PublishingPolicy,
     metrics: Arc<Metrics>,
-    /// Facts about the file that change whenever it is written or replaced, or a link to it leads to another file.
+    /// Changes whenever the file is written, replaced, or linked elsewhere.
     seen: Option<(u64, u64, u64, i64, i64)>,
-    /// How many entries are in force; `None` while no list was ever read.
+    /// `None` until a list was read.
     entries: Option<usize>,
-    /// Why the last read failed, so that a failure is logged once.
+    /// Each failure is logged once.
     failure: Option<String>,
 }
 
 impl BlocklistFile {
-    /// The file `path`, which is not read yet. `own` are the hosts of the service.
     pub fn new(path: PathBuf, own: Vec<String>, policy: PublishingPolicy, metrics: Arc<Metrics>) -> Self {
         Self { path, own, policy, metrics, seen: None, entries: None, failure: None }
     }
 
-    /// Reads the file, and again whenever it changes, until the process ends. Nothing is published until it was read once.
+    /// Until the process ends. No page is published before the first read.
     pub fn follow(mut self) {
         self.policy.refuse_all();
         self.reload();
@@ -208,9 +197,9 @@ impl BlocklistFile {
         });
     }
 
-    /// Reads the file if it has changed. After an error the list that was read last stays in force.
+    /// After an error the previous list stays in force.
     fn reload(&mut self) {
-        // This is found before the file is read: a file that changes in between is read once more the next time.
+        // Before the read: a change in between is read the next time.
         let found = fs::metadata(&self.path);
         let found = found.map(|data| (data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec())).ok();
         if found.is_some() && found == self.seen {

@@ -1,4 +1,4 @@
-//! Stores the records of an export, beside clients and other imports.
+//! Imports an export, beside clients and other imports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,31 +22,27 @@ use handbill_pages::values::counted::counted;
 use handbill_pages::values::journal::Act;
 use handbill_pages::values::page::{Page, PageHead, PageState, Tombstone};
 
-/// Records that are imported at the same time: enough to share the store's commits.
+/// Enough to share the store's commits.
 const AT_ONCE: usize = 32;
 
-/// What became of the records, as the answer of `POST /import`.
+/// The answer of `POST /import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportReport {
-    /// Pages that are now in the store as they were exported.
     pub pages: u64,
-    /// Tombstones that are now in the store, also in place of a page.
+    /// Also in place of a page.
     pub deletions: u64,
-    /// Records that the store had already.
     pub same: u64,
-    /// Pages of which the store has a newer version.
+    /// The store's version is newer.
     pub older: u64,
-    /// Pages that are deleted in the store.
     pub deleted: u64,
-    /// Pages that are hidden in the store.
     pub hidden: u64,
-    /// Records that the exported store had and could not read.
+    /// Unreadable when exported.
     pub missing: u64,
-    /// Why the import ended early. What is counted above is stored all the same.
+    /// Records counted above are stored nevertheless.
     pub error: Option<String>,
 }
 
-/// `POST /import`: reads the lines of an export to their end. A line whose checksum does not match ends the import.
+/// `POST /import`: a line whose checksum does not match ends the import.
 pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Result<Json<ImportReport>, Refusal> {
     let bytes = body.into_data_stream().map_err(std::io::Error::other);
     let mut lines = BufReader::new(StreamReader::new(bytes));
@@ -54,7 +50,7 @@ pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Res
     let mut under_way = stream::FuturesUnordered::new();
     let read = loop {
         let mut line = Vec::new();
-        // A line that is too long is cut after the bound, and the decoder refuses it.
+        // The decoder refuses a line that is cut here.
         match (&mut lines).take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line).await {
             Ok(0) => break decoder.end().map_err(|error| error.to_string()),
             Ok(_) => {}
@@ -109,14 +105,13 @@ impl ImportReport {
     }
 }
 
-/// The decision about one record, as it was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     precedence: Precedence,
     is_page: bool,
 }
 
-/// Stores records in a store that others may use meanwhile.
+/// Others may use the store meanwhile.
 #[derive(Clone)]
 pub struct Importer {
     pub store: Arc<dyn PageImport>,
@@ -124,7 +119,7 @@ pub struct Importer {
 }
 
 impl Importer {
-    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Storing an entry twice has the same effect as storing it once.
+    /// Decides by [`precedence`]; importing twice changes nothing more.
     pub async fn import(&self, entry: Entry) -> Result<Done, ServiceError> {
         Ok(match entry {
             Entry::Page(head, content) => Done { precedence: self.import_page(head, content).await?, is_page: true },
@@ -134,7 +129,7 @@ impl Importer {
 
     async fn import_page(&self, head: PageHead, content: Content) -> Result<Precedence, ServiceError> {
         let entry = Entry::Page(head.clone(), content.clone());
-        // Made at the first attempt that stores the page.
+        // Rendered at the first attempt that stores the page.
         let mut made: Option<Arc<Page>> = None;
         loop {
             let found = self.store.lookup(&head.slug).await?;
@@ -153,7 +148,7 @@ impl Importer {
                 Some(head) => self.replace(head.state(), Record::Active(page)).await?,
                 None => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
             };
-            // Otherwise another request changed the page between the lookup and the write.
+            // Otherwise another request changed the page after the lookup.
             if is_stored {
                 return Ok(precedence);
             }
@@ -178,7 +173,7 @@ impl Importer {
         }
     }
 
-    /// Does `act` again, which the journal has, to a restored store.
+    /// Repeats an act of the journal on a restored store.
     pub(super) async fn replay(&self, act: Act) -> Result<(), ServiceError> {
         loop {
             let found = self.store.lookup(act.slug()).await?;
@@ -192,7 +187,7 @@ impl Importer {
                 Lookup::Hidden(head) => self.store.page(&head).await?,
                 Lookup::Deleted(_) | Lookup::Absent => return Ok(()),
             };
-            // Without a page, another request changed it since.
+            // Another request changed the page.
             let Some(page) = page else { continue };
             let next = Page { head: page.head.replayed(hidden, at), text: page.text.clone() };
             if self.replace(page.head.state(), Record::Active(Arc::new(next))).await? {

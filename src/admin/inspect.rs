@@ -1,4 +1,4 @@
-//! What is known of pages, without their text and without anything of their keys.
+//! What is known of pages, without text and keys.
 
 use std::sync::Arc;
 
@@ -18,15 +18,14 @@ use handbill_pages::values::link_hosts::link_hosts;
 use handbill_pages::values::markdown::render;
 use handbill_pages::values::slug::Slug;
 
-/// The body of `POST /inspect`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InspectRequest {
-    /// The slug or an address of a page.
+    /// A slug or an address.
     pub page: String,
 }
 
-/// Answers with an object whose `state` is `active`, `hidden`, `deleted`, `absent` or `unreadable`.
+/// The object's `state` is `active`, `hidden`, `deleted`, `absent` or `unreadable`.
 pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<Value>, Refusal> {
     let InspectRequest { page } = parse(&body)?;
     let slug = slug_in(&page).map_err(Refusal::invalid)?;

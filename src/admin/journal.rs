@@ -16,10 +16,9 @@ use super::import::Importer;
 use handbill_pages::ports::page_store::StoreError;
 use handbill_pages::values::journal::{Kind, Line};
 
-/// Lines that are applied at the same time.
 const LINES_AT_ONCE: usize = 32;
 
-/// `GET /journal`: the source of `handbill export --journal`.
+/// `GET /journal`, for `handbill export --journal`.
 pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
     Ok(match &api.store {
         ServedStore::Sqlite(store) => {
@@ -33,8 +32,7 @@ pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refus
     })
 }
 
-/// The lines of the journal in the file `path` that no later line takes back, and of the lines about hiding and showing one page only the
-/// last. A last line that was cut does not count.
+/// Leaves out void lines, a cut last line, and all but the last line about hiding or showing a page.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let mut input = BufReader::new(File::open(path).map_err(refused)?);
@@ -60,14 +58,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     let is_turn = |line: &Line| matches!(line.kind, Kind::Hide | Kind::Show);
     for Line { slug, at, .. } in kept.iter().filter(|line| is_turn(line)) {
         let last = last.entry(slug.clone()).or_default();
-        // Times of one form are ordered like their texts.
+        // Times of one form sort like their texts.
         *last = at.max(last).clone();
     }
     kept.retain(|line| !is_turn(line) || last.get(&line.slug) == Some(&line.at));
     Ok(kept)
 }
 
-/// Applies `lines` to the store of `importer`, over no page of a later version or time.
+/// Changes no page of a later version or time.
 pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
     let applied = stream::iter(lines).map(|line| async move {
         let act = line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;

@@ -1,7 +1,6 @@
-//! What operators do: the API on a Unix socket, the commands that ask it, the blocklist, and the port for metrics and probes.
+//! What operators do: the API on a Unix socket, its commands, the blocklist, and the port for metrics and probes.
 //!
-//! The operations on pages are in [`handbill_pages::service::Operators`], since they share the service's time limits and its way to
-//! repeat a lost write.
+//! The operations on pages are in [`handbill_pages::service::Operators`], with the service's time limits.
 
 pub mod acts;
 pub mod api;

@@ -1,4 +1,4 @@
-//! Pauses and resumes creates. The switch is kept with the pages, and every replica looks at it again and again.
+//! Pauses and resumes creates, by a switch beside the pages that every replica watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +15,15 @@ use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_store::{NotReachedError, StoreError};
 use handbill_pages::service::PublishingPolicy;
 
-/// How often the switch is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The body of `PUT /creates`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreatesChange {
-    /// Whether every create is refused from now on.
     pub paused: bool,
-    /// The operator's name.
     pub by: String,
 }
 
-/// `PUT /creates`.
 pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<StatusCode, Refusal> {
     let CreatesChange { paused, by } = parse(&body)?;
     let by = operator(&by)?;
@@ -43,7 +38,7 @@ pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Res
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Reads `switch` again and again. After an error what was read last stays.
+/// After an error the last value stays.
 pub async fn follow(switch: Arc<dyn CreatesSwitch>, policy: PublishingPolicy, metrics: Arc<Metrics>) {
     let mut looks = interval(INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -51,7 +46,7 @@ pub async fn follow(switch: Arc<dyn CreatesSwitch>, policy: PublishingPolicy, me
     loop {
         looks.tick().await;
         let read = read(&*switch, &policy, &metrics).await;
-        // `/readyz` and the log report a cluster that was not reached yet, and until then no page can be created.
+        // `/readyz` and the log report this already.
         let failure = read
             .err()
             .filter(|error| !matches!(error, StoreError::Unavailable(cause) if cause.is::<NotReachedError>()));
@@ -65,7 +60,7 @@ pub async fn follow(switch: Arc<dyn CreatesSwitch>, policy: PublishingPolicy, me
     }
 }
 
-/// Reads `switch` once. Until that has succeeded, no page is created.
+/// No page is created before this has succeeded.
 pub async fn read(switch: &dyn CreatesSwitch, policy: &PublishingPolicy, metrics: &Metrics) -> Result<(), StoreError> {
     let paused = switch.paused().await?;
     if policy.set_paused(paused) {

@@ -1,5 +1,5 @@
-//! `/metrics`, `/livez` and `/readyz`, on a thread and a runtime of their own, so that they answer while clients keep every other
-//! thread busy. Nothing here changes anything.
+//! `/metrics`, `/livez` and `/readyz`, on a thread of their own, so that they answer while clients keep all others
+//! busy.
 
 use std::sync::Arc;
 use std::{io, thread};
@@ -17,15 +17,12 @@ use tokio::runtime::Builder;
 use crate::http::drain::Readiness;
 use crate::telemetry::metrics::{Metrics, TEXT_TYPE};
 
-/// The state that the routes report.
 #[derive(Clone)]
 pub struct Probes {
     pub metrics: Arc<Metrics>,
-    /// Which components are not ready.
     pub readiness: Arc<Readiness>,
 }
 
-/// Answers on `listener` until the process ends.
 pub fn start(listener: TcpListener, probes: Probes) -> io::Result<()> {
     let listener = listener.into_std()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -47,12 +44,11 @@ fn router(probes: Probes) -> Router {
         .with_state(probes)
 }
 
-/// Never asks a backend, since an outage of one must not restart every replica.
+/// Asks no backend: its outage must not restart every replica.
 async fn livez() -> &'static str {
     "alive\n"
 }
 
-/// Says why the process is not ready, by component.
 async fn readyz(State(probes): State<Probes>) -> Response {
     let missing = probes.readiness.missing();
     let ready = missing.is_empty();

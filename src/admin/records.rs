@@ -1,4 +1,4 @@
-//! The records of the store, batch by batch: the source of `handbill export`.
+//! Batches of records, for `handbill export`.
 
 use std::sync::Arc;
 
@@ -19,35 +19,30 @@ use handbill_pages::values::page::Page;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 
-/// The size of a batch, which is in memory as a whole.
+/// In memory as a whole.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 
-/// The body of `POST /records`: which records, and from where on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordsRequest {
-    /// The [`RecordBatch::next`] of the batch before; `None` for the first.
+    /// [`RecordBatch::next`] of the previous batch.
     pub after: Option<String>,
-    /// Only what changed then or later.
     pub since: Option<UnixMillis>,
-    /// Only hidden pages.
     pub hidden: bool,
-    /// Only these fields of pages, and no deletions.
+    /// Without deletions.
     pub fields: Vec<Field>,
 }
 
-/// Some records.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RecordBatch {
-    /// One line for each record, as an archive has it, or an object of the wanted fields.
+    /// Archive lines, or objects of the wanted fields.
     pub lines: Vec<String>,
-    /// Where the next batch begins; `None` after the last one.
+    /// `None` after the last batch.
     pub next: Option<String>,
-    /// The number of records that cannot be read. The log names them.
+    /// The log names them.
     pub unreadable: u64,
 }
 
-/// A field of a page in a list of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -68,7 +63,6 @@ pub enum Field {
     By,
 }
 
-/// `POST /records`.
 pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<RecordBatch>, Refusal> {
     let wanted: RecordsRequest = parse(&body)?;
     let cursor = |text: &String| {
@@ -90,7 +84,7 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
 }
 
 impl RecordsRequest {
-    /// The line of `record`, if it is wanted.
+    /// `None` if the record is not wanted.
     fn line(&self, record: &Record) -> Option<String> {
         let (changed_at, is_hidden) = match record {
             Record::Active(page) => (page.head.updated_at, page.head.hidden.is_some()),
@@ -113,7 +107,6 @@ impl RecordsRequest {
 }
 
 impl Field {
-    /// The name and the value of this field.
     pub(super) fn of(self, page: &Page) -> (String, Value) {
         let (head, hidden) = (&page.head, page.head.hidden.as_deref());
         let value = match self {

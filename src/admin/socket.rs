@@ -1,4 +1,4 @@
-//! The Unix socket of the operators' API. Whoever may open its file may act as an operator, so only the user of the process may.
+//! The Unix socket of the operators' API: only the process's user may open it.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -11,7 +11,6 @@ use axum::Router;
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// Only the process's own user may connect.
 const MODE: u32 = 0o600;
 
 #[derive(Debug, Error)]
@@ -22,20 +21,20 @@ pub enum SocketError {
     Io { path: PathBuf, reason: io::Error },
 }
 
-/// Fails if a process answers at `path`, which follows from `option`. A file that a killed process left answers nobody.
+/// The file of a killed process does not answer.
 pub fn refuse_if_answered(path: &Path, option: &'static str) -> Result<(), SocketError> {
     if UnixStream::connect(path).is_ok() { Err(SocketError::InUse { path: path.to_owned(), option }) } else { Ok(()) }
 }
 
-/// Listens at `path`, in place of a file that a killed process left. Hold the store's lock first: two processes that start at the
-/// same time would otherwise take the socket from each other.
+/// Replaces the file of a killed process. Hold the store's lock: two starting processes would otherwise take the socket
+/// from each other.
 pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     let failed = |reason| SocketError::Io { path: path.to_owned(), reason };
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty() && !directory.exists());
     if let Some(directory) = directory {
         DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
     }
-    // The socket gets its name when nobody else can open it any more.
+    // The socket gets its name once its permissions are right.
     let unnamed = path.with_extension(process::id().to_string());
     let listener = UnixListener::bind(&unnamed).map_err(failed)?;
     fs::set_permissions(&unnamed, Permissions::from_mode(MODE))
@@ -44,7 +43,6 @@ pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     Ok(listener)
 }
 
-/// Answers operators until the process ends.
 pub async fn serve(listener: UnixListener, routes: Router) {
     if let Err(error) = axum::serve(listener, routes).await {
         tracing::error!(%error, "the operators' socket cannot be used any more");

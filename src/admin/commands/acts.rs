@@ -11,13 +11,12 @@ use crate::settings::SocketAccess;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::takedown::{TakedownReason, operator_name};
 
-/// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
+/// Few enough for visible progress, and enough to share the store's commits.
 const CHUNK: usize = 25;
 
-/// Pages that a command works on without `--expect`: one wrong filter makes a list of thousands.
+/// One wrong filter makes a list of thousands.
 const UNEXPECTED: usize = 100;
 
-/// The pages that a command works on, and who does it.
 #[derive(Args, Debug)]
 pub struct Chosen {
     /// Slugs or addresses of pages; `-` reads them from standard input, one a line
@@ -33,7 +32,6 @@ pub struct Chosen {
     access: SocketAccess,
 }
 
-/// The options of `takedown` and `hide`.
 #[derive(Args, Debug)]
 pub struct WithReason {
     #[command(flatten)]
@@ -44,19 +42,19 @@ pub struct WithReason {
 }
 
 impl WithReason {
-    /// Takes the pages down or hides them, as `path` says. Exit code 1 if a page may still be readable.
+    /// Exit code 1 if a page may still be readable.
     pub(super) async fn run(self, path: &str) -> Result<ExitCode, String> {
         self.chosen.act(path, Some(self.reason), Outcome::is_gone).await
     }
 }
 
 impl Chosen {
-    /// Shows the pages again. Exit code 1 if a page cannot be read again.
+    /// Exit code 1 if a page is not readable.
     pub(super) async fn show(self) -> Result<ExitCode, String> {
         self.act("/show", None, Outcome::is_shown).await
     }
 
-    /// Asks for all pages, some at a time, and prints the results. Exit code 1 unless all of them are `fine`.
+    /// Exit code 1 unless all results are `fine`.
     async fn act(
         &self,
         path: &str,

@@ -25,19 +25,19 @@ use handbill_pages::values::timestamp::UnixMillis;
 
 #[derive(Args, Debug)]
 pub struct Export {
-    /// Only pages and deletions changed since then: a time, such as 2026-11-27T00:00:00.000Z, or a duration before now, such as 6h
+    /// Only changes since a time, e.g. 2026-11-27T00:00:00.000Z, or within e.g. 6h
     #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
     since: Option<UnixMillis>,
     /// Only hidden pages
     #[arg(long)]
     hidden: bool,
-    /// List these fields of pages, one JSON object a line, instead of records that import reads
+    /// List these fields of pages, one JSON object a line, not for import
     #[arg(long, value_name = "FIELD,…", value_delimiter = ',', value_enum)]
     fields: Vec<Field>,
-    /// Go on where an export stopped that said so
+    /// Continue an export that stopped and said so
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// The journal of deletions, takedowns and hidden pages instead, which a restored store applies
+    /// Write the journal, which a restored store applies, instead of records
     #[arg(long, conflicts_with_all = ["since", "hidden", "fields", "after"])]
     journal: bool,
     #[command(flatten)]
@@ -62,8 +62,7 @@ fn since(text: &str) -> Result<UnixMillis, String> {
 }
 
 impl Export {
-    /// Writes records to standard output. Exit code 1 if some cannot be read, or if the process stopped answering: then what was
-    /// written is a whole archive of its own.
+    /// Exit code 1 if records cannot be read, or if the process stopped answering: the output is still a whole archive.
     pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
         let Self { since, hidden, fields, after, journal, access } = self;
         let (client, bar) = (Client::new(&access), progress(None));
@@ -117,7 +116,7 @@ fn generator() -> String {
 }
 
 impl Import {
-    /// Sends the records to the process. Exit code 1 if it could not store all of them.
+    /// Exit code 1 if some records were not stored.
     pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
         let bar = progress(None);
         let sent = {

@@ -1,4 +1,4 @@
-//! `handbill backup`: a copy of the SQLite store of the running process.
+//! `handbill backup`: copies the SQLite store of the running process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, stdout};
@@ -12,7 +12,7 @@ use super::client::Client;
 use super::terminal::print_line;
 use crate::settings::SocketAccess;
 
-/// Only the user who makes the backup may read it: a page may be a draft with an address that nobody else knows.
+/// A page may be a draft whose address is secret.
 const MODE: u32 = 0o600;
 
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ pub struct Backup {
     access: SocketAccess,
 }
 
-/// A file that gets its name when it is complete and on disk.
+/// Gets its name when it is complete and on disk.
 struct NewFile<'a> {
     path: &'a Path,
     unfinished: PathBuf,
@@ -74,7 +74,7 @@ impl<'a> NewFile<'a> {
 }
 
 impl Drop for NewFile<'_> {
-    /// On a full disk an unfinished file would take the space that is left.
+    /// On a full disk an unfinished file would take the remaining space.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.unfinished);
     }

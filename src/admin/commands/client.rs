@@ -1,5 +1,3 @@
-//! Asks the running process over its socket.
-
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -17,7 +15,7 @@ use tokio::net::UnixStream;
 use crate::admin::api::Refusal;
 use crate::settings::SocketAccess;
 
-/// A client of the operators' API of the process on this machine. Errors are one line for the operator.
+/// Asks the running process over its socket. Errors are one line for the operator.
 pub(super) struct Client {
     socket: PathBuf,
 }
@@ -27,17 +25,16 @@ impl Client {
         Self { socket: access.socket() }
     }
 
-    /// The value that the process answers to `body`.
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, String> {
         parse(&self.send(Method::POST, path, json(body)?).await?)
     }
 
-    /// Asks for a change that has no answer but that it was done.
+    /// For a change without an answer.
     pub(super) async fn put(&self, path: &str, body: &impl Serialize) -> Result<(), String> {
         self.send(Method::PUT, path, json(body)?).await.map(drop)
     }
 
-    /// The value that the process answers when it has read `body` to its end.
+    /// The answer comes after the end of `body`.
     pub(super) async fn upload<T: DeserializeOwned>(&self, path: &str, body: Body) -> Result<T, String> {
         parse(&self.send(Method::POST, path, body).await?)
     }
@@ -47,7 +44,7 @@ impl Client {
         Ok(answer.collect().await.map_err(|error| self.cut_short(&error))?.to_bytes())
     }
 
-    /// Copies the answer to `to`. Returns the number of bytes.
+    /// Returns the number of bytes.
     pub(super) async fn copy(&self, path: &str, to: &mut impl Write) -> Result<usize, String> {
         let mut body = self.open(Method::GET, path, Body::empty()).await?;
         let unwritable = |error| format!("cannot write what {path} answers: {error}");
@@ -62,7 +59,7 @@ impl Client {
         Ok(bytes)
     }
 
-    /// The body of the answer, which may be long.
+    /// The answer may be long.
     async fn open(&self, method: Method, path: &str, body: Body) -> Result<Incoming, String> {
         let socket = self.socket.display();
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| {

@@ -11,7 +11,6 @@ use url::Url;
 use crate::outbound::agent;
 use crate::settings::AdminSettings;
 
-/// How long the probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
@@ -23,7 +22,6 @@ pub struct Healthcheck {
 }
 
 impl Healthcheck {
-    /// Exit code 1 if the process is not live.
     pub(super) fn run(&self) -> ExitCode {
         let livez = || format!("http://{}/livez", reachable(self.admin.admin_listen));
         let url = self.url.as_ref().map_or_else(livez, Url::to_string);
@@ -36,7 +34,7 @@ impl Healthcheck {
     }
 }
 
-/// The address at which this machine reaches `listener`: one on all addresses is asked on loopback.
+/// A listener on all addresses is asked on loopback.
 fn reachable(listener: SocketAddr) -> SocketAddr {
     let loopback = match listener.ip() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -20,7 +20,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// Prints one JSON object for each page. Exit code 1 if no page ever had one of the slugs.
+    /// One JSON object for each page. Exit code 1 if a slug was never used.
     pub(super) async fn run(&self) -> Result<ExitCode, String> {
         let client = Client::new(&self.access);
         let mut exit_code = ExitCode::SUCCESS;

@@ -1,5 +1,5 @@
-//! The operators' commands. They ask the running process over its socket; `migrate` works on the cluster itself, and `healthcheck` asks
-//! over HTTP.
+//! The operators' commands. They ask the running process over its socket, except that `migrate` works on the cluster,
+//! and `healthcheck` asks over HTTP.
 
 mod acts;
 mod archive;
@@ -26,11 +26,11 @@ use handbill_pages::service::RenderThreads;
 use handbill_pages::values::counted::counted;
 use handbill_store_scylla::ScyllaStore;
 
-/// Why a command failed: one line for the operator, and the exit code.
+/// One line for the operator.
 #[derive(Debug)]
 pub struct CommandError {
     pub reason: String,
-    /// 2 for a command that was refused, 1 for one that failed on its way.
+    /// 2 if the command was refused, 1 if it failed later.
     pub exit_code: u8,
 }
 
@@ -40,7 +40,7 @@ impl<T: Into<String>> From<T> for CommandError {
     }
 }
 
-/// The operators' commands, in the order of `--help`.
+/// In the order of `--help`.
 #[derive(Subcommand)]
 pub enum AdminCommand {
     /// Update the schema of the cluster
@@ -67,12 +67,11 @@ pub enum AdminCommand {
     Import(archive::Import),
 }
 
-/// Runs `command`. Work on a cluster is logged.
 pub fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
     let done = runtime.block_on(run_async(command));
-    // Standard input may be waited for on another thread.
+    // Another thread may wait for standard input.
     runtime.shutdown_background();
     done
 }

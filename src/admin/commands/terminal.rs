@@ -1,4 +1,4 @@
-//! Lines of input and output, and progress.
+//! Input, output and progress in a terminal.
 
 use std::io::{self, BufRead, Write};
 
@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stdout::written;
 
-/// `given`, or the lines of standard input if `given` is `-`, each up to its first tab, so that one command reads what another
-/// printed. Empty lines and lines that begin with `#` are left out. A list without any is an error: what made it has failed.
+/// For `-`, reads lines from standard input up to their first tab, so that one command reads another's output. Ignores
+/// empty lines and comments. An empty list is an error: the previous command has failed.
 pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     if given.iter().any(|page| page.trim().is_empty()) {
         return Err("an argument is empty: give slugs or addresses of pages".to_owned());
@@ -25,22 +25,20 @@ pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     Ok(lines)
 }
 
-/// Prints one line on standard output.
 pub(super) fn print_line(line: &str) -> Result<(), String> {
     print(&format!("{line}\n"))
 }
 
-/// Prints `text` on standard output as it is.
 pub(super) fn print(text: &str) -> Result<(), String> {
     written(io::stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))
 }
 
-/// `text` on one line that cannot move the cursor or change the colours of a terminal.
+/// Control characters cannot move a terminal's cursor.
 pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Progress over `total` things on standard error, if that is a terminal.
+/// On standard error, if it is a terminal.
 pub(super) fn progress(total: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)") {
