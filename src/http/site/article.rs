@@ -1,5 +1,5 @@
-//! The changes that a page for people makes to `content_html`, and the image that stands for the page elsewhere.
-//! Everything else stays byte for byte (contract decision 13).
+//! What a page for people changes in `content_html`, and its image. All else stays byte for byte (contract decision
+//! 13).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,35 +11,33 @@ use percent_encoding::percent_decode_str;
 use handbill_pages::values::excerpt::collapsed;
 use handbill_pages::values::markdown::CODE_BLOCK;
 
-/// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
+/// Long lines scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
 
-/// A heading is compared with the title only if it has at most this much HTML, in bytes: far more than the longest title
-/// needs.
+/// Far more than the longest title needs.
 const MAX_HEADING_BYTES: usize = 16 * 1024;
 
-/// The beginning of every heading's `id`, so that it names nothing else in the page.
+/// An `id` with this prefix names nothing else.
 const SECTION: &str = "section-";
 
-/// Longest `id` of a heading without its beginning and its number, in Unicode scalar values.
+/// Unicode scalar values, without prefix and number.
 const MAX_SECTION_CHARS: usize = 60;
 
-/// So many headings of a page have a link. A text with thousands of short headings would else become many times as large.
+/// Thousands of short headings would become many times as large.
 const MAX_SECTIONS: usize = 200;
 
-/// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
-/// title is right above it. The tags at `code_blocks` get a `tabindex`. Each heading gets an `id` and a link to itself.
+/// The article: a leading heading that repeats the title is left out, code blocks get a `tabindex`, and headings an
+/// `id` and a link.
 ///
-/// A page that is too large for the cache is made again for each reader, so it is searched a vector at a time, and copied only
-/// where it changes.
+/// Large pages are made for each reader, so they are searched a vector at a time, and copied only where they change.
 pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
     let html = with_reachable_code(content_html, code_blocks, title);
     with_sections(&html).map_or(html, Cow::Owned)
 }
 
-/// `html` with an `id` in each heading, made from its text, and links to it; `None` if it has no heading.
+/// `None` without headings.
 fn with_sections(html: &str) -> Option<String> {
-    // A `<` in text or in an attribute is a reference, so this begins a tag.
+    // A `<` in text or an attribute is a reference.
     let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
         let tag = &html.as_bytes()[at + "<h".len()..];
         matches!(tag, [b'2'..=b'4', b'>', ..])
@@ -67,7 +65,7 @@ fn with_sections(html: &str) -> Option<String> {
     Some(with_links_to_sections(&article, &ids))
 }
 
-/// `article` with its links to headings by their names on GitHub, such as `#first-section`, made links to their `ids`.
+/// Links to a heading's name on GitHub, such as `#first-section`, lead to its `id`.
 fn with_links_to_sections(article: &str, ids: &HashSet<String>) -> String {
     const LINK: &str = "<a href=\"#";
     let mut parts = article.split(LINK);
@@ -84,16 +82,16 @@ fn with_links_to_sections(article: &str, ids: &HashSet<String>) -> String {
     linked
 }
 
-/// The text of the HTML inside a heading, on one line.
+/// On one line.
 fn text_of(heading: &str) -> String {
     let spaced = heading.replace("<img ", " <img ");
-    // A `<` or `>` in text or in an attribute is a reference, so these belong to tags.
+    // `<` and `>` in text or attributes are references.
     let text: String = spaced.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
     collapsed(&text)
 }
 
-/// The `id` of a heading with this text. It is none of `ids`, to which it is added.
+/// Adds the `id` to `ids`, which do not have it yet.
 fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
     let name = format!("{SECTION}{}", section_name(text));
     let numbered = (1..).map(|number| format!("{name}-{number}"));
@@ -101,13 +99,13 @@ fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
     free.find(|id| ids.insert(id.clone())).unwrap_or_default()
 }
 
-/// The name that GitHub gives to a heading with this text, so that a table of contents written for GitHub works here.
+/// As on GitHub, so that its tables of contents work here.
 fn section_name(text: &str) -> String {
     let kept = text.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.take(MAX_SECTION_CHARS).flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The same without ids and links of headings. Only the leading heading is searched; the rest of the HTML is copied.
+/// Searches only the leading heading.
 fn with_reachable_code<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
     if code_blocks.is_empty() {
@@ -129,15 +127,14 @@ fn with_reachable_code<'a>(content_html: &'a str, code_blocks: &[u32], title: Op
     article.into()
 }
 
-/// The address of the first image in `content_html`, escaped for HTML as it is there. All images are `https`.
+/// Escaped for HTML. All images are `https`.
 pub(super) fn first_image(content_html: &str) -> Option<&str> {
-    // A `<` in text or in an attribute is a reference, so this begins a tag.
+    // A `<` in text or an attribute is a reference.
     const IMAGE: &str = "<img src=\"";
     let at = memmem::find(content_html.as_bytes(), IMAGE.as_bytes())?;
     content_html[at + IMAGE.len()..].split_once('"').map(|(address, _)| address)
 }
 
-/// `html` without its first heading, if that heading has the same text as `title` and contains no link or image.
 pub(super) fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
     let searched = &html[..html.floor_char_boundary(MAX_HEADING_BYTES)];
     let heading = ["h2", "h3", "h4"].into_iter().find_map(|name| {

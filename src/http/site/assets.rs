@@ -1,4 +1,4 @@
-//! The style sheet, the icons, the default picture, `robots.txt` and the files of the editor. They are compiled into the binary.
+//! Files for the site, compiled into the binary.
 
 use std::sync::LazyLock;
 
@@ -8,36 +8,35 @@ use sha2::{Digest, Sha256};
 pub struct Asset {
     pub bytes: &'static [u8],
     pub content_type: &'static str,
-    /// The strong entity tag of the file, without quotation marks.
+    /// A strong entity tag without quotation marks.
     pub tag: String,
 }
 
-/// The style sheet, which is embedded in every page.
+/// Embedded in every page.
 pub static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_bytes!("assets/style.css")));
 
-/// The icon. It is visible on light and on dark backgrounds.
+/// Visible on light and dark backgrounds.
 pub static FAVICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
 
-/// The icon for phones, and for browsers that take no SVG.
+/// Also for browsers without SVG.
 pub static ICON_PHONE: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
 
-/// The icons for directories and clients of agents: 48 and 512 pixels.
+/// For directories and clients of agents: 48 and 512 pixels.
 pub static ICON_SMALL: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-48.png")));
 pub static ICON_LARGE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-512.png")));
 
-/// The picture that stands for a page without one where its address is shared: 1200 × 630 pixels.
+/// Stands for a shared page without a picture: 1200 × 630 pixels.
 pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/card.png")));
 
-/// Rules for crawlers. They exclude the API, which only repeats the pages. They exclude no page: a page that must not be
-/// indexed has its own mark, and a crawler must read the page to see it.
+/// Excludes the API, which repeats the pages, but no page: a crawler must read a page to see its own mark.
 pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
-/// The files of the editor: name, media type, content.
+/// Name, media type, content.
 pub(super) static FILES: [(&str, &str, &[u8]); 9] = [
     ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
     ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
@@ -52,12 +51,12 @@ pub(super) static FILES: [(&str, &str, &[u8]); 9] = [
 
 pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The hash in the addresses of all files.
+/// In the addresses of all files.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
 
-/// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
+/// The first 16 hexadecimal digits of a SHA-256 of `parts` and their lengths.
 ///
-/// 64 bits are enough to tell versions of a file apart. They are too few to resist a deliberate search for a collision.
+/// Enough to tell versions apart, not to resist a deliberate collision.
 pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

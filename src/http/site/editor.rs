@@ -1,10 +1,8 @@
-//! The editor: the home page, the page that edits a page, and the help. The home page works without script; editing
-//! needs it, because a form cannot send the key in a header.
+//! The editor: the home page, the page that edits a page, and the help. Only editing needs script, because a form
+//! cannot send the key in a header.
 //!
-//! Scripts come from files of this service alone, and one policy of Trusted Types writes HTML: that of the preview. The
-//! style that all pages share is embedded here too. The files of the editor are loaded from an address with a hash of
-//! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version
-//! may be asked for them; it answers with its own.
+//! Scripts are files of this service, and one Trusted Types policy writes the preview's HTML. The files' address has a
+//! hash of them all, so that versions do not mix; a replica of another version answers with its own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -32,16 +30,14 @@ use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::{content, title};
 
-/// For a file whose address has the hash of its content.
+/// The address has the hash of the content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
-/// Cuts the pages in which keys are shown or typed off from the page that opened them, which could otherwise lead their
-/// tab elsewhere.
+/// The opener could otherwise lead a tab with keys elsewhere.
 pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
-/// The warning about a text with something of a key's form in it.
 pub(super) const KEY_WARNING: &str =
     "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
 
@@ -57,29 +53,27 @@ pub(super) fn policy() -> HeaderValue {
     HeaderValue::from_static(&POLICY)
 }
 
-/// The home page: the editor, empty or with a text in it.
+/// Empty, or with a text in it.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
     pub(super) layout: Layout<'a>,
-    /// Whether the page answers a post, and so has no address of its own.
+    /// The answer to a post has no address of its own.
     pub(super) is_answer: bool,
     pub(super) title: &'a str,
     pub(super) content: &'a str,
-    /// The reason why the text was refused, or a warning beside the preview.
+    /// Why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
     pub(super) preview: Option<PreviewView<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreviewView<'a> {
-    /// The title of the page, if it has one already.
     pub(super) title: Option<&'a str>,
-    /// The article as the page will show it.
     pub(super) article: &'a str,
 }
 
-/// The answer to the form: the address and the key of the new page.
+/// The address and the key of the new page.
 #[derive(Clone, Copy, Template)]
 #[template(path = "published.html")]
 pub(super) struct PublishedTemplate<'a> {
@@ -95,14 +89,14 @@ struct EditTemplate<'a> {
     slug: &'a Slug,
 }
 
-/// The list of the pages whose keys the browser keeps.
+/// Of the keys that the browser keeps.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "pages.html")]
 struct PagesTemplate<'a> {
     layout: Layout<'a>,
 }
 
-/// The help: how to format a text, and how to use the service from a shell.
+/// How to format a text, and how to use a shell.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "help.html")]
 struct HelpTemplate<'a> {
@@ -123,7 +117,7 @@ pub(in crate::http) fn home(http: &Http) -> Representation {
     page.with(LINK, links(base_url, r#"</help>; rel="help""#))
 }
 
-/// The response to `GET /pages`. It is the same for everybody: the keys are in the browser.
+/// `GET /pages`, the same for everyone: the keys are in the browser.
 pub(in crate::http) fn pages(http: &Http) -> Representation {
     let template = PagesTemplate { layout: Layout::of(http) };
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
@@ -135,8 +129,7 @@ pub(in crate::http) fn help(http: &Http) -> Representation {
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
 }
 
-/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page. Its script takes a key from
-/// the fragment, which is not sent.
+/// `GET /<slug>/edit`, the same for every slug. Its script takes a key from the fragment, which is not sent.
 pub(in crate::http) async fn edit(
     State(http): State<Arc<Http>>,
     SlugParam(slug): SlugParam,
@@ -166,13 +159,12 @@ pub(in crate::http) async fn file(
     }
 }
 
-/// The file `name`, as it is sent at the address with `version`.
 fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
-    /// Each file at the address with its own version, and at the address with any other.
+    /// For its own version, and for any other.
     static RESPONSES: LazyLock<Vec<[Representation; 2]>> = LazyLock::new(|| {
         let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
             let file = Representation::document(content_type, *bytes);
-            // A file must not be cached under the address of another version.
+            // No cache may keep a file under another version.
             [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
         };
         FILES.iter().map(responses).collect()
@@ -185,7 +177,6 @@ fn page(html: String, policy: HeaderValue) -> Representation {
     Representation::document("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
 }
 
-/// The `Link` to the documentation for machines, and to `other`.
 fn links(base_url: &Origin, other: &str) -> HeaderValue {
     let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain", {other}"#, metadata::path::LLMS);
     HeaderValue::try_from(docs).expect("an origin is ASCII")

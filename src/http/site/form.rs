@@ -1,8 +1,7 @@
-//! `POST /`: the form on the home page, and Markdown from a shell (contract, decision 19).
+//! `POST /`: the home page's form, and Markdown from a shell (contract, decision 19).
 //!
-//! It does the same as `POST /api/pages`, with the same checks in the same order. Browsers get a page, clients that ask
-//! for JSON get the API's answer, and all others get two lines of text. The OpenAPI document leaves it out, because it
-//! describes the JSON interface, and programs need no second way to publish.
+//! It does what `POST /api/pages` does, and answers browsers with a page, others with two lines of text, or JSON if
+//! asked. OpenAPI leaves it out.
 
 use std::sync::Arc;
 
@@ -31,12 +30,11 @@ use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::title::Title;
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// Says whose page made a browser send a request.
+/// Whose page made a browser send a request.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
-/// The advice to somebody who filled in the form without a title.
 const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
 
-/// Previews and creates have one address, and only creates count for the objective of writes.
+/// Only creates count for the objective of writes.
 const PREVIEWS: RoutePart = RoutePart("preview");
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -53,7 +51,7 @@ pub(in crate::http) async fn post(State(http): State<Arc<Http>>, request: Reques
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
         let fields = read.map(|post| post.fields);
-        // The text goes back to a browser with an error, so that nothing is lost.
+        // With an error, the text goes back to the browser.
         let sent = fields.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
         if is_preview {
             let attempt = http.service.preview(client, fields).await;
@@ -84,7 +82,7 @@ impl AnswerForm {
     }
 }
 
-/// The form that the client's `Accept` names with the highest weight. A wildcard names none, so plain `curl` gets text.
+/// A wildcard names nothing, so plain `curl` gets text.
 fn preferred_form(headers: &HeaderMap) -> AnswerForm {
     if super::prefers_html_errors(headers) {
         AnswerForm::Html
@@ -95,17 +93,16 @@ fn preferred_form(headers: &HeaderMap) -> AnswerForm {
     }
 }
 
-/// Whether a browser declares the request as one of another site. `Origin` is compared only if there is no
-/// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. A client that sends neither is no
-/// browser.
+/// Browsers send `Sec-Fetch-Site` only to `https` and this machine; without it, `Origin` counts. A client without both
+/// is not a browser.
 fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
-    // If a header is there twice, each of its values must be ours.
+    // Each value of a repeated header must be ours.
     if headers.contains_key(SEC_FETCH_SITE) {
         let is_ours =
             |site: &HeaderValue| ["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
         return !headers.get_all(SEC_FETCH_SITE).iter().all(is_ours);
     }
-    // Behind a proxy or on a machine's second address, the browser's origin may differ from `--base-url`.
+    // Behind a proxy, the browser's origin may differ from `--base-url`.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_ours = |origin: &HeaderValue| {
         origin.to_str().is_ok_and(|origin| {
@@ -116,13 +113,11 @@ fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
     !headers.get_all(ORIGIN).iter().all(is_ours)
 }
 
-/// One post, and the form that its client wants.
 struct Form<'a> {
     http: &'a Http,
     form: AnswerForm,
 }
 
-/// The answer to a preview, as JSON.
 #[derive(Serialize)]
 struct PreviewBody<'a> {
     title: Option<&'a str>,
@@ -130,7 +125,7 @@ struct PreviewBody<'a> {
 }
 
 impl Form<'_> {
-    /// The answer to `attempt`. For a browser, an error is the form with `sent` still in it.
+    /// A browser's error page is the form with `sent` in it.
     fn answer<T>(&self, attempt: Limited<T>, sent: &PageFields, success: impl FnOnce(T) -> Response) -> Response {
         let quota = attempt.quota;
         let outcome = match attempt.outcome {
@@ -170,14 +165,13 @@ impl Form<'_> {
         }
     }
 
-    /// The form with the text that was sent, and the reason why it was refused.
     fn refused(&self, error: &ServiceError, sent: &PageFields) -> Response {
         error::log(error);
         let (problem, editor) = (ApiError::from(error), self.editor(sent));
-        // A body that was not read, or not understood, left nothing that could be given back.
+        // An unreadable body leaves nothing to give back.
         let is_lost = editor.content.is_empty() && problem.code != Code::EmptyContent;
         let message = match error {
-            // The API's words are for shells too.
+            // The API's words are also for shells.
             ServiceError::Body(BodyError::NoTitle) => NO_TITLE.to_owned(),
             _ => for_people(&problem, is_lost),
         };
@@ -200,7 +194,6 @@ impl Form<'_> {
     }
 }
 
-/// The message of `problem` for somebody who filled in a form.
 fn for_people(problem: &ApiError, is_lost: bool) -> String {
     let message = match (problem.code, problem.retry_after) {
         (Code::RateLimited, Some(seconds)) => {
@@ -217,7 +210,7 @@ fn for_people(problem: &ApiError, is_lost: bool) -> String {
     }
 }
 
-/// `template` as a page of the editor. `bytes` is about how large its values are.
+/// `bytes` is about how large its values are.
 fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
     let fields = [
         (CONTENT_TYPE, HTML),

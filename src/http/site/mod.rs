@@ -36,20 +36,17 @@ use handbill_pages::values::title::Title;
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// `Cache-Control` for shared caches alone (RFC 9213).
+/// For shared caches alone (RFC 9213).
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
-/// give the Markdown to a browser.
+/// A shared cache that ignores `Vary` must not give Markdown to a browser.
 const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// How long `robots.txt` and the default picture may be cached.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// The files at addresses of their own: the rules for crawlers, the icons, and the picture of a page that has none.
 pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let [(favicon, ..), (small, ..), (large, ..)] = metadata::ICONS;
-    // The address stays the same when an icon changes, so icons are cached for one hour only.
+    // An icon may change at the same address.
     let files: [(_, &'static LazyLock<Asset>, _); 6] = [
         (metadata::path::ROBOTS, &assets::ROBOTS_TXT, CACHE_ONE_DAY),
         (favicon, &assets::FAVICON, CACHE_ONE_HOUR),
@@ -73,30 +70,28 @@ pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: R
     not_found_response(&http, &request)
 }
 
-/// The page's address in `name`, if `name` is an address followed by `/`, `.` or `)`. These characters often follow an
-/// address in a sentence, and programs that detect links in text include them by mistake.
+/// Drops a final `/`, `.` or `)`: programs that detect links in sentences include them.
 pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
     let address = name.trim_end_matches(['/', '.', ')']);
     let slug = address.strip_suffix(".md").unwrap_or(address);
     (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
 }
 
-/// Redirects to `address`. This function does not check that the page exists. The response at `address` will show
-/// whether it does.
+/// Does not check that the page exists.
 pub(in crate::http) fn redirect_to(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
 }
 
-/// 404: an HTML page for browsers; JSON for other clients, and below the paths of the API.
+/// HTML for browsers; JSON for others, and below the API's paths.
 fn not_found_response(http: &Http, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
     let mut response =
         if asks_for_page { error_page(&ServiceError::NotFound, http) } else { ApiError::no_route().into_response() };
-    // A cache may keep a 404 without being asked to, so a 404 must say that it depends on `Accept`.
+    // A cache may keep a 404 unasked.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
@@ -122,13 +117,11 @@ pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
     templates::html(&template, page.text.html.len())
 }
 
-/// The entity tag of the HTML page. The fingerprint changes with the layout, so that a cached copy does
-/// not hide a new layout.
+/// The fingerprint changes with the layout.
 pub(in crate::http) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
     entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
 }
 
-/// Sets the header fields of the HTML of the page `slug`.
 pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &Http, slug: &Slug) {
     let markdown = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
     fields.insert(LINK, HeaderValue::try_from(markdown.concat()).expect("an origin is ASCII"));
@@ -138,27 +131,25 @@ pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &Http, slug:
     admit_shared_caches(fields, http);
 }
 
-/// Lets shared caches keep what is answered with `fields`, if operators allow it (contract, decision 21). Browsers do not
-/// read this field (RFC 9213), so they go on to ask each time.
+/// If operators allow it (contract, decision 21). Browsers ignore this field (RFC 9213), and ask each time.
 fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
     if let Some(directives) = &http.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
 }
 
-/// The address at which the Markdown of a page is asked for.
+/// Where a page's Markdown is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Source {
     /// At `/<slug>.md`.
     OwnAddress,
-    /// The Markdown that a client asks for by `Accept`, at the address of the HTML.
+    /// By `Accept`, at the address of the HTML.
     Negotiated,
 }
 
-/// Sets the header fields of the Markdown of the page `slug`.
 pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &Http, slug: &Slug, source: Source) {
     let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
-    // A file that is saved has the page's name, not that of a program.
+    // A saved file gets the page's name.
     fields.insert(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]));
     match source {
         Source::OwnAddress => {
@@ -175,7 +166,7 @@ pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &Http, slug
     }
 }
 
-/// An HTML page for 404 and 410, JSON as in the API for any other error.
+/// HTML for 404 and 410, JSON for other errors.
 pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response {
     let layout = Layout::of(http);
     match error {
@@ -200,15 +191,13 @@ fn asset_response(asset: &'static Asset, caching: HeaderValue) -> Representation
     Representation::file(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
 }
 
-/// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.
-/// A wildcard names neither, so browsers and plain `curl` get HTML.
+/// A wildcard names neither type, so browsers and plain `curl` get HTML.
 pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
     let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     markdown > 0.0 && markdown >= html
 }
 
-/// Whether the client prefers errors as HTML: `Accept` names `text/html`, and does not give `application/json` a higher
-/// weight.
+/// `Accept` must name `text/html`, with no lower weight than `application/json`.
 pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
     let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     html > 0.0 && html >= json

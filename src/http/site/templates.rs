@@ -1,13 +1,10 @@
 //! The HTML pages without script, one struct for each file in `templates/`.
 //!
-//! askama escapes every value. The exceptions are `content_html` and the address of its first image, which the renderer
-//! has sanitised and escaped, and our own style sheet. No page here needs a script: [`CONTENT_SECURITY_POLICY`] forbids
-//! all scripts, and all styles except ours. The pages of the editor are in `editor`.
+//! askama escapes all values but the sanitised `content_html`, its first image's address, and our style sheet.
+//! [`CONTENT_SECURITY_POLICY`] forbids all scripts.
 //!
-//! The style sheet is embedded in each page. A separate file could not be loaded during a rolling update, if the page
-//! comes from a new replica and the request for the file goes to an old replica. The style sheet has only 6 KB, and
-//! most readers open one page, so embedding also saves them a request. The address of the icon never changes, so any
-//! replica can send its own icon.
+//! The style sheet is embedded: in a rolling update, an old replica could not send a new file. Most readers open one
+//! page anyway.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -33,7 +30,7 @@ use handbill_pages::values::quota::Quota;
 use handbill_pages::values::site_link::SiteLink;
 use handbill_pages::values::timestamp::UnixMillis;
 
-/// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
+/// Our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
     format!(
@@ -42,13 +39,12 @@ pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Longest name made from the text of a page without a title, in Unicode scalar values.
+/// Unicode scalar values.
 const MAX_NAME_CHARS: usize = 60;
 
-/// Width of the widest title that is shown in the usual size, in Latin letters: three lines on a phone.
+/// In Latin letters: three lines on a phone.
 const MAX_LARGE_TITLE: usize = 64;
 
-/// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
 
 #[derive(Clone, Copy, Debug, Template)]
@@ -56,50 +52,46 @@ const UNTITLED: &str = "Untitled page";
 pub struct PageTemplate<'a> {
     pub layout: Layout<'a>,
     pub url: &'a str,
-    /// The address of the page's Markdown source.
     pub markdown_url: &'a str,
-    /// The page's title. A page without a title is named after the beginning of its text, and its `h1` says that the
-    /// page is untitled.
+    /// Without a title, a page is named after its text, and its `h1` says that it is untitled.
     pub title: Option<&'a str>,
-    /// The sanitised HTML of the content. The page shows it as `article` returns it.
+    /// Sanitised; shown as `article` returns it.
     pub content_html: &'a str,
-    /// The byte offset of each code block in `content_html`.
+    /// Byte offsets.
     pub code_blocks: &'a [u32],
     pub language: Option<Language>,
     /// Plain text for previews; left out if empty.
     pub description: &'a str,
     pub created_at: UnixMillis,
-    /// When the page last changed; equal to `created_at` until the first change.
+    /// Equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// Whether search engines are asked not to index the page.
     pub noindex: bool,
-    /// The address for reports about the page; `None` if the operators named no contact.
+    /// `None` if the operators named no contact.
     pub report_url: Option<&'a str>,
 }
 
-/// The answer at an address that never had a page.
+/// At an address that never had a page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "not_found.html")]
 pub struct NotFoundTemplate<'a> {
     pub layout: Layout<'a>,
 }
 
-/// The answer at the address of a deleted page.
+/// At the address of a deleted page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
     pub layout: Layout<'a>,
 }
 
-/// The parts that all pages share: style, icon and the address of the service.
+/// What all pages share.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     pub(super) base_url: &'a str,
-    /// The origin of the tools.
     pub(super) mcp_base_url: &'a str,
     pub(super) style: &'static str,
     pub(super) icon_path: &'static str,
-    /// The version in the addresses of the editor's files.
+    /// In the addresses of the editor's files.
     pub(super) version: &'static str,
     pub(super) links: &'a [SiteLink],
 }
@@ -132,7 +124,7 @@ impl PageTemplate<'_> {
         }
     }
 
-    /// The beginning of the text, without a leading heading that repeats the title.
+    /// Without a leading heading that repeats the title.
     fn described(&self) -> Option<&str> {
         let repeated =
             self.title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
@@ -144,14 +136,14 @@ impl PageTemplate<'_> {
         article(self.content_html, self.code_blocks, self.title)
     }
 
-    /// The address of the first image, escaped for HTML.
+    /// Escaped for HTML.
     fn image(&self) -> Option<&str> {
         first_image(self.content_html)
     }
 
-    /// Whether `title` is so long that it is shown smaller.
+    /// Shown smaller.
     pub(super) fn is_long(title: &str) -> bool {
-        // Letters of East Asia, and most symbols after them, are about twice as wide as Latin letters.
+        // Letters of East Asia are about twice as wide as Latin ones.
         title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
     }
 
@@ -159,8 +151,7 @@ impl PageTemplate<'_> {
         format_utc(self.created_at, DATE)
     }
 
-    /// When the page last changed; `None` if it never did. The text is a time of day if the change was on the day of
-    /// publication, and a date if the change was later.
+    /// A time of day on the day of publication, and a date later.
     fn updated(&self) -> Option<String> {
         (self.updated_at != self.created_at).then(|| {
             let date = format_utc(self.updated_at, DATE);
@@ -169,18 +160,17 @@ impl PageTemplate<'_> {
     }
 }
 
-/// `template` as HTML. The buffer is made large enough for `content_bytes` bytes of page content.
+/// Reserves memory for `content_bytes`.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     // Every template has the style sheet in it.
     let mut html = String::with_capacity(T::SIZE_HINT + STYLE.bytes.len() + content_bytes);
     let written = template.render_into(&mut html);
-    // Templates are filled with text and numbers, and a `String` accepts all of it, so this cannot fail.
+    // A `String` accepts all text and numbers, so this cannot fail.
     debug_assert!(written.is_ok(), "{written:?}");
     html
 }
 
-/// A hash of the templates, the style sheet, the icon and the code that fills the templates. It is part of the `ETag`
-/// of HTML, so that a cached copy does not hide a new layout.
+/// Of templates, style sheet, icon and code, for the `ETag` of HTML: no cached copy hides a new layout.
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let templates = [
@@ -188,7 +178,7 @@ pub fn fingerprint() -> &'static str {
             include_str!("templates/page.html"),
             include_str!("templates/not_found.html"),
             include_str!("templates/gone.html"),
-            // These files decide which values the templates get.
+            // These decide which values the templates get.
             include_str!("templates.rs"),
             include_str!("article.rs"),
         ];
@@ -200,11 +190,10 @@ pub fn fingerprint() -> &'static str {
 const DATE: StaticFormatDescription = format_description!("[day padding:none] [month repr:long] [year]");
 const TIME_OF_DAY: StaticFormatDescription = format_description!("[hour]:[minute] UTC");
 
-/// `at` in English, in UTC.
 fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     let written =
         OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(format).ok());
-    // No time in `UnixMillis` is out of range. If a time were out of range, its API form would still show it correctly.
+    // The API's form would still be right.
     written.unwrap_or_else(|| at.to_string())
 }
 
