@@ -1,8 +1,7 @@
 //! Content codings: which ones a request accepts, and when a body is compressed.
 //!
-//! Only what everybody may read is compressed: pages and documents, whose bytes hold no secret. An answer that shows an
-//! edit key is never compressed. If a secret and text that an attacker chose were compressed together, the size of the
-//! answer would betray the secret piece by piece (the BREACH attack).
+//! An answer with an edit key is never compressed: its size would betray the secret beside an attacker's text (the
+//! BREACH attack).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use tokio::task;
 
 use crate::http::request::accept::quality;
 
-/// `Vary` of an answer whose body may be compressed.
+/// The body may be compressed.
 pub(super) const VARY_CODING: HeaderValue = HeaderValue::from_static("Accept-Encoding");
 
-/// `Vary` of an answer whose media type depends on `Accept` too.
+/// The media type also depends on `Accept`.
 pub(super) const VARY_TYPE_AND_CODING: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +32,10 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// All codings. Among those that a client weighs alike, the first is preferred.
+    /// The first of equal weight is preferred.
     pub(super) const PREFERRED: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
 
-    /// The coding as it is named in header fields and entity tags.
+    /// As in header fields and entity tags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -45,7 +44,7 @@ impl Coding {
         }
     }
 
-    /// `bytes` in this coding; `None` if that is not smaller. The result depends only on `bytes`.
+    /// `None` if the result is not smaller. It depends only on `bytes`.
     pub(super) fn compress(self, bytes: &[u8]) -> Option<Bytes> {
         let compressed = match self {
             Self::Identity => return None,
@@ -53,7 +52,7 @@ impl Coding {
                 let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
                 encoder.write_all(bytes).and_then(|()| encoder.finish())
             }
-            // The default level. Its window is far below the 8 MB that browsers accept.
+            // Its window is far below the 8 MB that browsers accept.
             Self::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL),
         };
         // Writing to memory does not fail.
@@ -64,8 +63,7 @@ impl Coding {
     }
 }
 
-/// The codings that a request accepts, the preferred one first (RFC 9110 §12.5.3). A request that does not name codings
-/// gets no coding.
+/// Preferred first (RFC 9110 §12.5.3). A request without the header gets no coding.
 pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
     let mut weighed = Coding::PREFERRED.map(|coding| (coding, 0.0_f32));
     if request.contains_key(ACCEPT_ENCODING) {
@@ -83,8 +81,7 @@ pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
             *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
         }
         for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
-            // A coding that is not mentioned is not accepted. The uncompressed form comes after all codings that the
-            // client names.
+            // Codings that are not named are not accepted; the uncompressed form comes last.
             let unmentioned = if *coding == Coding::Identity { f32::MIN_POSITIVE } else { 0.0 };
             *weight = named[at].or(any).unwrap_or(unmentioned);
         }
@@ -100,7 +97,7 @@ fn is_name_of(name: &str, coding: Coding) -> bool {
     name.eq_ignore_ascii_case(coding.name()) || (coding == Coding::Gzip && name.eq_ignore_ascii_case("x-gzip"))
 }
 
-/// Compresses bodies off the requests that ask for them, one at a time.
+/// Compresses one body at a time, without delaying requests.
 #[derive(Clone)]
 pub(super) struct Compressor(Arc<Semaphore>);
 
@@ -109,8 +106,7 @@ impl Compressor {
         Self(Arc::new(Semaphore::new(1)))
     }
 
-    /// Does `work` on a thread that may block, unless the compressor is busy. Then a later request asks again, so
-    /// nothing waits and nothing piles up.
+    /// Does nothing while busy: a later request asks again, so nothing piles up.
     pub(super) fn begin(&self, work: impl FnOnce() + Send + 'static) {
         if let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() {
             task::spawn_blocking(move || {

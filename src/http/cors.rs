@@ -1,4 +1,4 @@
-//! Which scripts of other sites may call the service, and the answers to the preflights of browsers.
+//! Which scripts of other sites may call the service, and the answers to preflights.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,8 +13,7 @@ use tower_http::cors::{Any, CorsLayer};
 /// How long a browser may remember the answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
-/// The answer to a preflight of the API. Scripts of any site may call it: there are no cookies, so a browser adds no
-/// credentials of its user.
+/// Scripts of any site may call the API: without cookies, a browser adds no credentials.
 pub(super) async fn of_api(request: Request) -> Response {
     let rules = CorsLayer::new()
         .allow_origin(Any)
@@ -23,14 +22,12 @@ pub(super) async fn of_api(request: Request) -> Response {
     preflight(rules, request).await
 }
 
-/// The answer to a preflight by `rules`.
 pub async fn preflight(rules: CorsLayer, request: Request) -> Response {
     let Ok(response) = rules.max_age(PREFLIGHT_AGE).layer(service_fn(never_asked)).oneshot(request).await;
     response
 }
 
-/// The service behind the preflight, which answers all requests itself.
-// An async closure here makes incremental builds fail (rustc 1.95, "unstable fingerprints for evaluate_obligation").
+// An async closure here breaks incremental builds (rustc 1.95, "unstable fingerprints for evaluate_obligation").
 async fn never_asked(_: Request) -> Result<Response, Infallible> {
     Ok(Response::default())
 }

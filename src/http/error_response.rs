@@ -1,4 +1,4 @@
-//! Errors as HTTP responses. An error becomes a response here and nowhere else, but for the pages that people get.
+//! Turns errors into HTTP responses, except for people's pages.
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -17,13 +17,13 @@ use handbill_pages::service::ServiceError;
 use handbill_pages::values::oauth;
 use handbill_pages::values::origin::Origin;
 
-/// The part of the service that a request asks. Each has clients who read errors in a form of their own.
+/// Clients of each endpoint read errors in their own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Site,
-    /// The REST API, and the pages that explain it.
+    /// With the pages that explain it.
     Api,
-    /// The token endpoint (RFC 6749).
+    /// RFC 6749.
     Token,
     Tools,
 }
@@ -47,7 +47,6 @@ impl IntoResponse for ApiError {
 }
 
 impl ApiError {
-    /// The response to a request at `endpoint`.
     pub(crate) fn at(self, endpoint: Endpoint) -> Response {
         let name = ErrorName { code: self.code.as_str(), refused_by: self.refused_by };
         let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -61,11 +60,11 @@ impl ApiError {
         let mut response = (status, [(CONTENT_TYPE, JSON)], body).into_response();
         let headers = response.headers_mut();
         if matches!(code, Code::NotFound | Code::Gone | Code::MethodNotAllowed) {
-            // A cache may keep these without being asked to, but a page may be published at any moment.
+            // A cache may keep these unasked, but a page may appear at any moment.
             headers.insert(CACHE_CONTROL, REVALIDATE);
         }
         if code == Code::KeyInQuery {
-            // A copy in a cache would have the key in its name.
+            // A cache's copy would have the key in its name.
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         if let Some(seconds) = retry_after {
@@ -77,7 +76,7 @@ impl ApiError {
 }
 
 impl Http {
-    /// The response to a request at `endpoint` that failed with `error`. An internal cause is logged here, once.
+    /// Also logs an internal cause.
     pub(super) fn failed_at(&self, endpoint: Endpoint, error: &ServiceError) -> Response {
         error::log(error);
         let error = ApiError::from(error);
@@ -92,20 +91,18 @@ impl Http {
     }
 }
 
-/// Whether the address of a request shows an edit key, which must not be of use there (contract, decision 2).
+/// Such an address must not work (contract, decision 2).
 pub(super) fn shows_key(uri: &Uri) -> bool {
     uri.query().is_some_and(query_shows_key)
 }
 
-/// The `response` to a read of `uri`, or a 401 in its place if `uri` shows a key. Errors stay as they are: whether the
-/// page exists comes first.
+/// Replaces a successful read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
 pub(super) fn unless_key_shown(uri: &Uri, http: &Http, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
     if is_read && shows_key(uri) { http.failed(&ServiceError::KeyInQuery) } else { response }
 }
 
-/// The challenge of a 401 (RFC 6750 §3), with the address of its description (RFC 9728 §5.1). The token endpoint asks for
-/// client credentials instead (RFC 6749 §5.2).
+/// RFC 6750 §3, with the address of RFC 9728 §5.1. The token endpoint asks for client credentials (RFC 6749 §5.2).
 fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
     let error = match code {
         Code::MissingKey | Code::KeyInQuery => "",

@@ -1,8 +1,7 @@
 //! Entity tags and conditional requests (contract, decision 8).
 //!
-//! A tag is `"<page version>-<updated_at>-<representation>-<content coding>-<renderer version>"`. `If-None-Match` of a
-//! read compares the whole tag. An update or delete compares only version and `updated_at`, so that a client may read
-//! Markdown or HTML and then update with JSON.
+//! A tag is `"<page version>-<updated_at>-<representation>-<content coding>-<renderer version>"`. Reads compare the
+//! whole tag; changes compare only version and `updated_at`, so a client may read HTML and then update with JSON.
 
 use std::fmt::Write;
 
@@ -14,33 +13,31 @@ use handbill_pages::service::{Precondition, States};
 use handbill_pages::values::page::{PageState, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
 
-/// Room for an entity tag, in bytes; most have less.
+/// Most tags are shorter.
 const TAG_BYTES: usize = 64;
 
-/// Caches may keep a page, but must revalidate it each time.
+/// Caches must revalidate a page each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The strong entity tag of `page` in the representation with these parts of a name, of letters, digits and dots, with the
-/// content coding named `coding`.
+/// A strong tag. `representation` has letters, digits and dots.
 pub(super) fn entity_tag(page: &About<'_>, representation: &[&str], coding: &str) -> HeaderValue {
     let mut tag = String::with_capacity(TAG_BYTES);
     let PageState { version, updated_at } = page.state;
     let (version, updated_at, renderer) = (version.get(), updated_at.get(), page.renderer_version);
-    // Every answer has a tag, and to append a text costs a tenth of formatting it.
+    // Appending text costs a tenth of formatting it.
     let written = write!(tag, "\"{version}-{updated_at:x}-");
     representation.iter().copied().chain(["-", coding, "-"]).for_each(|part| tag.push_str(part));
     written.and(write!(tag, "{renderer}\"")).expect("memory can be written");
     HeaderValue::try_from(tag).expect("it is ASCII")
 }
 
-/// Whether `If-None-Match` names `tag`, weak or not.
+/// Weak or not.
 pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == tag)
 }
 
-/// The precondition of an update or delete, from `If-Match` and `If-None-Match`. `If-Match` compares strongly: a weak tag,
-/// or one that is not from this service, matches no page, so that nothing is changed by mistake. `If-None-Match` compares
-/// weakly.
+/// `If-Match` compares strongly: a weak or foreign tag matches no page, so nothing is changed by mistake.
+/// `If-None-Match` compares weakly.
 pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     Precondition {
         if_match: states(headers, &IF_MATCH, |weak| !weak, || States::OneOf(Vec::new())),
@@ -48,13 +45,11 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     }
 }
 
-/// Most states in one header. A client holds a page in one or two. A head of 32 KB has room for 4600, which would take
-/// four times as much while the body arrives.
+/// A client holds one or two. A head has room for 4600, which would take four times as much memory.
 const MAX_STATES: usize = 64;
 
-/// The states in the header `name`; `None` if there is no such header. `counts` is called for each tag with whether the
-/// tag is weak, and returns whether the tag is used. If there are more than [`MAX_STATES`], the result is `too_many`, which
-/// lets nothing be changed.
+/// `None` without the header. `counts` decides by a tag's weakness whether it is used. Beyond [`MAX_STATES`],
+/// `too_many` lets nothing be changed.
 fn states(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -74,8 +69,7 @@ fn states(
     headers.contains_key(name).then_some(States::OneOf(named))
 }
 
-/// The tags in one header line, each with whether it is weak. A foreign tag with a comma is split. This does no harm: a
-/// foreign tag matches nothing, whole or split.
+/// Each with whether it is weak. Splitting a foreign tag at a comma does no harm: it matches nothing.
 fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
         Some(opaque) if opaque.starts_with(b"\"") => (true, opaque),
@@ -83,7 +77,7 @@ fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// A state as it is written in tags: the version in decimal, the time in unsigned hexadecimal.
+/// Version in decimal, time in unsigned hexadecimal.
 fn format_state(state: PageState) -> String {
     format!("{}-{:x}", state.version.get(), state.updated_at.get())
 }
@@ -94,7 +88,7 @@ fn parse_state(tag: &[u8]) -> Option<PageState> {
     let (version, updated_at, _representation) = (parts.next()?, parts.next()?, parts.next()?);
     let millis = u64::from_str_radix(updated_at, 16).ok()?.cast_signed();
     let state = PageState { version: PageVersion::new(version.parse().ok()?), updated_at: UnixMillis::new(millis) };
-    // Rust parses `+1` and `01` as 1, but a tag of ours has neither.
+    // Rust also parses `+1` and `01`.
     (format_state(state) == format!("{version}-{updated_at}")).then_some(state)
 }
 

@@ -1,4 +1,4 @@
-//! The last step of every answer. Header fields that all answers have in common are set here and nowhere else.
+//! The last step of every answer: the header fields that all answers share.
 
 use axum::response::Response;
 use http::header::{
@@ -12,23 +12,23 @@ use crate::http::metadata;
 use crate::mcp::{self, Tools};
 use handbill_pages::values::origin::Origin;
 
-// Constants are checked when they are compiled, and other values each time.
+// Constants are checked at compile time.
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 
-/// The header fields of answers that scripts of any origin may read.
+/// Scripts of any origin may read these.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id");
 
 pub(super) struct Finish {
-    /// The `Link` to the OpenAPI document.
+    /// To the OpenAPI document.
     service_desc: HeaderValue,
     tools: Tools,
 }
 
-/// The parts of a request that the end of its answer depends on.
+/// What the end of an answer depends on.
 pub(super) struct Asked {
     pub(super) endpoint: Endpoint,
     origin: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! Warns about proxies that are missing in the settings: behind such a proxy, all clients share one rate limit.
+//! Warns about proxies that are missing in the settings: their clients share one rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::values::client::{Peer, private_network};
 
-/// Shortest time between two warnings. Anyone can send that header, so the warnings must not fill the log.
+/// Anyone can send the header, so warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
 pub(super) struct ForwardedWarning {
@@ -25,8 +25,7 @@ impl ForwardedWarning {
         Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) }
     }
 
-    /// Counts a request with an `X-Forwarded-For` header from a peer that is not trusted, and sometimes logs which option to set. The
-    /// response is not affected.
+    /// Counts `X-Forwarded-For` from untrusted peers, and sometimes logs which option to set.
     pub(super) fn check(&self, head: &Parts) {
         let Some(Peer(peer)) = head.extensions.get() else { return };
         if !self.proxies.ignores(peer.ip(), &head.headers) {
@@ -34,7 +33,7 @@ impl ForwardedWarning {
         }
         self.telemetry.metrics.untrusted_forwarded.inc();
         if self.throttle.allow(self.telemetry.clock.monotonic()) {
-            // A person's address must not be logged. The network of a proxy is what the option needs.
+            // The option needs the network; a person's address must not be logged.
             let peer_network = private_network(peer.ip()).map(display);
             tracing::warn!(
                 peer_network,

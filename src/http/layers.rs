@@ -1,4 +1,4 @@
-//! What every request passes, around every route and around the answer to a request without one.
+//! What every request passes, with or without a route.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) struct Layers {
     pub(super) finish: Finish,
 }
 
-/// From the outside in: the request is observed, its answer gets the header fields that all have, a large answer needs room, its
-/// head is checked, a preflight is answered, and a panic becomes 500.
+/// From the outside in: observe, add header fields, make room for a large answer, check the head, answer a preflight,
+/// and turn a panic into 500.
 pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let (asked, is_safe) = (Asked::of(&head.uri, &head.headers), head.method.is_safe());
@@ -43,7 +43,7 @@ pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, 
         Ok(()) => {
             let answering = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
             observed.run(answering).await.unwrap_or_else(|_panic| {
-                // The panic hook has logged the place of the panic.
+                // The panic hook has logged the place.
                 tracing::error!("a handler panicked");
                 ApiError::internal().at(endpoint)
             })

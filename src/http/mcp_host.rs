@@ -1,7 +1,7 @@
-//! The host of its own for the tools (contract, decision 24).
+//! A separate host for the tools (contract, decision 24).
 //!
-//! Hosted clients ask the origin of a server for its OAuth documents before anything else, and take those of the public
-//! host for a login that they cannot make. On this host there are none, and no pages either.
+//! Hosted clients first ask a server's origin for OAuth documents, and take the public host's for a login. This host
+//! has neither these documents nor pages.
 
 use http::header::HOST;
 use http::request::Parts;
@@ -14,14 +14,12 @@ use handbill_pages::values::origin::Origin;
 
 pub(super) struct McpHost {
     host: Authority,
-    /// The paths that exist on it.
     paths: Vec<String>,
-    /// The message about everything else.
+    /// For all other paths.
     advice: String,
 }
 
 impl McpHost {
-    /// The host that `site` names, if it names one.
     pub(super) fn of(base_url: &Origin, site: &SiteSettings) -> Option<Self> {
         let host = site.mcp_base_url.as_ref()?.host()?;
         let ours = [path::MCP, path::SERVER_CARD, path::SERVER_CARD_BESIDE, path::LLMS, path::ICON_PHONE, path::ROBOTS];
@@ -31,9 +29,9 @@ impl McpHost {
         Some(Self { host, paths, advice })
     }
 
-    /// The answer to a request for this host whose path does not exist here.
+    /// Refuses paths that do not exist on this host.
     pub(super) fn refuse(&self, head: &Parts) -> Option<ApiError> {
-        // The authority of an absolute form comes before `Host` (RFC 9112 §3.2.2).
+        // The absolute form's authority precedes `Host` (RFC 9112 §3.2.2).
         let in_header = || head.headers.get(HOST)?.to_str().ok();
         let asked =
             Authority::parse(head.uri.authority().map(http::uri::Authority::as_str).or_else(in_header)?).ok()?;

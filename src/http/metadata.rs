@@ -1,5 +1,4 @@
-//! Names, versions, operations and paths of the service. Every document that describes the service is made from this
-//! table, so that no two descriptions contradict each other.
+//! Names, versions, operations and paths, for every description of the service.
 
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::oauth;
@@ -7,10 +6,10 @@ use handbill_pages::values::origin::Origin;
 
 pub const TITLE: &str = "Handbill";
 
-/// The name of an MCP server whose host is no domain, such as one on this machine.
+/// If the host is not a domain.
 const LOCAL_NAME: &str = "io.handbill/handbill";
 
-/// The name of the MCP server at `base_url`: its domain backwards, a slash and the program's name. Registries take no other.
+/// The domain backwards, as registries require.
 pub fn server_name(base_url: &Origin) -> String {
     let host = base_url.host_text();
     let is_domain = host.contains('.') && host.parse::<std::net::Ipv4Addr>().is_err();
@@ -20,50 +19,45 @@ pub fn server_name(base_url: &Origin) -> String {
     format!("{}/handbill", host.split('.').rev().collect::<Vec<_>>().join("."))
 }
 
-/// The version of the MCP server, which is that of the program.
 pub const SERVER_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The version of the interface (spec §9). It differs from the version of the program.
+/// Spec §9. Not the program's version.
 pub const INTERFACE_VERSION: &str = "0.1.0";
 
-/// A summary of the service, in at most 100 characters (the limit of the MCP server card).
+/// The MCP server card allows 100 characters.
 pub const SUMMARY: &str = "Publish, read, edit and delete Markdown text posts without an account.";
 
-/// The supported revisions of the Model Context Protocol, oldest first.
-/// 2025-03-26 is not among them: it obliges a server to take batches.
+/// Oldest first. 2025-03-26 is missing: it requires batches.
 pub const MCP_PROTOCOL_VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The revision of A2A, the agent-to-agent protocol, whose card describes the service.
+/// The revision of the agent card.
 pub const A2A_VERSION: &str = "1.0";
 
-/// The methods of client authentication at the token endpoint, by their registered names (RFC 7591 §2).
+/// Registered names (RFC 7591 §2).
 pub const TOKEN_AUTH_METHODS: [&str; 2] = ["client_secret_post", "client_secret_basic"];
 
-/// The icons of the service: path, media type and size. MCP obliges clients to take PNG, and only recommends SVG.
+/// Path, media type and size. MCP requires clients to take PNG, but only recommends SVG.
 pub const ICONS: [(&str, &str, &str); 3] = [
     (path::ICON, "image/svg+xml", "any"),
     ("/icon-48.png", "image/png", "48x48"),
     ("/icon-512.png", "image/png", "512x512"),
 ];
 
-/// An operation on pages. OpenAPI, the MCP tools, the agent card and `llms.txt` all take its description from here.
+/// An operation on pages, for OpenAPI, MCP, the agent card and `llms.txt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The name of the operation's MCP tool and of its A2A skill.
+    /// Name of the MCP tool and the A2A skill.
     pub tool: &'static str,
-    /// The operation's `operationId` in the OpenAPI document.
     pub operation_id: &'static str,
     pub title: &'static str,
-    /// The operation's effect, and the facts that every caller must know.
+    /// The effect, and what every caller must know.
     pub summary: &'static str,
     rest_notes: &'static str,
-    /// Further notes for callers of the MCP tool.
     tool_notes: &'static str,
-    /// Words by which people find the operation.
+    /// For searches.
     pub tags: [&'static str; 2],
-    /// The scope of a token for the operation (OAuth); `None` if it needs no edit key.
+    /// OAuth; `None` if the operation needs no edit key.
     pub scope: Option<&'static str>,
-    /// The operation's rate limit; `None` if it has no limit.
     pub limit: Option<LimitKind>,
 }
 
@@ -72,7 +66,7 @@ impl Operation {
         format!("{} {}", self.summary, self.rest_notes)
     }
 
-    /// The description of the MCP tool, without its rate limit.
+    /// Without its rate limit.
     pub fn tool_description(&self) -> String {
         format!("{} {}", self.summary, self.tool_notes)
     }
@@ -136,27 +130,26 @@ pub const DELETE_PAGE: Operation = Operation {
 
 pub const OPERATIONS: [Operation; 4] = [CREATE_PAGE, GET_PAGE, UPDATE_PAGE, DELETE_PAGE];
 
-/// Paths of the interface and of its descriptions, below the base address.
+/// Below the base address.
 pub mod path {
     pub const OPENAPI: &str = "/openapi.json";
     pub const MCP: &str = "/mcp";
     pub const TOKEN: &str = "/oauth/token";
-    /// Authorization server metadata (RFC 8414).
+    /// RFC 8414.
     pub const AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-server";
-    /// Protected resource metadata (RFC 9728).
+    /// RFC 9728.
     pub const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
-    /// The MCP server card, at the address that scanners try (spec §4.7).
+    /// Where scanners look (spec §4.7).
     pub const SERVER_CARD: &str = "/.well-known/mcp/server-card.json";
-    /// The same card at the address that SEP-2127 defines, beside the MCP server.
+    /// As SEP-2127 defines.
     pub const SERVER_CARD_BESIDE: &str = "/mcp/server-card";
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
-    /// Whom to tell about vulnerabilities (RFC 9116).
+    /// RFC 9116.
     pub const SECURITY: &str = "/.well-known/security.txt";
-    /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
     pub const ROBOTS: &str = "/robots.txt";
     pub const HELP: &str = "/help";
-    /// The icon. Its address never changes.
+    /// Never changes.
     pub const ICON: &str = "/favicon.ico";
     pub const ICON_PHONE: &str = "/apple-touch-icon.png";
 }

@@ -1,4 +1,4 @@
-//! HTTP as the process speaks it: its listeners, every route, requests and answers, and what describes them.
+//! HTTP: listeners, routes, requests, answers, and what describes them.
 
 mod coding;
 pub mod cors;
@@ -28,5 +28,4 @@ pub mod types;
 pub use self::router::{front, openapi_document};
 pub use self::state::{Http, SiteSettings};
 
-/// The public service.
 pub type Front = axum::Router;

@@ -1,4 +1,4 @@
-//! The REST operations on pages (spec §4.1 to §4.4). A handler extracts, calls the service and shapes the response.
+//! The REST operations on pages (spec §4.1 to §4.4).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,14 +29,13 @@ use handbill_pages::values::slug::Slug;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Room for the header fields of a page, so that a map of them never grows.
+/// The map of a page's header fields never grows.
 pub(super) const FIELDS: usize = 24;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The slug in the path. It is empty, and so no valid slug, if the path is not UTF-8 or not properly percent-encoded: only the
-/// service knows whether a page exists.
+/// Empty, and so never valid, if the path is not proper UTF-8: only the service knows whether a page exists.
 pub(super) struct SlugParam(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
@@ -48,7 +47,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     }
 }
 
-/// The slug in the path, for the OpenAPI document.
+/// For the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only the derived description is used")]
@@ -194,7 +193,7 @@ pub(super) async fn delete(State(http): State<Arc<Http>>, SlugParam(slug): SlugP
     respond(attempt, Endpoint::Api, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
-/// The response of a rate-limited operation at `endpoint`, with the `RateLimit` fields.
+/// With the `RateLimit` fields.
 pub(super) fn respond<T>(
     attempt: Limited<T>,
     endpoint: Endpoint,
@@ -213,7 +212,7 @@ pub(super) fn respond<T>(
     response
 }
 
-/// `RateLimit` and `RateLimit-Policy` (IETF draft-ietf-httpapi-ratelimit-headers).
+/// IETF draft-ietf-httpapi-ratelimit-headers.
 fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
     let (name, quota) = (limited.name(), decision.quota);
     let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));

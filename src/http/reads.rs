@@ -1,4 +1,4 @@
-//! Reads of a page, in each of its forms: JSON, HTML, and Markdown at two addresses.
+//! Reads of a page as JSON, HTML, and Markdown at two addresses.
 
 use std::sync::Arc;
 
@@ -26,18 +26,16 @@ use handbill_pages::values::slug::Slug;
 pub(super) enum Form {
     Json,
     Html,
-    /// The source, at an address of its own or at that of the HTML.
     Markdown(Source),
 }
 
-/// One form of a page that is answered.
 struct Described<'a> {
     form: Form,
     page: About<'a>,
     http: &'a Http,
 }
 
-/// `GET /{name}`: a page as HTML, or as Markdown.
+/// `GET /{name}`: HTML or Markdown.
 pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
     let (form, slug) = Form::named(&name, &head.headers);
@@ -51,7 +49,7 @@ pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugPar
 }
 
 impl Form {
-    /// The form and the slug that the address `/<name>` stands for, in a request with these headers.
+    /// What `/<name>` stands for.
     fn named<'a>(name: &'a str, headers: &HeaderMap) -> (Self, &'a str) {
         match name.strip_suffix(".md") {
             Some(slug) => (Self::Markdown(Source::OwnAddress), slug),
@@ -60,7 +58,6 @@ impl Form {
         }
     }
 
-    /// Answers the request with this `head` to read the page under `slug`.
     pub(super) async fn read(self, slug: &Slug, http: &Http, head: &Parts) -> Response {
         match self.answer(slug, http, &head.headers).await {
             Ok(response) => unless_key_shown(&head.uri, http, response),
@@ -86,20 +83,18 @@ impl Form {
         Ok(self.of(&kept, slug, http, headers).expect("the body without a coding is there"))
     }
 
-    /// The response if it is ready.
     fn ready(self, kept: Option<&Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
         let response = self.of(kept?, slug, http, headers)?;
         http.service.cache().count_hit();
         Some(response)
     }
 
-    /// The response that is made of what is kept.
     fn of(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
         let &Kept { state, renderer_version, is_noindex, .. } = kept;
         let page = About { slug, state, renderer_version, is_noindex };
         let described = Described { form: self, page, http };
         let (response, missing) = respond(headers, &described, |coding| kept.form(self.number(coding)));
-        // The client prefers a coding that was not made yet, so it is made for later requests.
+        // Makes the preferred coding for later requests.
         let identity = kept.form(self.number(Coding::Identity)).flatten();
         if let (Some(coding), Some(identity)) = (missing, identity) {
             let (cache, slug, kept, identity) =
@@ -122,13 +117,13 @@ impl Form {
         response
     }
 
-    /// The 304 to a request with these headers, if its client holds the page in this form.
+    /// 304 if the client holds this form.
     fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        // The bytes as they are would be sent, because no other form was made.
+        // No other form was made.
         unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
     }
 
-    /// The number of this form in a coding among what is kept. Both addresses of the Markdown share one.
+    /// Both addresses of the Markdown share a number.
     fn number(self, coding: Coding) -> FormNumber {
         let form = match self {
             Self::Json => 0,
@@ -138,11 +133,10 @@ impl Form {
         form + coding as u8
     }
 
-    /// The bytes of `page` in this form.
     fn body(self, page: &PageRead, http: &Http) -> Bytes {
         match self {
             Self::Json => PageBody::json(page, &http.base_url).into(),
-            // No more is held than is sent.
+            // Holds no spare capacity.
             Self::Html => site::html_of(page, http).into_boxed_str().into_boxed_bytes().into(),
             Self::Markdown(_) => Bytes::copy_from_slice(page.text.content.as_str().as_bytes()),
         }

@@ -1,5 +1,4 @@
-//! One finished form of a page, a document or a file: its bytes in each content coding that was made. It is answered with
-//! 200 or 304.
+//! A finished form of a page, document or file in several codings, answered with 200 or 304.
 
 use std::convert::Infallible;
 use std::iter;
@@ -17,26 +16,23 @@ use super::coding::{Coding, VARY_CODING, accepted};
 use super::etag::is_named;
 use super::site::assets::short_hash;
 
-/// For what only changes with the version or the settings of Handbill.
+/// For what changes only with Handbill's version or settings.
 pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// Bodies below this size, in bytes, are not compressed: they fit into one packet with their header in any case.
+/// Smaller bodies fit into one packet anyway.
 const MIN_COMPRESSED_BYTES: usize = 256;
 
-/// The description of a body.
 pub(super) trait Described {
     fn content_type(&self) -> HeaderValue;
 
-    /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.
+    /// Of the 200 and the 304, without entity tag and body.
     fn fields(&self) -> HeaderMap;
 
-    /// The entity tag of the body in `coding`.
     fn tag(&self, coding: Coding) -> HeaderValue;
 }
 
-/// The response to a request with these headers: 304 if the client holds a form that it accepts, or else the preferred
-/// body among those that `made` has; `None` if it accepts none of these. `made` has nothing in the place of a body that is not
-/// worth sending. Also returns a coding that the client prefers and that can be made.
+/// 304, or the preferred body in `made`, where `None` is a body not worth sending. `None` if no coding is acceptable.
+/// Also returns a preferred coding that can be made.
 pub(super) fn respond<'a>(
     request: &HeaderMap,
     described: &impl Described,
@@ -58,7 +54,7 @@ pub(super) fn respond<'a>(
         }
     }
     if let Some(unchanged) = unchanged(request, is_compressible, described, selected) {
-        // A client that holds the page does not need another form of it.
+        // A client that holds the page needs no other form.
         return (Some(unchanged), None);
     }
     let missing = missing.filter(|_| identity.is_some());
@@ -74,10 +70,9 @@ pub(super) fn respond<'a>(
     (Some(response), missing)
 }
 
-/// The 304 to a request, if its client holds a form that it accepts, by `If-None-Match`. `*` stands for the form that would
-/// be sent.
+/// 304 by `If-None-Match`, where `*` stands for the form that would be sent.
 ///
-/// A body need not have been made: a tag of a form was given out with that form, so a client that names it holds it.
+/// The body need not exist: a client that names its tag holds it.
 pub(super) fn unchanged(
     request: &HeaderMap,
     is_compressible: bool,
@@ -92,27 +87,25 @@ pub(super) fn unchanged(
         .chain(accepted.into_iter().flatten())
         .find(|coding| is_named(request, described.tag(*coding).as_ref()))
         .or_else(|| is_named(request, b"*").then_some(sent))?;
-    // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, although the field
-    // must give the length of the 200.
+    // No length: a 304 to HEAD would say `Content-Length: 0`, but must give the length of the 200.
     let nothing = stream::empty::<Result<Bytes, Infallible>>();
     let mut response = Response::new(Body::from_stream(nothing));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
-    // A cache updates its stored header fields with those of the 304 (RFC 9111 §3.2), so it has every field of the 200,
-    // except those that describe the body itself.
+    // A cache updates its stored fields from a 304 (RFC 9111 §3.2), so all but the body's are there.
     *response.headers_mut() = described.fields();
     response.headers_mut().insert(ETAG, described.tag(held));
     Some(response)
 }
 
-/// A document or file that only changes with the version or the settings of Handbill. Clones share the bytes.
+/// A document or file that changes only with Handbill. Clones share the bytes.
 #[derive(Clone)]
 pub(super) struct Representation {
     content_type: &'static str,
     fields: HeaderMap,
-    /// The entity tag without a coding, and without its quotation marks.
+    /// Without coding and quotation marks.
     tag: String,
     bytes: Bytes,
-    /// Each is made at the first request for it.
+    /// Made at the first request.
     compressed: Arc<[OnceLock<Option<Bytes>>; 2]>,
 }
 
@@ -136,14 +129,14 @@ impl Described for Representation {
 }
 
 impl Representation {
-    /// It has a strong entity tag made from type and bytes, and clients may cache it for an hour.
+    /// The entity tag is strong, and clients may cache for an hour.
     pub(super) fn document(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let hash = short_hash([content_type.as_bytes(), &bytes]);
         Self::file(content_type, bytes, &hash)
     }
 
-    /// As [`Self::document`], with the entity tag `tag`, which has no quotation marks.
+    /// As [`Self::document`], with an entity tag without quotation marks.
     pub(super) fn file(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
         let bytes = bytes.into();
         let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, CACHE_ONE_HOUR)]);
@@ -158,13 +151,12 @@ impl Representation {
         self
     }
 
-    /// This document, which is made for one request: compressing it would take far longer than making it.
+    /// For a single request, compressing would take longer than all else.
     pub(super) fn uncompressed(mut self) -> Self {
         self.compressed = Arc::new([OnceLock::from(None), OnceLock::from(None)]);
         self
     }
 
-    /// The response in the coding that the client prefers.
     pub(super) fn respond_to(&self, request: &HeaderMap) -> Response {
         let [gzip, zstd] = &*self.compressed;
         let made = |coding: Coding| {

@@ -29,12 +29,11 @@ use handbill_pages::service::ServiceError;
 use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 
-/// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
+/// As JSON.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
     openapi::document(api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-/// The public service: every route, and the layer around all of them.
 pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     let layers = Layers {
@@ -49,7 +48,7 @@ pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
         .layer(from_fn_with_state(Arc::new(layers), around))
 }
 
-/// Every route but that of the tools, which have preflights of their own.
+/// Without the tools, which have their own preflights.
 fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
     let openapi = Representation::document(
         "application/json",
@@ -71,7 +70,7 @@ fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
         .with_state(Arc::clone(http))
 }
 
-/// The response to a method that the route does not take. Axum adds `Allow`.
+/// Axum adds `Allow`.
 async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, uri: Uri) -> Response {
     let methods: &[&str] = match route.as_str() {
         "/api/pages" | metadata::path::TOKEN => &["POST"],
@@ -86,7 +85,6 @@ async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, u
     ApiError::method_not_allowed(methods).at(Endpoint::of(&uri))
 }
 
-/// The routes of the REST API, which add their descriptions to `document`.
 fn api(document: OpenApi) -> OpenApiRouter<Arc<Http>> {
     OpenApiRouter::with_openapi(document)
         .routes(routes!(pages::create))

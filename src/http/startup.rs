@@ -1,4 +1,4 @@
-//! The start of the listeners, and the lines that it prints for the operator.
+//! Starts the listeners, and tells the operator where they are.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -9,16 +9,13 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::telemetry::metrics::COMMIT;
 use handbill_pages::values::origin::Origin;
 
-/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
-/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
-/// second later.
+/// Or as many as `net.core.somaxconn` allows (4096). If the queue is full, a client tries again a second later.
 const BACKLOG: u32 = 4096;
 
-/// Bytes that the operating system keeps of an answer until the client has confirmed them, and of a request until it is
-/// read. It doubles both for its own needs, and they count as memory of the process's control group.
+/// Of an answer until it is confirmed, and of a request until it is read. The kernel doubles both, as memory of the
+/// control group.
 const KERNEL_BYTES: u32 = 16 * 1024;
 
-/// A listener could not be made.
 #[derive(Debug, Error)]
 #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
 pub struct ListenError {
@@ -27,12 +24,12 @@ pub struct ListenError {
     reason: io::Error,
 }
 
-/// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.
+/// Also returns the actual address: port 0 takes a free one.
 pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), ListenError> {
     let refused = |reason| ListenError { address, option, reason };
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A process that has just ended must not stop the next from starting.
+        // A process that has just ended must not block the next one.
         socket.set_reuseaddr(true)?;
         // Connections inherit these.
         socket.set_send_buffer_size(KERNEL_BYTES)?;
@@ -45,8 +42,7 @@ pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener,
     Ok((listener, address))
 }
 
-/// Says in the log what has started and where everything is, and prints it on standard output with a way to publish. `pages` is
-/// where the pages are kept, `connections` how many are open at most.
+/// In the log, and on standard output with a way to publish.
 pub fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, connections: usize) {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
     tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, connections, "started");
@@ -57,7 +53,7 @@ Data:      {pages}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
     );
-    // Serving goes on even if standard output is closed.
+    // Serving continues even if standard output is closed.
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

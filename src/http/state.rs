@@ -16,15 +16,14 @@ use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {
-    /// Whom people tell about a page or a vulnerability.
+    /// For reports about a page or a vulnerability.
     pub abuse_contact: Option<Contact>,
-    /// Whether search engines are asked to index no page at all.
     pub noindex_all: bool,
     /// The operators' own documents.
     pub links: Vec<SiteLink>,
-    /// The host of its own for the tools.
+    /// The separate host for the tools.
     pub mcp_base_url: Option<Origin>,
-    /// How long shared caches may show a page without asking whether it has changed; `None` if they may not.
+    /// `None` if shared caches may not keep pages.
     pub edge_max_age: Option<Duration>,
 }
 
@@ -33,26 +32,23 @@ pub struct Http {
     pub(super) base_url: Origin,
     pub(super) proxies: TrustedProxies,
     pub(super) site: SiteSettings,
-    /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
-    /// tag must change with them.
+    /// A page contains its address and a link to report it, so its entity tag depends on them.
     pub(super) origin_tag: String,
-    /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
+    /// `CDN-Cache-Control`, if shared caches may keep pages.
     pub(super) edge: Option<HeaderValue>,
     pub(super) compressor: Compressor,
 }
 
-/// The facts that the header fields and entity tags of a page are made of.
+/// What a page's header fields and entity tags are made of.
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) slug: &'a Slug,
     pub(super) state: PageState,
     pub(super) renderer_version: u16,
-    /// Whether search engines are asked not to index the page.
     pub(super) is_noindex: bool,
 }
 
 impl SiteSettings {
-    /// The origin of the tools that is given out.
     pub(super) fn mcp_origin<'a>(&'a self, base_url: &'a Origin) -> &'a Origin {
         self.mcp_base_url.as_ref().unwrap_or(base_url)
     }

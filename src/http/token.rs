@@ -1,5 +1,5 @@
-//! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds the `no-store`
-//! headers, so that responses of the layers around it have them too.
+//! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds `no-store`, also to the layers'
+//! responses.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::http::types::{TokenBody, TokenRequest};
 use handbill_pages::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
 use handbill_pages::values::edit_key::EditKey;
 
-/// The known fields. Others are ignored, as RFC 6749 §3.2 requires.
+/// Others are ignored (RFC 6749 §3.2).
 const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
 
 /// Get a token
@@ -58,14 +58,14 @@ fn parse(parts: &Parts, read: Result<Vec<u8>, BodyReadError>) -> Result<TokenFor
         return Err(FormError::InQuery);
     }
     let [grant_type, id, secret, scope] = fields(&bytes)?;
-    // A field without a value counts as left out (RFC 6749 §3.2).
+    // An empty field counts as missing (RFC 6749 §3.2).
     if grant_type.is_empty() {
         return Err(FormError::NoGrantType);
     }
     Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
 }
 
-/// Fails unless the headers declare the body as an unencoded form.
+/// Requires an unencoded form.
 fn declared_as_form(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(BodyReadError::ContentEncoding);
@@ -79,10 +79,9 @@ fn holds_credential(query: &str) -> bool {
         || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
 }
 
-/// The values of [`FIELDS`]; the value of a missing field is empty. A repeated field is an error, even if the field is
-/// unknown.
+/// Empty if missing. A repeated field is an error, even an unknown one.
 fn fields(bytes: &[u8]) -> Result<[String; 4], FormError> {
-    // Separators are ASCII. So the form is UTF-8 if and only if each name and each value is.
+    // Separators are ASCII, so all is UTF-8 if the whole is.
     percent_decode(bytes).decode_utf8().map_err(|_| FormError::NotUtf8)?;
     let mut values: [String; 4] = Default::default();
     let mut seen = std::collections::HashSet::new();
@@ -98,14 +97,13 @@ fn fields(bytes: &[u8]) -> Result<[String; 4], FormError> {
     Ok(values)
 }
 
-/// The client credentials, from the form or from HTTP Basic (RFC 6749 §2.3.1); `None` if neither has both id and secret.
+/// From the form or HTTP Basic (RFC 6749 §2.3.1); `None` unless one has both id and secret.
 fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormError> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return Ok(credentials(id, secret)) };
     if lines.next().is_some() {
         return Err(FormError::Repeated(None));
     }
-    // An empty header counts as no header.
     if line.as_bytes().trim_ascii().is_empty() {
         return Ok(credentials(id, secret));
     }
@@ -113,12 +111,11 @@ fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenC
         return Err(FormError::TwoMethods);
     }
     let Some(client) = basic(line) else { return Ok(None) };
-    // Some clients also send `client_id` in the form. The same id in both places is not a second method of
-    // authentication.
+    // Some clients repeat `client_id` in the form, which is not a second method.
     if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormError::TwoMethods) }
 }
 
-/// The id and secret in `Authorization: Basic`. The client form-encodes the id and the secret before it joins them.
+/// The client form-encodes both halves before it joins them.
 fn basic(line: &HeaderValue) -> Option<TokenClient> {
     let (scheme, encoded) = line.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -126,7 +123,7 @@ fn basic(line: &HeaderValue) -> Option<TokenClient> {
     }
     let joined = BASE64_STANDARD.decode(encoded.trim()).ok()?;
     let colon = joined.iter().position(|&byte| byte == b':')?;
-    // Form encoding also writes a space as `+`, but no slug or key contains a space or a `+`.
+    // Form encoding writes a space as `+`, but no slug or key has either.
     let decoded = |half: &[u8]| percent_decode(half).decode_utf8().ok().map(std::borrow::Cow::into_owned);
     credentials(decoded(&joined[..colon])?, &decoded(&joined[colon + 1..])?)
 }

@@ -1,4 +1,4 @@
-//! The error answers in the OpenAPI document. The examples are real errors of the service.
+//! The error answers in the OpenAPI document, from real errors of the service.
 
 use std::time::Duration;
 
@@ -15,12 +15,9 @@ use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::reservation::Reserved;
 
-/// An error that an operation may answer with, and the description of its status. If several errors share the status,
-/// the description names all of them.
+/// A status's description, which names all errors that share it, and one of them.
 type Answer = (&'static str, ApiError);
 
-/// Adds to `operation` the error answers of an operation on pages. `needs_key` and `limit` are as in the table of
-/// operations.
 pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, limit: Option<LimitKind>) {
     let mut answers = common();
     if operation.request_body.is_some() {
@@ -50,7 +47,7 @@ pub(super) fn describe_token_errors(operation: &mut Operation) {
     add(operation, answers, "TokenError", "A `Basic` challenge.", |error| json!(TokenErrorBody::new(error)));
 }
 
-/// Errors of every operation. They come from the layers around the operation, or from a store.
+/// Errors of every operation, from the layers or a store.
 fn common() -> Vec<Answer> {
     vec![
         ("The address and headers are too large (`headers_too_large`).", ApiError::headers_too_large()),
@@ -115,7 +112,7 @@ fn token() -> [Answer; 4] {
     ]
 }
 
-/// The answer to a client that used up the default limit of the specification (§8) half an hour ago.
+/// The specification's default limit (§8), used up half an hour ago.
 fn rate_limited(limited: LimitKind) -> Answer {
     let limit = if limited == LimitKind::Create { 10 } else { 60 };
     let quota = Quota { limit, window: Duration::from_hours(1) };

@@ -1,5 +1,5 @@
-//! `/llms.txt`: instructions for agents, from `templates/llms.txt`. An agent needs no other document to use the service. The lines that
-//! add the server to common clients are those of the documentation of each, and `docs/client.md` has them too.
+//! `/llms.txt`, from `templates/llms.txt`: all that an agent needs. The lines for common clients come from their own
+//! documentation.
 
 use askama::Template;
 
@@ -25,7 +25,6 @@ fn window(quota: &Quota) -> humantime::FormattedDuration {
     humantime::format_duration(quota.window)
 }
 
-/// The text for a service at `base_url` with these `quotas`.
 pub(super) fn text(base_url: &Origin, mcp_url: &str, quotas: Quotas, site: &SiteSettings) -> String {
     let quotas = [
         ("Creates", quotas.create),

@@ -1,4 +1,4 @@
-//! The documents that describe the service to programs (spec §4.7). All are made from [`crate::http::metadata`].
+//! The documents that describe the service to programs (spec §4.7), made from [`crate::http::metadata`].
 
 mod answers;
 mod llms;
@@ -40,8 +40,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     };
     routes
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
-        // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
-        // token, but the MCP server does not ask for one.
+        // Not under `…/mcp`, where it would say that the MCP server wants a token.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
         .route(
@@ -52,7 +51,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
 }
 
-/// A route to the server card. SEP-2127 requires the two header fields on every answer, not only on the preflight.
+/// SEP-2127 requires the two header fields on every answer.
 fn card_route<S: Clone + Send + Sync + 'static>(
     media_type: &'static str,
     card: &Value,
@@ -69,16 +68,15 @@ fn bytes(document: &Value) -> Vec<u8> {
     json
 }
 
-/// Authorization server metadata (RFC 8414).
+/// RFC 8414.
 fn authorization_server(base_url: &Origin) -> Value {
     json!({
         "issuer": base_url.as_str(),
         "token_endpoint": format!("{base_url}{}", path::TOKEN),
         "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
         "grant_types_supported": [oauth::GRANT_TYPE],
-        // There is no authorization endpoint, and so no response type. But §2 requires this field and §3.2 forbids an
-        // empty list (erratum 7793), and validators such as Authlib's check both. `none` is a registered type that
-        // returns nothing. Without an `authorization_endpoint` no client can ask for it.
+        // There is no authorization endpoint, and so no response type. But §2 requires the field, §3.2 forbids an empty
+        // list (erratum 7793), and validators such as Authlib's check both.
         "response_types_supported": ["none"],
         "scopes_supported": scopes(),
         "protected_resources": [base_url.as_str()],
@@ -86,7 +84,7 @@ fn authorization_server(base_url: &Origin) -> Value {
     })
 }
 
-/// Protected resource metadata (RFC 9728).
+/// RFC 9728.
 fn protected_resource(base_url: &Origin) -> Value {
     json!({
         "resource": base_url.as_str(),
@@ -98,7 +96,7 @@ fn protected_resource(base_url: &Origin) -> Value {
     })
 }
 
-/// The MCP server card (SEP-2127).
+/// SEP-2127.
 fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
     let mut card = json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
@@ -113,8 +111,7 @@ fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
             "url": mcp,
             "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
         }],
-        // The members below are those of the older convention (SEP-1649). The specification uses the path of that
-        // convention, and scanners still look for these members. The current schema allows additional members.
+        // Members of the older convention (SEP-1649), which scanners still read.
         "serverInfo": {
             "name": metadata::server_name(base_url),
             "title": metadata::TITLE,
@@ -136,8 +133,7 @@ fn icons(base_url: &Origin) -> Value {
     metadata::ICONS.map(icon).to_vec().into()
 }
 
-/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is
-/// the MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
+/// Handbill does not speak A2A: the interface in the card is the MCP server, with a binding that no A2A client uses.
 fn agent_card(base_url: &Origin, mcp: &str) -> Value {
     let binding = format!(
         "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",
@@ -183,7 +179,7 @@ fn skill(operation: &Operation) -> Value {
         "tags": operation.tags,
     });
     if let Some(scope) = operation.scope {
-        // Either of the two schemes is enough.
+        // Either scheme is enough.
         skill["securityRequirements"] =
             json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": [scope]}}}]);
     }

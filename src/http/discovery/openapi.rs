@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the same declarations as the routes (spec §4.7).
+//! The OpenAPI document, made from the declarations of the routes (spec §4.7).
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
@@ -14,7 +14,6 @@ use handbill_pages::values::contact::Contact;
 use handbill_pages::values::oauth;
 use handbill_pages::values::origin::Origin;
 
-/// The document without its operations. [`document`] sets the title and version.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -29,12 +28,11 @@ use handbill_pages::values::origin::Origin;
 )]
 struct Description;
 
-/// The document without its operations. The routes add their operations to it.
 pub(in crate::http) fn description() -> OpenApi {
     Description::openapi()
 }
 
-/// The document of a service at `base_url`, as indented JSON. `described` contains the operations.
+/// `described` has the operations. The result is indented JSON.
 pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin, contact: Option<&Contact>) -> String {
     let info = &mut described.info;
     info.contact = Some(match contact {
@@ -42,7 +40,7 @@ pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin, conta
         Some(web @ Contact::Web(_)) => {
             ContactBuilder::new().name(Some("Abuse contact")).url(Some(web.to_string())).build()
         }
-        // The operators named no contact, so the service's own address is the contact.
+        // Without operators' contact, the service's address.
         None => ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build(),
     });
     metadata::TITLE.clone_into(&mut info.title);
@@ -74,7 +72,7 @@ fn page_token(base_url: &Origin) -> SecurityScheme {
     SecurityScheme::OAuth2(OAuth2::with_description([Flow::ClientCredentials(flow)], description))
 }
 
-/// Adds to an operation all facts that follow from the table of operations and from the limits.
+/// Adds what follows from the table of operations and from the limits.
 fn complete(operation: &mut Operation) {
     let on_pages = OPERATIONS.iter().find(|known| operation.operation_id.as_deref() == Some(known.operation_id));
     if let Some(RefOr::T(body)) = &mut operation.request_body {
@@ -90,7 +88,7 @@ fn complete(operation: &mut Operation) {
     }
 }
 
-/// Adds the header fields that depend on the status alone, and those of every answer to a limited operation.
+/// Header fields by status, and of limited operations.
 fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token: bool) {
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
@@ -113,8 +111,7 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
     }
 }
 
-/// Whether the limiter may have been asked before an answer with `status`. The query and the body of a create are checked
-/// before the limiter is asked, and so is the size of the request head. A 400 may come from either side of the limiter.
+/// The query, a create's body and the head's size are checked before the limiter; a 400 may come before or after it.
 fn is_asked(limited: LimitKind, status: &str) -> bool {
     let before: &[&str] = if limited == LimitKind::Create { &["401", "408", "413", "431"] } else { &["431"] };
     !before.contains(&status)

@@ -1,4 +1,4 @@
-//! `/.well-known/security.txt` (RFC 9116): whom to tell about vulnerabilities.
+//! `/.well-known/security.txt` (RFC 9116).
 
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::timestamp::UnixMillis;
 
-/// How long a reader may rely on the document. RFC 9116 recommends less than a year. The contact is that of the running
-/// process, so it is as fresh as the answer.
+/// RFC 9116 recommends less than a year. Each answer has the running process's contact.
 const VALIDITY: Duration = Duration::from_hours(30 * 24);
 
-/// A route that names `contact`. The document expires 30 days after each request, so it is never stale.
+/// The document expires 30 days after each request.
 pub(super) fn route<S: Clone + Send + Sync + 'static>(
     contact: &Contact,
     base_url: &Origin,

@@ -1,7 +1,6 @@
-//! Ends the process if draining takes too long, even if every other thread is stuck.
+//! Ends the process if draining takes too long.
 //!
-//! The async runtime does the draining and receives the signals. If all of its threads are blocked, it does neither. So a
-//! separate thread measures the same time and receives the same signals.
+//! A separate thread measures the time and receives the signals, because all threads of the runtime may be blocked.
 
 use std::io;
 use std::thread;
@@ -11,15 +10,11 @@ use thiserror::Error;
 
 use super::{DrainLimits, StopSignals};
 
-/// How long after the time for draining the process may still close its store and write its last log lines. A
-/// supervisor that allows slightly more time than the drain then does not have to kill the process. The chart, for
-/// example, allows 5 s more.
+/// Time to close the store and the log. The chart allows 5 s more than the drain.
 const CLOSING_GRACE: Duration = Duration::from_secs(3);
 
-/// How long after a second signal the process has to end by itself.
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);
 
-/// Why the process did not end by itself.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Overdue {
     #[error("the process did not end within the time for draining: ending it now")]
@@ -28,9 +23,7 @@ pub enum Overdue {
     SecondSignal,
 }
 
-/// Starts a thread that calls `end` if the process does not end in time after the first signal.
-///
-/// Like [`StopSignals::install`], this function replaces the default action of the signals.
+/// Calls `end` if the process does not end in time after the first signal. Replaces the signals' default action.
 pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { StopSignals::install() })?;
@@ -41,7 +34,7 @@ pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) 
     Ok(())
 }
 
-/// Returns once the process should have ended. `signal` waits for one signal.
+/// Returns once the process should have ended.
 async fn overdue(mut signal: impl AsyncFnMut(), limits: DrainLimits) -> Overdue {
     signal().await;
     let whole = limits.delay.saturating_add(limits.timeout).saturating_add(CLOSING_GRACE);

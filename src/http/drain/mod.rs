@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 pub use self::deadline::{Overdue, enforce};
 
-/// Whether load balancers should send requests to this process, and if not, why.
+/// Whether load balancers should send requests here, and if not, why.
 #[derive(Debug)]
 pub struct Readiness {
     reasons: Mutex<BTreeMap<&'static str, String>>,
@@ -28,7 +28,6 @@ impl Readiness {
         Self { reasons: Mutex::default(), draining }
     }
 
-    /// Records that `component` is not ready, and why.
     pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
         self.reasons.lock().insert(component, reason.into());
     }
@@ -37,7 +36,7 @@ impl Readiness {
         self.reasons.lock().remove(component);
     }
 
-    /// Why the process is not ready, by component; empty if it is.
+    /// Empty if the process is ready.
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
         self.reasons.lock().clone()
     }
@@ -51,25 +50,23 @@ impl Readiness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Serving,
-    /// It serves requests, but asks clients to send the next one elsewhere.
+    /// Serves, but asks clients to leave.
     Leaving,
-    /// It only finishes requests that have begun.
+    /// Only finishes requests.
     Stopping,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct DrainLimits {
-    /// How long requests are still accepted, so that load balancers notice that this process is not ready.
+    /// Load balancers notice meanwhile that the process is not ready.
     pub delay: Duration,
-    /// How long requests in flight may then take to finish.
+    /// For requests in flight, after `delay`.
     pub timeout: Duration,
 }
 
-/// Signals this close together are one: `timeout`, and a terminal or supervisor that signals a whole group, may send the same end
-/// twice. A person who wants to cut the drain short takes longer.
+/// Signals this close together are one: `timeout`, a terminal or a supervisor may send two. A person takes longer.
 const ONE_STOP: Duration = Duration::from_secs(1);
 
-/// `SIGTERM` and `SIGINT`.
 #[derive(Debug)]
 pub struct StopSignals {
     stops: Stops,
@@ -78,7 +75,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Replaces the default action of the signals, which would end the process at once.
+    /// Replaces the default action of the signals, which ends the process at once.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
             stops: Stops::default(),
@@ -87,7 +84,6 @@ impl StopSignals {
         })
     }
 
-    /// Waits for a signal that is not one with the last.
     pub async fn next(&mut self) {
         loop {
             self.any().await;
@@ -105,14 +101,12 @@ impl StopSignals {
     }
 }
 
-/// Counts signals.
 #[derive(Debug, Default)]
 struct Stops {
     last: Option<Instant>,
 }
 
 impl Stops {
-    /// Whether a signal that arrives `now` is another one than the last that was.
     fn is_another(&mut self, now: Instant) -> bool {
         let is_another = self.last.is_none_or(|last| now.saturating_duration_since(last) >= ONE_STOP);
         if is_another {
@@ -124,15 +118,15 @@ impl Stops {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Whether every request was answered, before the end of the time and a second signal.
+    /// Every request was answered before the end of the time or a second signal.
     pub is_complete: bool,
-    /// The time for draining that is left, for work that follows the last request.
+    /// Time for draining that is left.
     pub left: Duration,
 }
 
-/// Serves until `signal` returns for the first time, then drains. The second signal ends the drain.
+/// Serves until the first `signal`, then drains until all is done or the second.
 ///
-/// `serving` must end by itself soon after `phase` becomes [`Phase::Stopping`]: once no request is in flight.
+/// `serving` must end soon after [`Phase::Stopping`].
 pub async fn run(
     serving: impl Future<Output = ()>,
     phase: watch::Sender<Phase>,

@@ -2,28 +2,23 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// The body is not a valid request.
     InvalidBody,
     EmptyContent,
-    /// Operators do not publish this text or its links.
+    /// On the operators' blocklist.
     ContentRefused,
     /// A page with the client's key and title exists or existed.
     KeyInUse,
     MissingKey,
-    /// The presented key is not the page's key.
     InvalidKey,
-    /// A key was presented in the query string.
     KeyInQuery,
-    /// A browser sent the form of another site.
+    /// A browser sent another site's form.
     CrossOrigin,
     /// Nothing was ever at this address.
     NotFound,
-    /// The address does not take this method.
     MethodNotAllowed,
     /// The request did not arrive in time.
     Timeout,
     Gone,
-    /// The page does not have the required version.
     PreconditionFailed,
     ContentTooLarge,
     BodyTooLarge,
@@ -33,17 +28,14 @@ pub enum Code {
     Internal,
     /// A store is unavailable, or the service is at its limits.
     Unavailable,
-    /// The request head is invalid, or the token endpoint cannot read the request (RFC 6749 §5.2, like the three codes
-    /// below).
+    /// The head is invalid, or the token endpoint cannot read the request (RFC 6749 §5.2, as the three below).
     InvalidRequest,
-    /// The client's credentials are missing or wrong.
     InvalidClient,
-    /// The token endpoint does not support the grant.
     UnsupportedGrantType,
     InvalidScope,
 }
 
-/// Every code as text, its HTTP status, and the advice to the client in a few words, in the order of declaration.
+/// Text, HTTP status and advice, in the order of declaration.
 const TABLE: [(Code, &str, u16, &str); 23] = [
     (Code::InvalidBody, "invalid_body", 400, "correct the field that the message names"),
     (Code::EmptyContent, "empty_content", 400, "send at least one character"),
@@ -96,7 +88,6 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
 ];
 
 impl Code {
-    /// Every code, in the order of declaration.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.into_iter().map(|(code, ..)| code)
     }
@@ -109,17 +100,15 @@ impl Code {
         TABLE[self as usize].2
     }
 
-    /// Advice to the client on what to do about the error, in a few words.
     pub const fn advice(self) -> &'static str {
         TABLE[self as usize].3
     }
 
-    /// Whether only the form on the home page answers with this code.
+    /// Only the home page's form answers with this code.
     pub const fn is_of_form(self) -> bool {
         matches!(self, Self::CrossOrigin)
     }
 
-    /// Whether only the token endpoint answers with this code.
     pub const fn is_of_oauth(self) -> bool {
         matches!(self, Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
     }

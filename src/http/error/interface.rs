@@ -1,17 +1,14 @@
-//! The words in which an error speaks to its caller: headers over REST, arguments over MCP.
+//! An error's words for its caller: headers over REST, arguments over MCP.
 
 use crate::http::metadata;
 
-/// The interface that answers with an error. The message uses the terms of that interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     Rest,
-    /// A caller of an MCP tool, with arguments.
     Mcp,
 }
 
 impl Interface {
-    /// The place where the caller sends a key.
     pub(super) const fn key_place(self) -> &'static str {
         match self {
             Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
@@ -26,7 +23,7 @@ impl Interface {
         }
     }
 
-    /// Advice for when the page has changed since the state that the request names.
+    /// For a page that has changed since the named state.
     pub(super) const fn stale_advice(self) -> &'static str {
         match self {
             Self::Rest => {
@@ -38,7 +35,7 @@ impl Interface {
         }
     }
 
-    /// A sentence that says where to read more about keys, to be appended to a message. It is empty for MCP.
+    /// Where to read more about keys.
     pub(super) fn key_advice(self) -> String {
         match self {
             Self::Rest => format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE),

@@ -1,5 +1,4 @@
-//! Every error that a client can receive, from REST and MCP alike. `code` has the table of codes; this file has the
-//! messages.
+//! Every error that a client can receive, from REST and MCP alike.
 
 mod code;
 mod interface;
@@ -19,26 +18,24 @@ use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::text_edits::{MAX_EDITS, TextEditError};
 use handbill_pages::values::title::{MAX_CHARS, TitleError};
 
-/// Seconds after which a client may retry when a store was unavailable. An estimate: the outage of one database node is
-/// shorter, and a client that waits this long adds hardly any load.
+/// An estimate: a database node's outage is shorter, and clients that wait this long add little load.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 
-/// Seconds after which a client may retry while operators have paused creates. Nobody knows when they resume.
+/// The end of a pause is unknown.
 const RETRY_PAUSED_SECONDS: u64 = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     pub code: Code,
-    /// The problem and how to solve it.
+    /// Also says how to solve the problem.
     pub message: String,
-    /// Whole seconds after which a retry makes sense.
+    /// Whole seconds.
     pub retry_after: Option<u64>,
-    /// The part that refused the request, in a word for the log, where the code does not say it.
+    /// For the log, where the code does not say what refused the request.
     pub refused_by: Option<&'static str>,
 }
 
 impl ApiError {
-    /// An error without `retry_after`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after: None, refused_by: None }
     }
@@ -51,13 +48,12 @@ impl ApiError {
         Self { refused_by: Some(what), ..self }
     }
 
-    /// A temporary failure of `part`. The advice to retry is appended to `message`.
+    /// Appends the advice to retry to `message`.
     fn unavailable(part: &'static str, message: &str) -> Self {
         let seconds = RETRY_UNAVAILABLE_SECONDS;
         Self::after(Code::Unavailable, seconds, format!("{message} retry in {seconds} seconds.")).by(part)
     }
 
-    /// An address without a route.
     pub fn no_route() -> Self {
         Self::new(
             Code::NotFound,
@@ -69,7 +65,6 @@ impl ApiError {
         )
     }
 
-    /// A method that the address does not take. `allowed` lists the methods that the address takes.
     pub fn method_not_allowed(allowed: &[&str]) -> Self {
         let methods = match allowed {
             [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
@@ -78,12 +73,10 @@ impl ApiError {
         Self::new(Code::MethodNotAllowed, format!("Method not allowed here. Use {methods}."))
     }
 
-    /// A request without a `Host` header.
     pub fn no_host() -> Self {
         Self::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.")
     }
 
-    /// A request whose head is over [`MAX_HEAD_BYTES`].
     pub fn headers_too_large() -> Self {
         Self::new(
             Code::HeadersTooLarge,
@@ -93,7 +86,7 @@ impl ApiError {
         )
     }
 
-    /// A key in the query string of a request to the MCP server.
+    /// A key in the query string, at the MCP server.
     pub fn key_in_address() -> Self {
         Self::new(
             Code::InvalidRequest,
@@ -101,7 +94,6 @@ impl ApiError {
         )
     }
 
-    /// A form that a browser sends for another site.
     pub fn cross_origin() -> Self {
         Self::new(
             Code::CrossOrigin,
@@ -109,17 +101,15 @@ impl ApiError {
         )
     }
 
-    /// There is no memory left for the request, or for its response.
     pub fn no_room() -> Self {
         Self::unavailable("memory", "Too much data is being sent at the moment. Nothing was changed;")
     }
 
-    /// Too many calls of tools are being answered.
     pub fn too_many_calls() -> Self {
         Self::unavailable("tools", "Too many tools are being called at the moment. Nothing was changed;")
     }
 
-    /// There is no memory left for the response to a request that may have changed something.
+    /// The request may have changed something.
     pub fn no_room_to_answer() -> Self {
         Self::unavailable(
             "memory",
@@ -135,8 +125,7 @@ impl ApiError {
     }
 }
 
-/// Logs an internal failure. Mistakes of the client are not logged, and failures of the store are logged where its calls are
-/// recorded, once in a while.
+/// Logs internal failures. The store's failures are logged where its calls are recorded.
 pub fn log(error: &ServiceError) {
     if let ServiceError::DeadlinePassed | ServiceError::NoFreeSlug = error {
         tracing::error!(error = %error, "an operation failed");
@@ -323,7 +312,7 @@ fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(Code::InvalidBody, message)
 }
 
-/// A quota in words, such as `10 new pages per hour`.
+/// Such as `10 new pages per hour`.
 pub fn quota_in_words(kind: LimitKind, Quota { limit, window }: Quota) -> String {
     let what = match kind {
         LimitKind::Create => "new page",
@@ -353,7 +342,7 @@ fn rate_limited(kind: LimitKind, decision: &Decision) -> ApiError {
     )
 }
 
-/// Why edits do not fit the page, and what to do. The message quotes the page's words, never those of the request.
+/// Quotes the page's words, never the request's.
 fn edit_advice(error: &TextEditError) -> String {
     let advice = match error {
         TextEditError::TooMany(count) => {

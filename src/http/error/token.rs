@@ -1,5 +1,5 @@
-//! Errors of the token endpoint. Their messages are also the `error_description`, so they may contain only the characters
-//! that RFC 6749 §5.2 allows: printable ASCII without the quotation mark and the backslash.
+//! Errors of the token endpoint. Messages are also the `error_description`: printable ASCII without quotation mark and
+//! backslash (RFC 6749 §5.2).
 
 use super::{ApiError, Code};
 use crate::http::metadata;

@@ -17,25 +17,21 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Bytes of a body that are read and dropped after its answer. Closing a connection with unread bytes resets it, and a
-/// reset may overtake the answer.
+/// Closing a connection with unread bytes resets it, and the reset may overtake the answer.
 const MAX_DROPPED_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long reading and dropping may take.
 const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request's body. Its bytes are counted until the request is answered.
-///
-/// The error is [`io::ErrorKind::QuotaExceeded`] if all bodies together have too many bytes.
+/// Its bytes count until the request is answered. [`io::ErrorKind::QuotaExceeded`] means that all bodies together are
+/// too large.
 pub(super) struct RequestBody {
     /// `None` once it is being dropped.
     body: Option<Incoming>,
-    /// The client waits for `100 Continue`, and sends nothing if it is answered instead.
+    /// Without `100 Continue`, the client sends nothing.
     is_expected: bool,
     received: Arc<Received>,
 }
 
-/// What has arrived of a body.
 pub(super) struct Received {
     all: Arc<Semaphore>,
     held: Mutex<Option<OwnedSemaphorePermit>>,
@@ -43,7 +39,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// Whether the body was read to its end.
+    /// Read to its end.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole.load(Ordering::Relaxed)
     }
@@ -60,7 +56,6 @@ impl Received {
 }
 
 impl RequestBody {
-    /// `body` below these `headers`, whose bytes are taken from `all`.
     pub(super) fn new(headers: &HeaderMap, body: Incoming, all: Arc<Semaphore>) -> (Self, Arc<Received>) {
         let received = Received { all, held: Mutex::default(), is_whole: AtomicBool::new(false) };
         let received = Arc::new(received);
@@ -103,7 +98,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Reads what the client still sends, within bounds, until it stops.
+/// Within bounds, until the client stops.
 async fn drop_rest(mut body: Incoming) {
     let mut dropped = 0;
     while let Some(Ok(frame)) = body.frame().await {

@@ -10,21 +10,19 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Answers with a body up to this size, in bytes, are not counted: connections bound their number.
+/// Smaller bodies are not counted: connections bound their number.
 const SMALL_BYTES: u64 = 16 * 1024;
 
-/// Most bytes of all large answers together: some fifty of the largest.
+/// Some fifty of the largest answers.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// Counts the bytes of large answers that are not sent yet. Clones count together.
+/// Clones count together.
 #[derive(Clone, Debug)]
 pub struct LargeAnswers(Arc<Semaphore>);
 
-/// There are too many large answers.
 #[derive(Debug)]
 pub struct Full;
 
-/// Bytes, with the permit to hold them.
 struct Held {
     bytes: Bytes,
     _permit: OwnedSemaphorePermit,
@@ -43,7 +41,7 @@ impl Default for LargeAnswers {
 }
 
 impl LargeAnswers {
-    /// `response`, whose bytes are counted until they are sent.
+    /// Counts the bytes of `response` until they are sent.
     pub fn admit(&self, response: Response) -> Result<Response, Full> {
         let bytes = response.body().size_hint().lower();
         if bytes <= SMALL_BYTES {
@@ -52,7 +50,7 @@ impl LargeAnswers {
         let bytes = u32::try_from(bytes).map_err(|_| Full)?;
         let permit = Arc::clone(&self.0).try_acquire_many_owned(bytes).map_err(|_| Full)?;
         let (head, body) = response.into_parts();
-        // Every body of the service is whole, so nothing is waited for.
+        // Every body of the service is whole, so this does not wait.
         let bytes = body.collect().now_or_never().and_then(Result::ok).ok_or(Full)?.to_bytes();
         // Hyper drops the bytes when it has sent them.
         Ok(Response::from_parts(head, Body::from(Bytes::from_owner(Held { bytes, _permit: permit }))))

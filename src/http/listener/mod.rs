@@ -1,7 +1,6 @@
-//! Serves HTTP/1.1 with hyper: a number of connections, a share of them for each client, time limits, and the end of a
-//! connection when the process drains.
+//! Serves HTTP/1.1 with hyper: connections, a client's share of them, time limits, and draining.
 //!
-//! Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
+//! Put a load balancer with TLS and HTTP/2 in front of a public listener.
 
 mod bodies;
 mod large_answers;
@@ -39,44 +38,39 @@ use crate::http::request::MAX_HEAD_BYTES;
 use crate::http::request::client_addr::TrustedProxies;
 use handbill_pages::values::client::Peer;
 
-/// Longest head that hyper reads, in bytes. Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for the
-/// parts of a head that the service does not count.
+/// Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for what it does not count.
 const HYPER_HEAD_BYTES: usize = MAX_HEAD_BYTES + 2 * 1024;
 
-/// How long a client may take to begin a request and send its head: longer than the 60 s that common load balancers keep
-/// an idle connection, so that they close first.
+/// Longer than load balancers keep an idle connection (60 s), so that they close first.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How long a client may go without reading anything of its answer. It is shorter than the default of `--drain-timeout`,
-/// so that such a client cannot fail a stop.
+/// Without reading anything. Shorter than the default of `--drain-timeout`, so that such a client cannot fail a stop.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// How long after the stop connections are still accepted, and how long idle ones are kept then. Their requests may
-/// already be on the way.
+/// Requests on new and idle connections may already be on the way.
 const STOP_GRACE: Duration = Duration::from_millis(50);
 
-/// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
+/// Usually file descriptors are missing.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// File descriptors for everything but public connections: the admin port and socket, files, servers, logs. If the limit is
-/// low, half of it is for these.
+/// For everything but public connections. Of a low limit, half is for these.
 const RESERVED_DESCRIPTORS: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once. Further clients wait until one ends.
+    /// Further clients wait.
     pub connections: usize,
-    /// Connections of one client at once, trusted proxies and this machine excepted.
+    /// Without trusted proxies and this machine.
     pub connections_per_client: usize,
-    /// Bytes that the bodies of requests may take together until the requests are answered.
+    /// Of all bodies until their requests are answered.
     pub bodies: usize,
 }
 
 impl Limits {
-    /// The part of the connections that one client may have: one eighth.
+    /// One eighth.
     const SHARE_OF_A_CLIENT: usize = 8;
 
-    /// Limits for at most `connections` connections, and fewer if the process has few file descriptors.
+    /// Fewer if the process has few file descriptors.
     pub fn of(connections: usize) -> Self {
         let connections = connections.min(room_for_connections());
         let connections_per_client = connections.div_ceil(Self::SHARE_OF_A_CLIENT);
@@ -87,7 +81,7 @@ impl Limits {
 #[derive(Clone, Debug, Default)]
 pub struct ListenerMetrics {
     pub open: Gauge,
-    /// Connections that were closed at once, because their client had its share.
+    /// Their client had its share.
     pub refused: Counter,
 }
 
@@ -100,10 +94,10 @@ struct Server<A> {
     phase: watch::Receiver<Phase>,
 }
 
-/// Serves `app` on `listener` until `phase` is [`Phase::Stopping`]; returns when the last connection has ended.
+/// Serves until [`Phase::Stopping`], and returns after the last connection.
 ///
-/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. After
-/// [`Phase::Stopping`] idle connections are closed, and each request in flight is answered.
+/// In [`Phase::Leaving`], answers carry `Connection: close`. Then idle connections are closed, and requests in flight
+/// are answered.
 pub async fn serve<A>(
     listener: TcpListener,
     app: A,
@@ -117,7 +111,7 @@ pub async fn serve<A>(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
-    // The end of input cancels nothing: a client may close its side after its request.
+    // A client may close its side after its request.
     http.half_close(true);
     let mut stopping = phase.clone();
     let server = Arc::new(Server {
@@ -149,10 +143,10 @@ pub async fn serve<A>(
                 refused = false;
                 server.start(stream, peer, permit, graceful.watcher());
             }
-            // The client disconnected while it waited to be accepted.
+            // The client disconnected before.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // Logged once until accepting works again; otherwise it would be 20 lines a second.
+                // Logged once until accepting works again, not 20 times a second.
                 if !std::mem::replace(&mut refused, true) {
                     tracing::warn!(%error, "could not accept a connection");
                 }
@@ -170,13 +164,13 @@ impl<A> Server<A>
 where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
-    /// Serves a connection, or closes it if its client has its share of connections.
+    /// Closes the connection if its client has its share.
     fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit, watcher: Watcher) {
         let Some(place) = self.places.take(peer.ip()) else {
             self.metrics.refused.inc();
             return;
         };
-        // Answers are written in one go, so waiting to fill a segment would only delay them.
+        // Answers are written in one go.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(WRITE_TIMEOUT));
@@ -187,7 +181,7 @@ where
         tokio::spawn(async move {
             let _open = open;
             if let Err(error) = connection.await {
-                // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
+                // Clients disconnect and send nonsense all day.
                 tracing::debug!(%error, "a connection ended early");
             }
         });
@@ -211,7 +205,6 @@ where
     }
 }
 
-/// An open connection: its place among all, and among those of its client.
 struct Open {
     gauge: Gauge,
     _place: Place,
@@ -231,9 +224,8 @@ impl Drop for Open {
     }
 }
 
-/// Raises the soft limit of file descriptors to the hard limit, and returns how many connections that allows.
-///
-/// The soft limit is often 1024, for programs that use `select(2)`. This program does not use it.
+/// Raises the soft limit of file descriptors, often 1024 for `select(2)`, to the hard limit. Returns how many
+/// connections fit.
 fn room_for_connections() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

@@ -8,18 +8,17 @@ use parking_lot::Mutex;
 
 use crate::http::request::client_addr::TrustedProxies;
 
-/// Length of the IPv6 prefix that counts as one client here, in bits. Anybody can get a /48, in which rate limits see
-/// 65 536 clients.
+/// Anyone can get a /48, in which rate limits see 65 536 clients.
 const IPV6_SITE_BITS: u32 = 48;
 
 pub(super) struct Places {
     per_client: usize,
-    /// Their connections are not counted, because they connect for many clients.
+    /// Not counted, because they connect for many clients.
     proxies: TrustedProxies,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of one connection, until it is dropped.
+/// Until it is dropped.
 pub(super) struct Place(Option<(Arc<Places>, IpAddr)>);
 
 impl Places {
@@ -27,7 +26,7 @@ impl Places {
         Self { per_client, proxies, taken: Mutex::default() }
     }
 
-    /// A place for a connection from `peer`; `None` if its client has as many connections as it may have.
+    /// `None` if the client has its share.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
         let peer = peer.to_canonical();
         if peer.is_loopback() || self.proxies.trusts(peer) {
@@ -57,7 +56,6 @@ impl Drop for Place {
     }
 }
 
-/// The address that stands for the client at `peer`.
 fn client(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => peer,

@@ -3,8 +3,7 @@
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The highest weight of `wanted` in `Accept`; `None` if `Accept` does not name it. `wanted` is in lower case. A wildcard
-/// matches only itself.
+/// `None` if `Accept` does not name `wanted`, which is in lower case. A wildcard matches only itself.
 pub fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)
@@ -15,8 +14,7 @@ fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     media_type.trim().eq_ignore_ascii_case(wanted).then(|| quality(parameters))
 }
 
-/// The weight among the parameters of a member of `Accept`, or of another header with weights. One that cannot be read
-/// counts as 0. Look for it only where the member is wanted: to read 32 KB of parameters takes longer than a page does.
+/// Unreadable weights count as 0. Reading 32 KB of parameters takes longer than a page, so ask only for wanted members.
 pub fn quality(parameters: &str) -> f32 {
     parameters
         .split(';')

@@ -1,4 +1,4 @@
-//! Request bodies: read within limits of size and time, and parsed with errors that a client can act on.
+//! Reads request bodies within limits of size and time, and parses them with helpful errors.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -23,17 +23,12 @@ use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::edit_key::PREFIX;
 
-/// Longest time that a request body may take to arrive: 128 KB at 88 kbit/s. It is shorter than the default of
-/// `--drain-timeout`, so that a client that stalls cannot fail a stop.
+/// 128 KB at 88 kbit/s. Shorter than the default of `--drain-timeout`, so that a stalled client cannot fail a stop.
 const BODY_TIME: Duration = Duration::from_secs(12);
 
-/// A request body, read or still to be read.
-///
-/// A client that sent `Expect: 100-continue` waits until the server starts to read, so its body is only read when it is
-/// needed. Any other body is read immediately: it is on its way in any case, and a connection with an unread request
-/// cannot be reused.
+/// With `Expect: 100-continue`, the body is read only when needed. Any other body is read at once, because its
+/// connection could otherwise not be reused.
 pub enum RequestBody {
-    /// The body, or why it could not be read.
     Read(Result<Vec<u8>, BodyReadError>),
     /// The client waits for `100 Continue`.
     Expected(HttpBody),
@@ -46,8 +41,7 @@ impl RequestBody {
         if waits { Self::Expected(body) } else { Self::Read(read_limited(body).await) }
     }
 
-    /// The bytes of the body. If the body is too large, that is the error, even if `declared` is an error too. If the
-    /// head alone decides, the body is not requested from the client.
+    /// A body that is too large comes before the error in `declared`. If the head decides, the body is not requested.
     pub async fn bytes(self, declared: Result<(), BodyReadError>) -> Result<Vec<u8>, BodyReadError> {
         let read = match self {
             Self::Read(read) => read,
@@ -63,34 +57,31 @@ impl RequestBody {
     }
 }
 
-/// A body of JSON, read or still to be read.
+/// JSON, read or still to be read.
 pub struct JsonBody {
     body: RequestBody,
     declared: Result<(), BodyReadError>,
 }
 
 impl JsonBody {
-    /// The `body` below this `head`, unless the client waits until it is needed.
     pub async fn of(head: &Parts, body: HttpBody) -> Self {
         Self { body: RequestBody::of(&head.headers, body).await, declared: declared_as_json(&head.headers) }
     }
 
-    /// The fields in the body, or why it is invalid. A body that is too large fails before any other check.
+    /// Too large a body fails first.
     pub async fn read<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
         parse::<T>(&self.body.bytes(self.declared).await?).map(Into::into)
     }
 }
 
-/// First size of the buffer for a body, in bytes. The buffer grows as needed, but never beyond the declared length.
+/// Never grows beyond the declared length.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
-/// Most pieces of a body, and fewest bytes of each further piece. A chunk of one byte costs 3 µs, and a body may have
-/// 131 072 of them.
+/// A chunk of one byte costs 3 µs, and a body may have 131 072 of them.
 const FREE_PIECES: usize = 512;
 const PIECE_BYTES: usize = 32;
 
-/// Reads a body of at most [`MAX_BODY_BYTES`] within `BODY_TIME`. Reading stops at the limit, and does not start if the
-/// declared length is over it. The server drops the rest after its response.
+/// Reads at most [`MAX_BODY_BYTES`] within `BODY_TIME`, and nothing if the declared length is over it.
 pub async fn read_limited(mut body: HttpBody) -> Result<Vec<u8>, BodyReadError> {
     let declared = body.size_hint();
     if declared.lower() > MAX_BODY_BYTES as u64 {
@@ -126,7 +117,7 @@ pub async fn read_limited(mut body: HttpBody) -> Result<Vec<u8>, BodyReadError> 
     }
 }
 
-/// Why a body ended early. The server's own error may be wrapped in errors of the layers in between.
+/// Other layers may wrap the server's error.
 fn read_error(error: &axum::Error) -> BodyReadError {
     let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     match causes.filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next() {
@@ -136,13 +127,13 @@ fn read_error(error: &axum::Error) -> BodyReadError {
     }
 }
 
-/// The media type in `Content-Type`, in lower case and without parameters; empty if there is none.
+/// In lower case, without parameters; empty if missing.
 pub fn media_type(headers: &HeaderMap) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-/// Fails unless the headers declare the body as unencoded JSON.
+/// Requires unencoded JSON.
 pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(BodyReadError::ContentEncoding);
@@ -152,10 +143,10 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if is_json { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
-/// The fields of a JSON object, as the messages of errors list them.
+/// For error messages.
 pub struct Fields {
     pub names: Vec<String>,
-    /// The fields of the objects in the only list.
+    /// In the objects of the only list.
     pub in_list: Vec<String>,
 }
 
@@ -165,19 +156,18 @@ impl Fields {
     }
 }
 
-/// The names of the fields of `T`, a struct that takes no others.
 pub fn names_of<T: DeserializeOwned>() -> Vec<String> {
     // Serde lists them in its error.
     let refusal = serde_json::from_str::<T>(r#"{"?": 0}"#).err().map(|error| error.to_string()).unwrap_or_default();
     refusal.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
-/// Parses the JSON object in `bytes`. Content that is too large fails before any other error.
+/// Content that is too large fails first.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     let no_json = |error: &serde_json::Error| {
         BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, error)))
     };
-    // Serde would take a list of the fields' values too.
+    // Serde would also take a list of values.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         let no_object = || BodyError::Malformed(no_object(&Fields::of::<T>()));
         return Err(serde_json::from_slice::<IgnoredAny>(bytes).map_or_else(|error| no_json(&error), |_| no_object()));
@@ -186,7 +176,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     match serde_path_to_error::deserialize(&mut json) {
         Ok(value) => json.end().map(|()| value).map_err(|error| no_json(&error)),
         Err(error) if error.inner().is_data() => {
-            // The parser has stopped at the fault, perhaps before the content.
+            // The parser may have stopped before the content.
             let members = serde_json::from_slice::<HashMap<String, &RawValue>>(bytes).unwrap_or_default();
             let content = members.get("content").and_then(|content| serde_json::from_str::<String>(content.get()).ok());
             check_content_size(content.as_deref())?;
@@ -196,12 +186,12 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
     }
 }
 
-/// Parses `object`, the arguments of a tool, like [`parse`]. Messages list `fields`.
+/// Like [`parse`], for a tool's arguments.
 pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: impl FnOnce() -> Fields) -> Body<T> {
     parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
 }
 
-/// Parses `object` like [`parse_object`]. The fields of `B` are its own, and all others belong to `A`.
+/// Fields that `B` lacks belong to `A`.
 pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
     object: Map<String, Value>,
     fields: impl FnOnce() -> Fields,
@@ -216,12 +206,10 @@ pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
     both().map_err(|error| size.err().unwrap_or_else(|| BodyError::Malformed(wrong_shape(&error, &fields()))))
 }
 
-/// An object without fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoFields {}
 
-/// Fails if `content` is too large.
 fn check_content_size(content: Option<&str>) -> Result<(), BodyError> {
     match content.map_or(0, str::len) {
         bytes if bytes > MAX_BYTES => Err(BodyError::Content(ContentError::TooLarge { bytes })),
@@ -229,7 +217,7 @@ fn check_content_size(content: Option<&str>) -> Result<(), BodyError> {
     }
 }
 
-/// Why `bytes` are not accepted as JSON. The text quotes none of them, since they may contain a key.
+/// Quotes nothing, which may be a key.
 pub fn why_not_json(bytes: &[u8], error: &serde_json::Error) -> String {
     if bytes.starts_with("\u{feff}".as_bytes()) {
         return "The body begins with a byte order mark, which JSON does not allow (RFC 8259 §8.1). Leave it out."
@@ -248,10 +236,10 @@ pub fn why_not_json(bytes: &[u8], error: &serde_json::Error) -> String {
     format!("The body {problem}, at line {line}, column {column}.")
 }
 
-/// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
+/// Quotes no values, and only names that cannot be keys.
 fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, fields: &Fields) -> String {
     let (path, reason) = (error.path().to_string(), error.inner().to_string());
-    // A name of at most 32 bytes holds no whole key, and one without the prefix of keys is no beginning of a key.
+    // A name of 32 bytes holds no whole key; one without the prefix is no beginning of a key.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)

@@ -9,27 +9,24 @@ use ipnet::IpNet;
 
 use handbill_pages::values::client::{Client, Peer};
 
-/// The header in which trusted proxies name the client: `X-Forwarded-For: client, proxy, …`.
+/// Trusted proxies write `X-Forwarded-For: client, proxy, …`.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
-    /// The networks of the proxies. If the list is empty, the peer is the client.
+    /// If empty, the peer is the client.
     pub networks: Vec<IpNet>,
 }
 
 impl TrustedProxies {
-    /// The client of the request with this `head`, as rate limits count it.
+    /// As rate limits count it.
     pub fn client(&self, head: &Parts) -> Client {
         let Peer(peer) = head.extensions.get().copied().expect("the server adds the peer to every request");
         self.client_address(peer.ip(), &head.headers).into()
     }
 
-    /// The address of the client, for a request that came from `peer`.
-    ///
-    /// Each trusted proxy appends the address that called it. So the header is read from the right, as long as the
-    /// addresses are trusted; the first address that is not trusted is the client. An unreadable entry ends the search at
-    /// the last trusted address, because anyone may have written the entries further left.
+    /// Each proxy appends its caller, so the first untrusted address from the right is the client. An unreadable entry
+    /// ends the search at the last trusted address, because anyone may have written further entries.
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let address = peer.to_canonical();
         if !self.trusts(address) {
@@ -50,18 +47,18 @@ impl TrustedProxies {
         client
     }
 
-    /// Whether `headers` name a client but are ignored, because `peer` is not a trusted proxy.
+    /// The peer is not trusted.
     pub fn ignores(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         headers.contains_key(X_FORWARDED_FOR) && !self.trusts(peer.to_canonical())
     }
 
-    /// Whether `address` is a trusted proxy. `address` must be canonical.
+    /// `address` must be canonical.
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
 }
 
-/// Parses an address with or without a port. IPv6 is in brackets where a port follows.
+/// With or without a port; IPv6 with a port is in brackets.
 fn node_address(node: &str) -> Option<IpAddr> {
     let node = node.trim();
     let unbracketed = node.strip_prefix('[').and_then(|node| node.strip_suffix(']'));

@@ -1,6 +1,5 @@
-//! The edit key in a request: in the header, as an argument of a tool, or in the query string, where it is forbidden
-//! (contract, decision 2). This module only parses the key. The service checks it later, because other checks come
-//! first.
+//! Parses the edit key in a request's header, a tool's argument or, where it is forbidden, the query (contract,
+//! decision 2). The service checks it later.
 
 use std::borrow::Cow;
 
@@ -14,25 +13,23 @@ use url::form_urlencoded;
 use handbill_pages::service::Credential;
 use handbill_pages::values::edit_key::EditKey;
 
-/// Names of query parameters that are taken for a key, whatever their value.
+/// Taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
 
-/// How many more times a query is decoded after the first time. An address inside the query of another address is
-/// encoded twice, and a third time if the outer address is itself inside a query.
+/// An address in another's query is encoded twice, or three times if nested again.
 const FURTHER_DECODINGS: usize = 2;
 
-/// Whether a query string contains a key: a parameter with one of the names above, or a key in any name or value.
+/// A parameter named above, or a key in any name or value.
 pub fn query_holds_key(query: &str) -> bool {
     let is_for_keys = |name: &str| KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
     form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_for_keys(&name)) || query_shows_key(query)
 }
 
-/// Whether a query string contains a key in any name or value, whatever the names of its parameters.
 pub fn query_shows_key(query: &str) -> bool {
     form_urlencoded::parse(query.as_bytes()).any(|(name, value)| holds_key(&name) || holds_key(&value))
 }
 
-/// Whether `text` contains a key, as it is or decoded.
+/// As written or decoded.
 fn holds_key(text: &str) -> bool {
     let mut text = Cow::Borrowed(text);
     for _ in 0..FURTHER_DECODINGS {
@@ -44,13 +41,12 @@ fn holds_key(text: &str) -> bool {
     EditKey::stands_in(&text)
 }
 
-/// The key that the request with this `head` presents.
 pub fn in_head(head: &Parts) -> Credential {
     let in_query = head.uri.query().is_some_and(query_holds_key);
     if in_query { Credential::InQuery } else { in_headers(&head.headers) }
 }
 
-/// The key in `Authorization: Bearer`. Two such headers are malformed, because it is ambiguous which one counts.
+/// Two such headers are ambiguous, so malformed.
 fn in_headers(headers: &HeaderMap) -> Credential {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (lines.next(), lines.next());
@@ -62,7 +58,7 @@ fn in_headers(headers: &HeaderMap) -> Credential {
     without_scheme(text).map_or(Credential::Missing, key)
 }
 
-/// The key in an argument, with or without `Bearer` before it. White space around it is ignored.
+/// With or without `Bearer`.
 pub fn in_argument(value: Option<&Value>) -> Credential {
     match value {
         None => Credential::Missing,
@@ -71,7 +67,6 @@ pub fn in_argument(value: Option<&Value>) -> Credential {
     }
 }
 
-/// The text after the scheme `Bearer`; `None` if `text` has another scheme, or none.
 fn without_scheme(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
     scheme.eq_ignore_ascii_case("bearer").then_some(token)

@@ -1,6 +1,4 @@
-//! Heads that must not be served (RFC 9112 §3.2 and §6.1).
-//!
-//! Hyper refuses what is no HTTP and different lengths, and closes a connection whose request had a length beside chunks.
+//! Heads that must not be served (RFC 9112 §3.2 and §6.1). Hyper already refuses other faults.
 
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -9,17 +7,16 @@ use http::{HeaderValue, Version};
 
 use crate::http::error::{ApiError, Code};
 
-/// Largest accepted request head, in bytes: the address and all headers.
+/// Bytes of the address and all headers.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Fails if the request with this `head` must not be served.
 pub fn check(head: &Parts) -> Result<(), ApiError> {
     if is_too_large(head) {
         return Err(ApiError::headers_too_large());
     }
     let mut hosts = head.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        // Load balancers still check with HTTP/1.0, which has no `Host`.
+        // Load balancers still use HTTP/1.0, without `Host`.
         (None, _) if head.version == Version::HTTP_11 => return Err(ApiError::no_host()),
         (None, _) => {}
         (Some(host), None) if is_host(host) => {}
@@ -28,7 +25,7 @@ pub fn check(head: &Parts) -> Result<(), ApiError> {
             return Err(ApiError::new(Code::InvalidRequest, advice));
         }
     }
-    // Hyper takes any list that ends with `chunked`, and does not undo the encodings before that.
+    // Hyper takes any list that ends with `chunked`, but undoes only that.
     let mut encodings = head.headers.get_all(TRANSFER_ENCODING).iter();
     match (encodings.next(), encodings.next()) {
         (None, _) => Ok(()),
@@ -42,12 +39,12 @@ pub fn check(head: &Parts) -> Result<(), ApiError> {
 
 fn is_too_large(head: &Parts) -> bool {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    // Each header has a colon, a space and a line break.
+    // Colon, space and line break.
     let headers: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     target + headers > MAX_HEAD_BYTES
 }
 
-/// Whether `value` is a host with or without a port (RFC 9110 §7.2).
+/// RFC 9110 §7.2.
 fn is_host(value: &HeaderValue) -> bool {
     let Ok(authority) = Authority::try_from(value.as_bytes()) else { return false };
     // A name or password before the host is not part of it.

@@ -1,32 +1,30 @@
-//! How many values a message of a stranger has, and whether a member is there twice, found out before anything is made of it.
+//! Counts values and finds repeated members before parsing.
 //!
-//! A `serde_json::Value` can take a hundred times the bytes of its text: `{"":0}` is seven bytes with its comma, and its
-//! object takes some 600. Serde keeps the last of two members with the same name and reports nothing.
+//! A `serde_json::Value` can take a hundred times its text: the object of `{"":0}` takes some 600 bytes. Serde silently
+//! keeps the last of two equal members.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Most values in one text, counting objects, lists and everything in them. A call of a tool with the most edits has some
-/// 300. The largest tree of so many values takes about 650 KB.
+/// With objects, lists and everything in them. A call with the most edits has some 300; the largest tree takes about
+/// 650 KB.
 pub const MAX_VALUES: usize = 1024;
 
-/// The beginning of the error of a text with too many values.
+/// Begins the error.
 pub(super) const TOO_MANY: &str = "too many values";
 
-/// The beginning of the error of a text in which an object has a member twice.
+/// Begins the error.
 pub const TWICE: &str = "a member is there twice";
 
-/// Fails if `bytes` are not JSON, are nested deeper than 127 levels, have more than [`MAX_VALUES`] values, or have an object
-/// with two members of one name.
+/// Fails if `bytes` are not JSON, are deeper than 127 levels, have more than [`MAX_VALUES`] values, or a member twice.
 pub fn check_values(bytes: &[u8]) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     Counter { left: &mut { MAX_VALUES } }.deserialize(&mut json)?;
     json.end()
 }
 
-/// Counts a value and those in it.
 struct Counter<'a> {
     left: &'a mut usize,
 }

@@ -1,6 +1,6 @@
-//! The bodies of `POST /`: a form of several parts, or the Markdown itself (contract, decision 19).
+//! The bodies of `POST /`: a multipart form, or Markdown itself (contract, decision 19).
 //!
-//! A URL-encoded form is refused, because `curl -d @file` sends one and leaves out all line breaks of the file.
+//! URL-encoded forms are refused: `curl -d @file` sends one, without the file's line breaks.
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
@@ -14,20 +14,19 @@ use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
-/// Longest end of a file's name that is taken for its extension, in characters, the dot included.
+/// With the dot.
 const MAX_EXTENSION_CHARS: usize = 9;
 
-/// A post, not yet checked.
+/// Not checked.
 #[derive(Clone, Debug, Default)]
 pub struct RawPost {
-    /// The fields of the page. The name of the file has no folder and no extension, and is empty if no file was sent.
+    /// The file's name has no folder and extension; empty without a file.
     pub fields: PageFields,
-    /// Whether the text is only shown, and not published.
+    /// Only shown, not published.
     pub is_preview: bool,
 }
 
-/// Reads the body of `POST /` with `query`. `origin` is the service's, for messages that show a command. Only a script may
-/// send a key: nobody else makes one with a generator.
+/// `origin` is for commands in messages. Only a script may send a key: others have no generator.
 pub async fn read(
     headers: &HeaderMap,
     query: Option<&str>,
@@ -60,7 +59,6 @@ pub async fn read(
     Ok(post)
 }
 
-/// The kinds of bodies that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Form,
@@ -81,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Why a body of this kind is refused, with a command that works.
+    /// With a command that works.
     fn advice(self, origin: &Origin) -> String {
         let works = format!(
             "Send a file with `curl --data-binary @note.md -H 'Content-Type: text/markdown' {origin}/` or `curl -F content=@note.md {origin}/`."
@@ -98,8 +96,7 @@ impl Kind {
     }
 }
 
-/// The title in the query, and whether it asks for a preview. A mistyped or repeated parameter, or one that is not UTF-8, would lose a title, so it is
-/// refused.
+/// Refuses unknown, repeated or broken parameters, which would lose a title.
 fn in_query(query: &str) -> Body<(Option<String>, bool)> {
     if percent_decode_str(query).decode_utf8().is_err() {
         return Err(BodyError::Malformed(
@@ -170,9 +167,9 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
         ));
     };
     let fields = PageFields {
-        // The editor's field for the title wraps, so without script it takes line breaks too.
+        // Without script, the editor's title takes line breaks.
         title: title.map(|title| Some(title.replace(['\r', '\n'], " "))),
-        // Browsers send every line break of a form as CR LF, whatever the text had.
+        // Browsers send every line break as CR LF.
         content: Some(Some(content.replace("\r\n", "\n").into())),
         edit_key: edit_key.map(|key| EditKey::parse_new(&key)),
         file_name: Some(file_name),
@@ -188,14 +185,13 @@ fn text(bytes: Vec<u8>, what: &str) -> Body<String> {
     })
 }
 
-/// The name of a file without its folder and extension.
 fn stem(path: &str) -> String {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = match name.rfind('.') {
         Some(dot) if dot > 0 && name[dot..].chars().count() <= MAX_EXTENSION_CHARS => &name[..dot],
         _ => name,
     };
-    // Programs name standard input like this.
+    // Programs call standard input `-`.
     if name == "-" { String::new() } else { name.to_owned() }
 }
 

@@ -1,4 +1,4 @@
-//! The fields of a page that clients send, for REST and MCP alike: one type, its JSON, and its schemas.
+//! The fields of a page that clients send, for REST and MCP alike.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -9,8 +9,7 @@ use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::title::MAX_CHARS;
 
-// The first description of a field is that of REST, and the second that of MCP, where `null` means that a field is left
-// out.
+// The first description is REST's, the second MCP's, where `null` means not sent.
 /// The body of an update. An omitted field keeps its value.
 #[derive(Debug, Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,7 +39,7 @@ pub struct FieldsBody {
     content: Option<Option<String>>,
 }
 
-/// Wraps a field that was sent. So `null` is `Some(None)`, and a field that was not sent is `None`.
+/// `Some(None)` is `null`, and `None` a field that was not sent.
 fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
@@ -51,7 +50,7 @@ impl From<FieldsBody> for PageFields {
     }
 }
 
-// The type has no `Debug`, so that no log can show the key. A field that is missing is found by the service.
+// No `Debug`, so that no log shows the key. The service finds missing fields.
 /// The body of a create.
 #[derive(Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +72,7 @@ pub struct CreateBody {
     #[schema(value_type = String, required = true, min_length = 1, example = "A *first* page.")]
     #[schemars(with = "String", description = "Markdown. Its length counts bytes of UTF-8.", length(min = 1, max = MAX_BYTES))]
     content: Option<Option<String>>,
-    // Tools do not take it: a random text of a model is not random.
+    // Not for tools: a model's random text is not random.
     /// The edit key of the new page, if the client makes it: `hbk_` and 43 characters from a cryptographic generator, at least 20 of them different, a new key for each page. The same request may then be sent again after a lost answer: it finds the page that it made. Left out, the server makes the key, and shows it once.
     #[serde(default, deserialize_with = "new_key")]
     #[schema(

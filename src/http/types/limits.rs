@@ -1,5 +1,4 @@
-//! The limits of titles and contents in the OpenAPI document. `utoipa` takes only literals in its attributes, so these
-//! limits are set afterwards, from the constants.
+//! Limits in the OpenAPI document: `utoipa` takes only literals, so they are set from the constants.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::title::MAX_CHARS;
 
-/// A schema, one of its fields, and the `maxLength` of the field.
+/// A schema, one of its fields, and its `maxLength`.
 const LONGEST: [(&str, &str, usize); 5] = [
     ("CreatePage", "title", MAX_CHARS),
     ("CreatePage", "content", MAX_BYTES),
@@ -17,7 +16,6 @@ const LONGEST: [(&str, &str, usize); 5] = [
     ("Page", "title", MAX_CHARS),
 ];
 
-/// Sets the limits in `schemas`, the schemas of the document by name.
 pub fn set_limits(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     for (name, field, longest) in LONGEST {
         if let Some(RefOr::T(Schema::Object(schema))) = schemas.get_mut(name)

@@ -19,8 +19,7 @@ use handbill_pages::values::oauth;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::Slug;
 
-// The type has no `Debug`, so that no log can show the key. (This reason is not in the doc comment, because OpenAPI
-// publishes doc comments.)
+// No `Debug`, so that no log shows the key. OpenAPI publishes doc comments.
 /// The answer to a create. No other answer ever shows the key.
 #[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
@@ -43,7 +42,6 @@ pub struct CreatedBody {
 }
 
 impl CreatedBody {
-    /// The answer for `created`. Its addresses begin with `base_url`.
     pub fn new(created: &Created, base_url: &Origin) -> Self {
         Self {
             slug: created.page.head.slug.to_string(),
@@ -65,7 +63,6 @@ pub struct DeletedBody {
 }
 
 impl DeletedBody {
-    /// The result for the page `slug`.
     pub fn new(slug: String) -> Self {
         Self { slug, deleted: true }
     }
@@ -88,12 +85,11 @@ impl ErrorBody {
     }
 }
 
-/// The error codes of operations on pages.
 fn codes() -> Object {
     enum_of(Code::all().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
 }
 
-/// The error codes of the token endpoint: its own, and those of the layers and stores that it needs.
+/// With the codes of the layers and stores that it needs.
 fn token_codes() -> Object {
     let is_shared = |code: &Code| {
         matches!(
@@ -119,7 +115,7 @@ fn enum_of(codes: impl Iterator<Item = Code>) -> Object {
         .build()
 }
 
-// This type only describes the form. `http::token` reads the form.
+// Only describes the form; `http::token` reads it.
 /// The form that the token endpoint takes.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the derived schema is used")]
@@ -142,7 +138,7 @@ pub struct TokenRequest {
     scope: String,
 }
 
-// The type has no `Debug`, so that no log can show the key.
+// No `Debug`, so that no log shows the key.
 /// A token. It is the edit key itself.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Token)]
@@ -159,7 +155,6 @@ pub struct TokenBody {
 }
 
 impl TokenBody {
-    /// `key` as a token.
     pub fn new(key: &EditKey) -> Self {
         Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: oauth::scope() }
     }
@@ -188,7 +183,6 @@ impl TokenErrorBody {
     }
 }
 
-/// The public address of the page `slug`.
 pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
     format!("{base_url}/{slug}")
 }

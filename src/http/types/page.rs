@@ -1,5 +1,4 @@
-//! The JSON of a page. It is the same for REST and for MCP, where an agent may leave out the long texts (contract,
-//! decision 15).
+//! The JSON of a page, for REST and MCP, where an agent may leave out long texts (contract, decision 15).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +8,7 @@ use super::page_url;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
 
-// The first description of a field is that of REST, and the second that of MCP, where a caller may leave out the texts.
+// The first description is REST's, the second MCP's.
 /// A page as reads and updates return it: the JSON that clients rely on, whatever the domain keeps.
 #[derive(Debug, Serialize, ToSchema, JsonSchema)]
 #[schema(as = Page)]
@@ -60,30 +59,25 @@ pub struct PageBody {
 /// The long texts that a result includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Included {
-    /// Whether the result has `content`.
     pub content: bool,
-    /// Whether the result has `content_html`.
     pub html: bool,
-    /// The part of the content, if not all of it.
+    /// `None` for all of the content.
     pub part: Option<Part>,
 }
 
 impl Included {
-    /// All texts.
     pub const ALL: Self = Self { content: true, html: true, part: None };
 }
 
-/// A part of a page's content, in Unicode scalar values.
+/// In Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number of characters before the part.
     pub offset: usize,
-    /// The largest number of characters in the part.
     pub max_chars: usize,
 }
 
 impl Part {
-    /// The byte offsets of the part in `text`, and the number of characters in `text`.
+    /// Byte offsets of the part, and the characters of all `text`.
     fn within(self, text: &str) -> (usize, usize, usize) {
         let starts = || text.char_indices().map(|(at, _)| at);
         let at = |chars: usize| starts().nth(chars).unwrap_or(text.len());
@@ -92,7 +86,6 @@ impl Part {
 }
 
 impl PageBody {
-    /// `page` with the texts that `included` names. Its addresses begin with `base_url`.
     pub fn of(page: &Page, base_url: &Origin, included: Included) -> Self {
         let Page { head, text } = page;
         let mut content = text.content.as_str();
@@ -116,7 +109,6 @@ impl PageBody {
         }
     }
 
-    /// The JSON of the whole `page`.
     pub fn json(page: &Page, base_url: &Origin) -> Vec<u8> {
         serde_json::to_vec(&Self::of(page, base_url, Included::ALL)).expect("strings and numbers serialise")
     }
