@@ -1,6 +1,5 @@
-//! Settings of the servers that the store's promises depend on, checked at the start by what the servers themselves say.
-//!
-//! Nothing here stops the start: the operator may know better. Each finding is a warning in the log.
+//! Checks what the servers say of their settings, on which the store's promises depend. Findings are warnings: the
+//! operator may know better.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,22 +12,22 @@ use tokio::time::timeout;
 use super::schema::select;
 use super::session::send_only_to;
 
-/// Longest time for all checks of a start. A server that is busy need not be asked.
+/// A busy server need not be asked.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first version of `ScyllaDB` that has transactions on tablets, by its documentation.
+/// By the documentation of `ScyllaDB`.
 const TRANSACTIONS_ON_TABLETS: (u32, u32) = (2025, 4);
 
 const CASSANDRA_SETTINGS: &str =
     "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
 const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name = 'commitlog_sync'";
 
-/// The modes of `commitlog_sync` in which a node acknowledges a write only once it is on disk. ScyllaDB takes every word but
-/// `batch` for `periodic`, by its source.
+/// Modes of `commitlog_sync` in which an acknowledged write is on disk. ScyllaDB takes every other word for `periodic`,
+/// by its source.
 const SYNCED_BY_CASSANDRA: &[&str] = &["batch", "group"];
 const SYNCED_BY_SCYLLA: &[&str] = &["batch"];
 
-/// The faults in the settings of the servers, one sentence each. A server that cannot be asked has no findings.
+/// One sentence each. Ignores servers that cannot be asked.
 pub async fn findings(session: &Session) -> Vec<String> {
     let asking = async {
         // Only ScyllaDB has this table.
@@ -51,7 +50,7 @@ pub async fn findings(session: &Session) -> Vec<String> {
 
 async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<String>, Cause> {
     let mut findings = Vec::new();
-    // Each node has settings of its own.
+    // Each node has its own settings.
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
         let mut statement = Statement::new(cql);
         statement.set_consistency(Consistency::One);
@@ -64,7 +63,7 @@ async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<S
 }
 
 fn of_setting(node: IpAddr, name: &str, value: &str, synced: &[&str]) -> Option<String> {
-    // ScyllaDB shows settings as JSON: a word is in quotes, by its source.
+    // ScyllaDB quotes words as JSON, by its source.
     let value = value.trim_matches('"');
     match name {
         "commitlog_sync" if !synced.contains(&value) => Some(format!(
@@ -77,7 +76,6 @@ fn of_setting(node: IpAddr, name: &str, value: &str, synced: &[&str]) -> Option<
     }
 }
 
-/// The fault of a `ScyllaDB` of this version.
 fn of_version(version: &str) -> Option<String> {
     let mut numbers = version.split(['.', '-', '~']).map_while(|part| part.parse::<u32>().ok());
     ((numbers.next()?, numbers.next()?) < TRANSACTIONS_ON_TABLETS).then(|| {

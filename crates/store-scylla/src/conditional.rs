@@ -1,13 +1,14 @@
-//! One conditional write of a row, from its first attempt to a certain outcome.
+//! Sends a conditional write of a row until its outcome is certain.
 //!
-//! An attempt is *applied*, *refused*, *not done* or *unknown* ([`super::write_outcome`]). After an unknown outcome the same statement,
-//! with the same id, is sent again. A round of Paxos first completes a round that was interrupted, all attempts are conditional on one
-//! revision, and so at most one of them is ever applied. A refusal shows the row's revision and the ids of its last writes:
+//! An attempt is *applied*, *refused*, *not done* or *unknown* ([`super::write_outcome`]). After *unknown* the same
+//! statement with the same id is sent again. Paxos first completes an interrupted round, and all attempts are
+//! conditional on one revision, so at most one is ever applied. A refusal shows the row's revision and the ids of its
+//! last writes:
 //!
-//! * The write's own id is among them: the write was **done**, even if others followed it.
-//! * No earlier attempt has an unknown outcome, or the ids name every write that could be this one: the write was **not done**, and never
-//!   will be, because the revision never comes back. Only the first write of a row can be a create, and its id stays.
-//! * Else more writes have followed than the row has ids: the outcome stays **unknown**.
+//! * The write's own id is there: it was **done**.
+//! * No earlier attempt is unknown, or the ids name every write that could be this one: it was **not done**, and never
+//!   will be, because revisions never come back. Only a row's first write can be a create, and its id stays.
+//! * Otherwise more writes have followed than the row has ids: the outcome is **unknown**.
 
 use std::time::Duration;
 
@@ -26,14 +27,14 @@ use super::session::Limits;
 use super::write_ids::{KEPT, WriteId, WriteIds};
 use super::write_outcome::{self, Outcome};
 
-/// No write is sent with less time left than this, because its answer would probably come too late.
+/// With less time left, the answer would probably come too late.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
 
-/// How often a write that was certainly not done is sent again. Up to this many failures may come from a node that is starting.
+/// A starting node may cause this many failures.
 const REPEATS_IF_NOT_DONE: u32 = 2;
 
-/// The maximum of the first pause, and the maximum that later pauses grow to. Each pause is random, between half of its maximum and the
-/// whole, so that writers of one row do not block each other.
+/// The first and the largest maximum of a pause. Pauses are random, from half of the maximum, so that writers of one
+/// row do not block each other.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
@@ -42,14 +43,12 @@ pub(super) struct Conditional<'a, V> {
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
     pub(super) id: WriteId,
-    /// The revision of the row that the write is conditional on, or [`NO_ROW`].
+    /// The row's revision, or [`NO_ROW`].
     pub(super) expected: i64,
 }
 
-/// The revision where there is no row.
 pub(super) const NO_ROW: i64 = 0;
 
-/// The answer to a conditional write.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Applied,
@@ -88,17 +87,16 @@ impl Seen {
 #[error("the database did not answer in time")]
 pub(super) struct NoAnswerError;
 
-/// Because of many later writes, the row no longer shows whether this write was done.
+/// Too many later writes: the row no longer shows whether this one was done.
 #[derive(Debug, Error)]
 #[error("too many other writes followed this one to know whether it was done")]
 struct OverwrittenError;
 
-/// The answer to a conditional write does not say whether it was applied.
 #[derive(Debug, Error)]
 #[error("the answer has no column [applied] of type boolean")]
 struct MissingAppliedError;
 
-/// Sends `write` until its outcome is certain, until `deadline`. `Ok(false)` means that its condition does not hold.
+/// `Ok(false)` means that the condition does not hold.
 pub(super) async fn run<V: SerializeRow>(
     session: &Session,
     write: Conditional<'_, V>,
@@ -106,7 +104,7 @@ pub(super) async fn run<V: SerializeRow>(
     random: &Random,
     deadline: Instant,
 ) -> Result<bool, StoreError> {
-    // The error of the first attempt with an unknown outcome.
+    // Of the first attempt with an unknown outcome.
     let mut unknown: Option<Cause> = None;
     let mut not_done = 0;
     let mut longest_pause = FIRST_PAUSE;
@@ -145,8 +143,7 @@ pub(super) async fn run<V: SerializeRow>(
     }
 }
 
-/// Columns are found by their names, because the servers answer with different ones: Cassandra returns `[applied]` alone after a write
-/// that was applied, ScyllaDB always returns the columns of the condition too.
+/// By name: Cassandra returns `[applied]` alone for an applied write, ScyllaDB always the condition's columns too.
 fn read(answer: QueryResult) -> Result<Answer, Cause> {
     let rows = answer.into_rows_result()?;
     let row: Row = rows.first_row()?;
@@ -163,7 +160,6 @@ fn read(answer: QueryResult) -> Result<Answer, Cause> {
     }))
 }
 
-/// A new id for a write.
 pub(super) fn new_id(mut random: &Random) -> WriteId {
     let mut id = WriteId::default();
     random.fill_bytes(&mut id);

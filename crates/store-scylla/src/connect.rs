@@ -1,4 +1,4 @@
-//! Connecting to the cluster: tries until the cluster answers and its schema is up to date.
+//! Connects to the cluster: tries until it answers with a current schema.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,27 +16,23 @@ use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, SECRET, ScyllaStore};
 
-/// Why the store cannot be used. The operator must fix each of these. A cluster that does not answer is not one of them, because
-/// connecting waits for it.
+/// The operator must fix these. Connecting waits for a cluster that does not answer.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The schema was not brought up to date in time.
     #[error("{state} after --schema-wait: run `handbill migrate` with this version")]
     SchemaWait {
-        /// How the schema in the database compares with this program's schema.
+        /// Compared with this program's schema.
         state: SchemaState,
     },
     /// A later program removed something from the schema.
     #[error("the schema was contracted by a later version of Handbill: run that version")]
     SchemaTooNew,
-    /// The schema cannot be compared with this program's schema.
     #[error(transparent)]
     Schema(SchemaError),
 }
 
-/// Why a command cannot use the cluster.
 #[derive(Debug, Error)]
 pub enum ReachError {
     #[error(transparent)]
@@ -45,19 +41,17 @@ pub enum ReachError {
     OutOfReach(String),
 }
 
-/// What connecting waits for, as `/readyz` reports it.
+/// What connecting waits for, for `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// No node answers. Contains the last error.
+    /// With the last error.
     OutOfReach(String),
     Schema(SchemaState),
-    /// Nothing: the store can be used.
     Connected,
 }
 
-/// Why the store is not connected yet.
 enum Obstacle {
-    /// It may go away.
+    /// May disappear.
     Waiting(Progress),
     Fatal(ConnectError),
 }
@@ -75,8 +69,7 @@ impl<E: Into<ConnectError>> From<E> for Obstacle {
 }
 
 impl ScyllaStore {
-    /// Connects to the cluster of `settings`. Waits without limit for the cluster, and up to `--schema-wait` for its schema. Calls
-    /// `progress` at each change of [`Progress`].
+    /// Waits for ever for the cluster, and up to `--schema-wait` for its schema.
     pub async fn connect(
         &self,
         settings: &ScyllaSettings,
@@ -130,7 +123,7 @@ impl ScyllaStore {
             Err(error @ SchemaError::Changed { .. }) => return Err(Obstacle::Fatal(ConnectError::Schema(error))),
             Err(SchemaError::Unreadable(cause)) => return Err(cause.into()),
         }
-        // The keyspace may have been created after the session began. The session must know it to send requests to the right nodes.
+        // A session that began before the keyspace must learn it, to ask the right nodes.
         let metadata = session.refresh_metadata().await;
         metadata.map_err(|error| Obstacle::from(Cause::from(error)))?;
         let setting = async |name| {
@@ -147,7 +140,7 @@ impl ScyllaStore {
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }
 
-    /// The store of a command, which waits up to `--schema-wait` for the cluster and its schema.
+    /// For a command; waits up to `--schema-wait`.
     pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ReachError> {
         let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
         let waiting = Mutex::new("it did not answer".to_owned());

@@ -1,4 +1,4 @@
-//! Where the copies of a keyspace are, and how its pages are written.
+//! Where a keyspace has its copies, and how its pages are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use scylla::statement::{Consistency, Statement};
 use super::schema::select;
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
-/// The datacentres in which `keyspace` has copies; `None` if there is no such keyspace.
+/// `None` if there is no such keyspace.
 pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, Cause> {
     let cql = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
     let mut statement = Statement::new(cql);
@@ -24,15 +24,14 @@ pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Opt
     }))
 }
 
-/// The datacentres in a keyspace's `replication`; `None` if its rule names none, so that any node may have a copy.
+/// `None` if the replication rule names no datacentre, so that any node may have a copy.
 fn named(mut replication: BTreeMap<String, String>) -> Option<BTreeSet<String>> {
     let is_by_datacenter = replication.remove("class").is_some_and(|class| class.ends_with("NetworkTopologyStrategy"));
     let with_copies = replication.into_iter().filter(|(_, copies)| copies != "0");
     is_by_datacenter.then(|| with_copies.map(|(name, _)| name).collect())
 }
 
-/// Checks that `settings` fit a keyspace that has copies in `found`. The copies of one datacentre alone agree on a write with
-/// [`ScyllaConsistency::Local`], and two datacentres would overwrite what the other has acknowledged.
+/// With [`ScyllaConsistency::Local`], a second datacentre would overwrite what the first has acknowledged.
 pub(super) fn check(
     settings: &ScyllaSettings,
     datacenter: Option<&str>,
@@ -52,7 +51,7 @@ pub(super) fn check(
     })
 }
 
-/// Checks that the keyspace, in which `migrate` wrote `found`, is written as `settings` say.
+/// `migrate` wrote `found`.
 pub(super) fn check_consistency(settings: &ScyllaSettings, found: &str) -> Result<(), SettingsError> {
     if found == settings.consistency.to_string() {
         return Ok(());

@@ -1,7 +1,8 @@
-//! The journal: a row for each deletion, takedown, hiding and showing, in partitions by day and shard (contract, decision 18).
+//! The journal: a row for each deletion, takedown, hiding and showing, partitioned by day and shard (contract, decision
+//! 18).
 //!
-//! A row is written once the condition of the act was found true, and before the act. If the act is then refused, the row is made void. A
-//! row has the id of its write, so no row takes back the act of another writer.
+//! The row is written after its act's condition was found true, and before the act. A refused act makes it void. It has
+//! the id of its write, so it affects no other writer's act.
 
 use futures_util::{Stream, TryStreamExt};
 use handbill_pages::ports::page_store::{Cause, Record, StoreError};
@@ -17,21 +18,18 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::store::ScyllaStore;
 use super::write_ids::WriteId;
 
-/// Partitions of one day.
+/// Of one day.
 const SHARDS: u64 = 16;
 
 const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// The key of a row.
 type Key = (CqlDate, i8, CqlTimestamp, String, Vec<u8>);
 
-/// An act that is to be in the journal.
 pub(super) struct Act {
     key: Key,
     line: Line,
 }
 
-/// A row of the table.
 #[derive(DeserializeRow)]
 struct JournalRow {
     #[expect(dead_code, reason = "read with the others, so that a repair misses none")]
@@ -49,7 +47,7 @@ struct JournalRow {
 }
 
 impl Act {
-    /// The act that puts `next` in the place of a page that was hidden or not; `None` if the journal has no such acts.
+    /// `None` if the journal has no such acts.
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
         let (slug, at, line) = match next {
             Record::Deleted(tombstone) => {
@@ -76,7 +74,7 @@ impl ScyllaStore {
         self.execute(&self.connected()?.statements.write_journal, values).await
     }
 
-    /// Takes back `act`, which was refused. If this fails, the act may be done again after a restore: the log says so.
+    /// If this fails, the log says that a restore may repeat the refused act.
     pub(super) async fn void_journal(&self, act: &Act) {
         let voided = async { self.execute(&self.connected()?.statements.void_journal, &act.key).await };
         if let Err(error) = voided.await {
@@ -85,7 +83,7 @@ impl ScyllaStore {
         }
     }
 
-    /// Each act in the journal, in no order.
+    /// In no order.
     pub async fn journal(&self) -> Result<impl Stream<Item = Result<Line, StoreError>> + Send + use<>, StoreError> {
         let unavailable = |error: Cause| StoreError::Unavailable(error);
         let connected = self.connected()?;
@@ -98,7 +96,7 @@ impl ScyllaStore {
 }
 
 impl JournalRow {
-    /// The act, unless it was made void.
+    /// `None` if the row is void.
     fn act(self) -> Option<Line> {
         if self.is_void == Some(true) {
             return None;
@@ -124,7 +122,7 @@ impl JournalRow {
     }
 }
 
-/// The day (UTC) of `now`. The database counts days from 2³¹ before 1970-01-01.
+/// In UTC. The database counts days from 2³¹ before 1970-01-01.
 fn day(now: UnixMillis) -> CqlDate {
     let days = u32::try_from(now.get().div_euclid(MILLIS_OF_A_DAY)).unwrap_or(0);
     CqlDate((1 << 31) + days)

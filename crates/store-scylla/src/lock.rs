@@ -1,7 +1,7 @@
-//! The lock of `migrate`: a row of `settings` that ends by itself (TTL) unless its holder renews it.
+//! The lock of `migrate`: a row of `settings` with a TTL, which its holder renews.
 //!
-//! If a holder is suspended in the middle of a statement, that statement may finish after another process has the lock. This is
-//! harmless: every statement can be repeated, and all go through one node.
+//! A suspended holder's statement may finish after another process has the lock. All statements can be repeated, and
+//! all go through one node, so this is harmless.
 
 use std::time::Duration;
 
@@ -17,14 +17,12 @@ use tokio::time::{Instant, sleep};
 
 use super::conditional::new_id;
 
-/// Pause before the next try to get the lock.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct LockTimes {
-    /// How long the lock outlives a process that has ended. It is renewed three times as often.
+    /// How long the lock outlives a process. Renewed three times as often.
     pub ttl: Duration,
-    /// Longest wait for another process.
     pub max_wait: Duration,
 }
 
@@ -34,10 +32,9 @@ impl Default for LockTimes {
     }
 }
 
-/// Why this process does not hold the lock.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process held the lock for the whole wait.
+    /// For the whole wait.
     #[error("another process is migrating; run this again when it has finished")]
     Held,
     #[error("the lock of migrate could not be renewed in time; run this again")]
@@ -46,7 +43,6 @@ pub enum LockError {
     Database(#[from] Cause),
 }
 
-/// Does `work` while this process alone holds the lock of `keyspace`.
 pub(super) async fn while_held<T>(
     session: &Session,
     keyspace: &str,
@@ -60,7 +56,7 @@ pub(super) async fn while_held<T>(
         done = work => done,
         lost = lock.renew() => return Err(lost),
     };
-    // If this fails, the next process waits until the lock has ended.
+    // Otherwise the next process waits until the lock ends.
     let _ = lock.update("SET value = null", "value = ?", (&lock.holder,)).await;
     Ok(done)
 }
@@ -81,7 +77,7 @@ impl Lock<'_> {
         let started = Instant::now();
         loop {
             let taken = self.update(&self.ttl(), "value = null", (&self.holder,)).await;
-            // An attempt may have been done although it failed.
+            // A failed attempt may have been done.
             let error = match (taken, self.renewed().await) {
                 (Ok(true), _) | (_, Ok(true)) => return Ok(()),
                 (Err(error), _) | (_, Err(error)) => Some(error),
@@ -94,7 +90,7 @@ impl Lock<'_> {
         }
     }
 
-    /// Renews the lock until that is no longer possible.
+    /// Returns when the lock cannot be renewed.
     async fn renew(&self) -> LockError {
         let mut renewed = Instant::now();
         loop {

@@ -1,5 +1,5 @@
-//! The login and TLS. A password and a client certificate are read from their files for each new connection, so that a changed one
-//! needs no restart. The authorities are read once.
+//! Login and TLS. Password and client certificate are read for each new connection, so that a change needs no restart;
+//! the authorities are read once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,13 @@ use super::settings::{ScyllaSettings, SettingsError};
 
 type Reason = Box<dyn std::error::Error + Send + Sync>;
 
-/// Logs in with the password that the file holds at that moment.
 pub(super) struct FileLogin {
     user: String,
     file: PathBuf,
 }
 
 impl FileLogin {
-    /// The login of `user`. Fails if the file cannot be read now.
+    /// Fails if the file cannot be read now.
     pub(super) fn new(user: &str, file: &Path) -> Result<Self, SettingsError> {
         password(file)?;
         Ok(Self { user: user.to_owned(), file: file.to_owned() })
@@ -52,8 +51,7 @@ fn unusable(path: &Path, option: &'static str, reason: impl Into<Reason>) -> Set
     SettingsError::File { path: path.to_owned(), option, reason: reason.into() }
 }
 
-/// The TLS of `settings`: `None` without an authority. It trusts the certificates in that file and no others. Fails if a file cannot be
-/// used now.
+/// `None` without an authority, which alone is trusted. Fails if a file cannot be used now.
 pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, SettingsError> {
     let files = &settings.client_cert_files;
     let Some(file) = &settings.ca_file else {
@@ -67,7 +65,7 @@ pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, Set
     if roots.is_empty() {
         return Err(unusable("it holds no certificate".into()));
     }
-    // An explicit provider, so that the providers of other libraries do not matter.
+    // Other libraries may have chosen another provider.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -80,12 +78,11 @@ pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, Set
         identity.read()?;
         config.with_client_cert_resolver(Arc::new(identity))
     };
-    // A resumed session would keep the certificate of the connection that it began with.
+    // A resumed session would keep its first certificate.
     config.resumption = Resumption::disabled();
     Ok(Some(config))
 }
 
-/// Shows the certificate that the files hold at that moment.
 #[derive(Debug)]
 struct FileIdentity {
     files: Vec<PathBuf>,
@@ -119,7 +116,7 @@ impl FileIdentity {
 
 impl ResolvesClientCert for FileIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        // The server refuses a connection without a certificate, and its answer does not say why.
+        // The server's refusal does not say that the certificate is missing.
         let warn = |error: &_| tracing::warn!(%error, "connecting to the database without a certificate");
         self.read().inspect_err(warn).ok().map(Arc::new)
     }

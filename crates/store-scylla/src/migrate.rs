@@ -1,6 +1,4 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
-//!
-//! The server gets the statements of a numbered file in `migrations/` one after the other. It ignores the comments.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,26 +20,26 @@ use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, PAUSED, SECRET};
 use super::{copies, session};
 
-/// Longest time for one change of the schema; a busy server takes seconds.
+/// A busy server takes seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often [`repeated`] sends a statement again, and the pause before each.
+/// How often [`repeated`] sends a statement again.
 const STATEMENT_REPEATS: usize = 3;
 const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Parts of the messages by which a server refuses a change that an earlier run has made: `ADD` on Cassandra 5 and on ScyllaDB, and `DROP`
-/// on both. The text for ScyllaDB is from its source; it was not run.
+/// Refusals of a change that was made before: `ADD` on Cassandra 5 and on ScyllaDB, and `DROP` on both. ScyllaDB's text
+/// is from its source; it was not run.
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
-/// `ScyllaDB` makes a table's Paxos state with the table's first conditional write, which changes the schema and takes longer than a client
-/// waits. So each run makes one, since a restore may have brought back the table without that state. It finds no row.
+/// The first conditional write makes `ScyllaDB` create the table's Paxos state, which takes longer than a client waits.
+/// A restore may lack it, so each run makes one, which finds no row.
 const FIRST_CONDITIONAL_WRITE: &str = "DELETE FROM pages WHERE slug = '-' IF EXISTS";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub keyspace: String,
     pub made_keyspace: bool,
-    /// The migrations that were applied, as `number name`, in order.
+    /// As `number name`, in order.
     pub applied: Vec<String>,
 }
 
@@ -57,7 +55,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why the schema is not up to date. Migrations that were applied before the error remain; it is safe to run again.
+/// Applied migrations remain; it is safe to run again.
 #[derive(Debug, Error)]
 pub enum MigrateError {
     #[error(transparent)]
@@ -68,7 +66,7 @@ pub enum MigrateError {
     Execution(#[from] ExecutionError),
     #[error("the keyspace cannot be used: {0}")]
     Keyspace(#[from] UseKeyspaceError),
-    /// The schema cannot be read, or is not ours.
+    /// Unreadable, or not ours.
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// Another process is migrating, or has taken over.
@@ -77,13 +75,12 @@ pub enum MigrateError {
     /// A later program removed something from the schema.
     #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
     TooNew,
-    /// The schema is not this program's although all migrations ran.
+    /// Although all migrations ran.
     #[error("after migrating the schema is {0:?}, not up to date")]
     NotCurrent(SchemaState),
 }
 
-/// Brings the keyspace of `settings` up to date with this program, and creates it if there is none. Waits up to `--schema-wait` for a
-/// cluster that does not answer.
+/// Creates a missing keyspace. Waits up to `--schema-wait` for the cluster.
 pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Report, MigrateError> {
     let started = Instant::now();
     let mut is_logged = false;
@@ -102,7 +99,6 @@ pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Repor
     migrate_with(&session, settings, datacenter.as_deref(), MIGRATIONS, LockTimes::default(), random).await
 }
 
-/// Brings the keyspace of `settings` up to date with `migrations`.
 pub async fn migrate_with(
     session: &Session,
     settings: &ScyllaSettings,
@@ -112,7 +108,7 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.keyspace.as_str();
-    // The lock is in the keyspace, so this cannot happen under it.
+    // The lock is in the keyspace.
     let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
     if made_keyspace {
         let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
@@ -134,7 +130,7 @@ pub async fn migrate_with(
         let applied = apply(session, keyspace, migrations).await?;
         repeated(session, FIRST_CONDITIONAL_WRITE, ()).await?;
         make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
-        // Last, since it says that there is nothing left to do.
+        // Last: it says that nothing is left to do.
         make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
         Ok::<_, MigrateError>(applied)
     };
@@ -142,7 +138,6 @@ pub async fn migrate_with(
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
-/// Writes the setting `name`, unless it is there.
 async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<(), MigrateError> {
     let cql = format!("INSERT INTO {keyspace}.settings (name, value) VALUES (?, ?) IF NOT EXISTS");
     repeated(session, cql, (name, value)).await?;
@@ -157,7 +152,7 @@ async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<String
     Ok(row.and_then(|(value,)| value).unwrap_or_default())
 }
 
-/// The answer to a statement that may be sent several times. An attempt that fails is repeated a few times.
+/// `statement` may be sent several times.
 async fn repeated(
     session: &Session,
     statement: impl Into<Statement> + Clone,
@@ -172,8 +167,8 @@ async fn repeated(
     session.query_unpaged(statement, &values).await
 }
 
-/// Makes `keyspace` the default for statements that name none: those of the files. While another process creates the keyspace,
-/// `system_schema` may show it before a node can use it.
+/// For the files' statements. While another process creates the keyspace, `system_schema` may show it before a node can
+/// use it.
 async fn enter_keyspace(session: &Session, keyspace: &str) -> Result<(), UseKeyspaceError> {
     let started = Instant::now();
     loop {
@@ -184,7 +179,6 @@ async fn enter_keyspace(session: &Session, keyspace: &str) -> Result<(), UseKeys
     }
 }
 
-/// The statement that creates the keyspace.
 fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
     format!(
         "CREATE KEYSPACE IF NOT EXISTS {keyspace}\nWITH replication = {{'class': 'NetworkTopologyStrategy', \
@@ -195,7 +189,7 @@ fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
     )
 }
 
-/// Applies the migrations that are missing, and returns their names.
+/// Returns the names of the applied migrations.
 async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
     let applied = schema::applied(session, keyspace).await?;
     if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
@@ -223,11 +217,9 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
     }
 }
 
-/// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that was made before is
-/// no error.
+/// Ignores a change that was made before.
 ///
-/// Cassandra 5 does not order changes that go through different nodes: if two processes create one table at the same time on two nodes,
-/// the table can get two identities. A single node makes the changes one after the other.
+/// All changes go through one node: on two nodes, Cassandra 5 can give one table two identities.
 async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError> {
     let mut statement = Statement::new(cql);
     let state = session.get_cluster_state();
@@ -235,7 +227,7 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
     if let Some(node) = reachable.min_by_key(|node| node.host_id) {
         session::send_only_to(&mut statement, node);
     }
-    // The driver then waits for agreement.
+    // The driver also waits for agreement.
     statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));
     match repeated(session, statement, ()).await {
         Err(error) if !is_already_done(&error) => Err(error.into()),

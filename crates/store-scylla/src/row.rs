@@ -1,4 +1,4 @@
-//! A page or tombstone as a row of the table `pages`, and back.
+//! A page or tombstone as a row of `pages`.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::write_ids::WriteIds;
 
-/// All columns but the slug and the text. With [`ALL`] the only list of columns that is ever read at a quorum: Cassandra repairs only
-/// the columns that were selected, and another list would leave copies with rows that no write has made.
+/// With [`ALL`] the only list that is ever read at a quorum: Cassandra repairs only selected columns, and other lists
+/// would leave rows that no write has made.
 pub(super) const HEAD: &str = "revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
      renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
 
-/// All columns but the slug. The text comes first.
+/// The text comes first.
 pub(super) const ALL: &str = "text, revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
      renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
 
@@ -34,7 +34,7 @@ const ACTIVE: &str = "active";
 const HIDDEN: &str = "hidden";
 const DELETED: &str = "deleted";
 
-/// A row that is neither a page nor a tombstone for this version of Handbill.
+/// This version of Handbill cannot read the row.
 #[derive(Debug, Error)]
 pub(super) enum RowError {
     #[error("the column {0} is missing or out of range")]
@@ -53,7 +53,6 @@ impl From<RowError> for StoreError {
     }
 }
 
-/// The columns [`HEAD`].
 #[derive(Debug, DeserializeRow)]
 pub(super) struct HeadRow {
     pub(super) revision: Option<i64>,
@@ -72,11 +71,10 @@ pub(super) struct HeadRow {
     text_digest: Option<Vec<u8>>,
 }
 
-/// A row whose first column is a `C`, and whose others are an `R`.
+/// The first column, then an `R`.
 #[derive(Debug)]
 pub(super) struct After<C, R>(pub(super) C, pub(super) R);
 
-/// The columns [`ALL`].
 pub(super) type WholeRow = After<Option<Vec<u8>>, HeadRow>;
 
 impl<'frame, 'metadata, C, R> DeserializeRow<'frame, 'metadata> for After<C, R>
@@ -98,7 +96,6 @@ where
 }
 
 impl HeadRow {
-    /// The page's head or tombstone. A hidden page is [`Lookup::Hidden`].
     pub(super) fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, RowError> {
         let Some(state) = self.state.as_deref() else { return Ok(Lookup::Absent) };
         let version = PageVersion::new(self.version.ok_or(RowError::Column("version"))?.cast_unsigned());
@@ -141,14 +138,14 @@ impl HeadRow {
 }
 
 impl WholeRow {
-    /// Whether the text is that of the head. If not, a copy has got the head by a repair, and not the text.
+    /// If not, a repair has copied the head without its text.
     pub(super) fn is_whole(&self) -> bool {
         let Self(text, head) = self;
         let made_by = text.as_deref().and_then(|text| text.first_chunk()).map(|made| i64::from_be_bytes(*made));
         made_by == head.text_revision
     }
 
-    /// The page with `head`, which is this row's.
+    /// `head` is this row's.
     pub(super) fn page(&self, head: PageHead) -> Result<Arc<Page>, RowError> {
         let Some((_, packed)) =
             self.0.as_deref().filter(|_| self.is_whole()).and_then(|text| text.split_first_chunk::<8>())
@@ -158,7 +155,7 @@ impl WholeRow {
         Ok(Arc::new(Page { head, text: packed_text::unpack(packed)? }))
     }
 
-    /// The record, of a hidden page with its text; `None` if there is none.
+    /// A hidden page has its text.
     pub(super) fn record(&self, slug: &Slug) -> Result<Option<Record>, RowError> {
         Ok(match self.1.head(slug)? {
             Lookup::Active(head) => Some(Record::Active(self.page(head)?)),
@@ -169,7 +166,7 @@ impl WholeRow {
     }
 }
 
-/// The values of every column but the text, by the names of [`HEAD`].
+/// Every column but the text, named as in [`HEAD`].
 #[derive(SerializeRow)]
 pub(super) struct HeadValues<'a> {
     slug: &'a str,
@@ -189,8 +186,7 @@ pub(super) struct HeadValues<'a> {
     text_digest: Vec<u8>,
 }
 
-/// The text of a record before it is packed, and its digest; empty for a tombstone. Two texts of one page that have one digest are
-/// equal, or their author has made them so with much work, to lose his own change.
+/// Not packed; empty for a tombstone. An author who forges a digest can only lose their own change.
 pub(super) struct Text {
     encoded: Vec<u8>,
     digest: Vec<u8>,
@@ -204,12 +200,11 @@ impl Text {
         Ok(Self { encoded, digest })
     }
 
-    /// Whether `row` has this text.
     pub(super) fn is_in(&self, row: &HeadRow) -> bool {
         row.text_digest.as_deref() == Some(&self.digest)
     }
 
-    /// The cell of the text when the write of `revision` makes it.
+    /// For the write of `revision`.
     pub(super) fn cell(&self, revision: i64) -> Result<Vec<u8>, RowError> {
         let prefix = revision.to_be_bytes();
         Ok(if self.encoded.is_empty() { prefix.to_vec() } else { packed_text::pack(&prefix, &self.encoded)? })
@@ -217,7 +212,7 @@ impl Text {
 }
 
 impl<'a> HeadValues<'a> {
-    /// The values of `record` in place of `base`, and whether the text must be written too.
+    /// In place of `base`. Also returns whether the text must be written.
     pub(super) fn new(record: &'a Record, text: &Text, base: Option<&HeadRow>, ids: &WriteIds) -> (Self, bool) {
         let revision = base.and_then(|base| base.revision).unwrap_or(0) + 1;
         let kept = base.filter(|base| text.is_in(base)).and_then(|base| base.text_revision);

@@ -1,6 +1,4 @@
-//! Every record, in ranges of tokens.
-//!
-//! The next batch begins only when the caller asks for it, so the load is bounded, however large the keyspace is.
+//! Every record, in ranges of tokens. The caller asks for each batch, which bounds the load.
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -13,24 +11,23 @@ use thiserror::Error;
 use super::row::{After, WholeRow};
 use super::store::ScyllaStore;
 
-/// The tokens above the first and up to the second.
+/// Above the first, up to the second.
 type Tokens = (i64, i64);
 
-/// No slug has the first token: the servers keep it for the beginning of the ring.
+/// The servers keep the first token for the beginning of the ring.
 const RING: Tokens = (i64::MIN, i64::MAX);
 
-/// Bytes of a record beside its text.
+/// Besides its text.
 const RECORD_BYTES: usize = 200;
 
-/// A cursor that this store did not make.
 #[derive(Debug, Error)]
 #[error("the cursor belongs to another store")]
 struct ForeignCursorError;
 
-/// A token, a slug, and the row of the slug.
+/// Token, slug and row.
 type ScanRow = After<i64, After<String, WholeRow>>;
 
-/// What was read of one range, and what is left of it.
+/// What was read of a range, and what is left.
 type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
 
 impl ScyllaStore {
@@ -38,7 +35,7 @@ impl ScyllaStore {
         let unavailable = |cause: Cause| StoreError::Unavailable(cause);
         let _permit = self.read_permit().await?;
         let connected = self.connected()?;
-        // One more, so that the last batch says that it is the last.
+        // One more shows whether this batch is the last.
         let most = i32::try_from(limit.records.saturating_add(1)).unwrap_or(i32::MAX);
         let rows =
             Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
@@ -48,7 +45,7 @@ impl ScyllaStore {
         while let Some(row) = rows.next().await {
             count += 1;
             let After(token, After(name, row)) = row.map_err(|error| unavailable(error.into()))?;
-            // Rows with one token are never in two batches.
+            // Rows with one token stay in one batch.
             let is_full = records.len() >= limit.records.max(1) || bytes >= limit.bytes;
             if let Some(last) = last.filter(|&last| is_full && last != token) {
                 return Ok((records, Some((last, until))));
@@ -62,7 +59,7 @@ impl ScyllaStore {
         Ok((records, last.filter(|_| count == most).map(|last| (last, until))))
     }
 
-    /// The record in `row`; `None` if it is none.
+    /// `None` if the row has no record.
     async fn scanned(
         &self,
         name: String,
@@ -96,7 +93,6 @@ impl PageScan for ScyllaStore {
     }
 }
 
-/// The ring in this many ranges.
 fn ranges(count: u8) -> Vec<Tokens> {
     let width = u64::MAX / u64::from(count.max(1));
     let bound = |number: u8| RING.0.saturating_add_unsigned(width * u64::from(number));
@@ -111,13 +107,13 @@ fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
     }
 }
 
-/// A cursor that has what is left of each range.
+/// With what is left of each range.
 fn cursor_at(ranges: &[Tokens]) -> ScanCursor {
     let bytes = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
     ScanCursor::new(bytes.collect::<Vec<_>>().concat())
 }
 
-/// The ranges of [`cursor_at`], of which there is at least one.
+/// At least one range.
 fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
     let (tokens, rest) = cursor.as_bytes().as_chunks();
     let tokens: Vec<_> = tokens.iter().copied().map(i64::from_be_bytes).collect();

@@ -1,4 +1,4 @@
-//! The migrations that this program knows, and how a keyspace's schema compares with them.
+//! This program's migrations, and how a keyspace's schema compares with them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use scylla::statement::Statement;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// The only value of the partition key of the table of migrations.
+/// The partition key of all migrations.
 pub(super) const COMPONENT: &str = "handbill";
 
-/// The statements that create the tables that `migrate` itself writes.
+/// `migrate` itself writes these tables.
 pub(super) const OWN_TABLES: [&str; 2] =
     [include_str!("../migrations/settings.cql"), include_str!("../migrations/schema_migrations.cql")];
 
-/// Every migration of this program, in order.
+/// In order.
 pub const MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     phase: Phase::Expand,
@@ -28,20 +28,18 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
     cql: include_str!("../migrations/0001_expand_baseline.cql"),
 }];
 
-/// One numbered file of `migrations/`. The file's name contains the first three fields: `0002_expand_note.cql`.
+/// A file of `migrations/`, named by the first three fields: `0002_expand_note.cql`.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// The migration's place in the order, from 1.
+    /// From 1.
     pub number: i32,
-    /// The migration's effect on programs that do not know it.
     pub phase: Phase,
-    /// The migration's subject, in a few words.
     pub name: &'static str,
-    /// The whole file: comments and statements that can be repeated.
+    /// The whole file; its statements can be repeated.
     pub cql: &'static str,
 }
 
-/// The effect of a migration on programs that do not know it.
+/// The effect on programs that do not know the migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Such programs still work.
@@ -51,20 +49,19 @@ pub enum Phase {
 }
 
 impl Migration {
-    /// The SHA-256 of the file in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub fn checksum(&self) -> String {
         hex::encode(&Sha256::digest(self.cql))
     }
 
-    /// The statements of the file, each with the comments before it. A statement ends with a semicolon at the end of a line, and no
-    /// line of a comment ends so.
+    /// With the comments before each. A semicolon ends a statement, but no line of a comment.
     pub(super) fn statements(&self) -> impl Iterator<Item = &'static str> {
         self.cql.split_inclusive(";\n")
     }
 }
 
 impl Phase {
-    /// The phase's name in file names and in the table of migrations.
+    /// For file names and the table of migrations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Expand => "expand",
@@ -73,12 +70,12 @@ impl Phase {
     }
 }
 
-/// How a keyspace's schema compares with this program's.
+/// Compared with this program's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaState {
     /// No migration was ever applied.
     Missing,
-    /// Some of this program's migrations were not applied.
+    /// Some migrations are missing.
     Older,
     Current,
     /// A later program only added to the schema.
@@ -101,10 +98,9 @@ impl fmt::Display for SchemaState {
 
 #[derive(Debug, Error)]
 pub enum SchemaError {
-    /// The keyspace has another migration under a number of this program.
+    /// Another migration has a number of this program.
     #[error("migration {number} in the database differs from this program's: they do not belong together")]
     Changed { number: i32 },
-    /// The database did not answer, or its answer cannot be read.
     #[error("the schema cannot be read: {0}")]
     Unreadable(#[from] Cause),
 }
@@ -120,7 +116,7 @@ pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Re
     compare(known, &applied(session, keyspace).await?)
 }
 
-/// The migrations that were applied completely; empty if there is no table of migrations.
+/// Empty without a table of migrations.
 pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<AppliedMigration>, SchemaError> {
     if !exists(session, "tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'", keyspace).await? {
         return Ok(Vec::new());
@@ -130,7 +126,7 @@ pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<App
     Ok(select(session, Statement::new(cql), ()).await?)
 }
 
-/// Whether a row of `system_schema` matches; `which` is a table and a condition on `keyspace`.
+/// `which` is a table of `system_schema` and a condition on `keyspace`.
 pub(super) async fn exists(session: &Session, which: &str, keyspace: &str) -> Result<bool, SchemaError> {
     let statement = Statement::new(format!("SELECT keyspace_name FROM system_schema.{which}"));
     Ok(!select::<(String,)>(session, statement, (keyspace,)).await?.is_empty())

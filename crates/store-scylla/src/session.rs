@@ -1,7 +1,7 @@
-//! The driver's session: login, TLS, time limits, and which nodes are asked.
+//! The driver's session: login, TLS, time limits, and the choice of nodes.
 //!
-//! The driver chooses nodes by token and shard, sends conditional writes of one page to one node, retries failed reads once, and sends
-//! a slow read to a second node. A conditional write is sent once: only `conditional` knows how to repeat it.
+//! The driver retries failed reads once, and sends slow reads to a second node. Conditional writes of a page go to one
+//! node, once: only `conditional` can repeat them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,47 +20,44 @@ use tokio::time::{Instant, sleep};
 use super::login::{self, FileLogin};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
-/// The driver's default is 30 s for a keep-alive and 30 s for its answer. So a hung node delays requests for at most 2 s.
+/// A hung node delays requests for 2 s at most; the driver's defaults are 30 s.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(1);
 
-/// A node that does not answer must not hold up the next try.
+/// A silent node must not hold up the next try.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Pause before the next look at a cluster that does not answer, or at a schema that is not ready.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time for a request that is not about a page.
+/// For requests that are not about a page.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A read without an answer after this time is also sent to another node. A healthy read takes far less.
+/// Sends a slow read to a second node. Healthy reads take far less.
 const SECOND_READ: SimpleSpeculativeExecutionPolicy =
     SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: Duration::from_millis(500) };
 
-/// Longest time for a change of the schema to reach all nodes.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
-/// An operation ends this long before its answer is needed, so that its caller learns what has happened.
+/// Ends an operation before its answer is needed, so that the caller learns what happened.
 const IN_TIME: Duration = Duration::from_millis(250);
 
-/// The store's limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest time for one operation, including the wait for its permit.
+    /// With the wait for its permit.
     pub operation: Duration,
-    /// Longest wait for the answer to one conditional write; after it the write is sent again.
+    /// Then the conditional write is sent again.
     pub attempt: Duration,
-    /// Longest wait for a permit: it bounds how many requests pile up while the cluster does not answer.
+    /// Bounds how many requests wait while the cluster does not answer.
     pub permit: Duration,
-    /// How many reads run at once. While one of 64 token ranges is hung, its readers hold about 80 of them at 2000 reads a second.
+    /// While one of 64 token ranges hangs, its readers hold about 80 at 2000 reads a second.
     pub reads: usize,
-    /// How many writes run at once. With more from one client, three small nodes do no more writes a second.
+    /// More from one client do not make three small nodes faster.
     pub writes: usize,
-    /// Ranges of tokens that a scan reads at the same time, so that it waits for several nodes at once.
+    /// Token ranges that a scan reads at once.
     pub ranges: u8,
 }
 
 impl Default for Limits {
-    /// An operation ends before the 2.75 s that the service waits, so that the service learns whether anything was changed.
+    /// Ends before the service's 2.75 s, so that the service learns the outcome.
     fn default() -> Self {
         Self {
             operation: Duration::from_millis(2500),
@@ -74,7 +71,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limits of commands. No client waits for them, and a cluster that is slow for seconds must not end an import of hours.
+    /// A cluster that is slow for seconds must not end an import of hours.
     pub const OF_COMMANDS: Self = Self {
         operation: Duration::from_secs(30),
         attempt: Duration::from_secs(5),
@@ -84,7 +81,7 @@ impl Limits {
         ranges: 8,
     };
 
-    /// The end of an operation that begins now, whose answer is needed at `needed_by`.
+    /// For an operation that begins now.
     pub(super) fn deadline(&self, needed_by: Option<Instant>) -> Instant {
         let now = Instant::now();
         let own = now + self.operation;
@@ -92,7 +89,7 @@ impl Limits {
     }
 }
 
-/// A builder of sessions with `settings`. It connects to nothing yet.
+/// Connects to nothing.
 pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsError> {
     if settings.nodes.is_empty() {
         return Err(SettingsError::NoNodes);
@@ -103,7 +100,7 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
         .default_execution_profile_handle(profile(settings.consistency, None).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
-    // The field is set directly, because the builder's own methods would log at each start that this interval is short.
+    // The builder's methods would warn at each start that the interval is short.
     builder.config.keepalive_interval = Some(KEEPALIVE);
     builder.config.keepalive_timeout = Some(KEEPALIVE);
     match (&settings.username, &settings.password_file) {
@@ -119,8 +116,7 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
     Ok(builder)
 }
 
-/// A session on the cluster of `settings`, and the datacentre of the nodes that it asks first, if it prefers one. Tries until an
-/// attempt succeeds or `failed` returns an error. `failed` gets the error of each attempt. A connection to a node that is silent for
+/// Also returns the preferred datacentre. Tries again unless `failed` returns an error. A node that is silent for
 /// `longest_silence` is given up.
 pub(super) async fn connect<E: From<SettingsError>>(
     settings: &ScyllaSettings,
@@ -128,7 +124,7 @@ pub(super) async fn connect<E: From<SettingsError>>(
     mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
 ) -> Result<(Session, Option<String>), E> {
     loop {
-        // Each attempt reads the files again, because a password or certificate may have been corrected.
+        // A password or certificate may have been corrected.
         let mut builder = builder(settings)?;
         builder.config.keepalive_timeout = Some(longest_silence);
         match builder.build().await {
@@ -142,10 +138,8 @@ pub(super) async fn connect<E: From<SettingsError>>(
     }
 }
 
-/// How the driver sends requests: to nodes of `datacenter` first.
-///
-/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. So with [`ScyllaConsistency::Local`] no
-/// node of another datacentre is ever asked.
+/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the asked node's datacentre, so with [`ScyllaConsistency::Local`] no other
+/// one is asked.
 fn profile(consistency: ScyllaConsistency, datacenter: Option<&str>) -> ExecutionProfile {
     let nodes = DefaultPolicy::builder().token_aware(true).permit_dc_failover(consistency == ScyllaConsistency::Global);
     let nodes = match datacenter {
@@ -170,8 +164,8 @@ fn choose_datacenter(session: &Session, settings: &ScyllaSettings) -> Result<Opt
     Ok(chosen)
 }
 
-/// The datacentre called `wanted`, or the only one. The order of nodes never decides: replicas that name their nodes in different orders
-/// would write in different datacentres, whose quorums share no copy.
+/// Never by the order of nodes: replicas with different orders would write in different datacentres, whose quorums
+/// share no copy.
 fn chosen(
     names: &BTreeSet<&str>,
     wanted: Option<&str>,
@@ -187,7 +181,6 @@ fn chosen(
     }
 }
 
-/// Has `statement` sent to `node` and no other.
 pub(super) fn send_only_to(statement: &mut Statement, node: &Arc<Node>) {
     let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
     statement.set_load_balancing_policy(Some(policy));

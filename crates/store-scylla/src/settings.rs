@@ -1,4 +1,4 @@
-//! The settings of the store. Errors name the options of the program that set them.
+//! The settings of the store. Errors name the program's options.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use scylla::statement::{Consistency, SerialConsistency};
 use thiserror::Error;
 
-/// The copies that agree on each write, and of which a majority answers each read. The two are never mixed on one keyspace, because
-/// their majorities need not share a copy.
+/// The copies that agree on each write; a majority answers each read. Never mix the two on one keyspace: their
+/// majorities need not share a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScyllaConsistency {
-    /// The copies of one datacentre, which has all of them: `LOCAL_SERIAL` and `LOCAL_QUORUM`.
+    /// Of one datacentre, which has all copies: `LOCAL_SERIAL` and `LOCAL_QUORUM`.
     Local,
-    /// The copies of all datacentres: `SERIAL` and `QUORUM`.
+    /// Of all datacentres: `SERIAL` and `QUORUM`.
     Global,
 }
 
@@ -33,7 +33,7 @@ impl ScyllaConsistency {
         }
     }
 
-    /// For a read that completes interrupted writes.
+    /// Completes interrupted writes.
     pub(super) fn serial_read(self) -> Consistency {
         match self {
             Self::Local => Consistency::LocalSerial,
@@ -63,31 +63,28 @@ impl FromStr for ScyllaConsistency {
     }
 }
 
-/// The cluster, and the way to it.
 #[derive(Clone, Debug)]
 pub struct ScyllaSettings {
-    /// `host:port` of nodes to reach the cluster through; they name the others.
+    /// `host:port`; they name the others.
     pub nodes: Vec<String>,
-    /// Keyspace of the pages: a name that needs no quotes in CQL.
+    /// Needs no quotes in CQL.
     pub keyspace: String,
-    /// Datacentre whose nodes are asked; must be named if there are several, unless the consistency is global.
+    /// Required if there are several, unless the consistency is global.
     pub datacenter: Option<String>,
     pub consistency: ScyllaConsistency,
-    /// Copies of each page in the datacentre, in a keyspace that `migrate` creates.
+    /// For a keyspace that `migrate` creates.
     pub replication_factor: u8,
     pub username: Option<String>,
-    /// File with the user's password, read again for each new connection.
+    /// Read for each new connection.
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) that sign the nodes' certificates; with it every connection uses TLS.
+    /// PEM; turns on TLS.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key. Read again for
-    /// each new connection.
+    /// PEM: certificate, its chain and its private key. Read for each new connection.
     pub client_cert_files: Vec<PathBuf>,
-    /// How long a replica waits for the schema, and `migrate` for the cluster.
+    /// For the schema, and in `migrate` also for the cluster.
     pub schema_wait: Duration,
 }
 
-/// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
     #[error("no node of the cluster is known: name some with --scylla-nodes")]
@@ -95,7 +92,7 @@ pub enum SettingsError {
     /// A user without a password, or a password without a user.
     #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
-    /// A certificate of this process without TLS, so it would not be shown.
+    /// The certificate would not be shown.
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,
     #[error("cannot read {path}, named by {option} ({reason})")]
@@ -125,7 +122,7 @@ pub enum SettingsError {
     OtherConsistency { keyspace: String, found: String },
 }
 
-/// Settings that reach no cluster.
+/// Reaches no cluster.
 #[cfg(test)]
 pub(crate) fn of_a_test() -> ScyllaSettings {
     ScyllaSettings {

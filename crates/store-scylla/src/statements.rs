@@ -1,8 +1,7 @@
-//! Every statement on pages and the journal, with its consistency and whether the driver may send it twice.
+//! Every statement on pages and the journal, with its consistency and whether the driver may repeat it.
 //!
-//! Each statement names its keyspace and its columns, so that no connection has to be switched, and a column that a later migration adds
-//! changes nothing here. The driver must not keep the columns of a conditional write's answer: Cassandra answers with more columns if
-//! it refuses the write.
+//! Statements name keyspace and columns, so later columns change nothing. The driver must not cache a conditional
+//! write's answer columns: Cassandra adds some to a refusal.
 
 use std::sync::Arc;
 
@@ -16,40 +15,39 @@ use super::row::{ALL, HEAD};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
 
-/// Rows of a scan that one answer holds: with the largest texts, a few megabytes.
+/// A few megabytes with the largest texts.
 const SCAN_ROWS: i32 = 16;
 
-/// Entries of the journal that one answer holds.
 const JOURNAL_ROWS: i32 = 1000;
 
 pub(super) struct Statements {
-    /// Binds the slug, yields a `HeadRow`.
+    /// Slug → `HeadRow`.
     pub(super) read_head: PreparedStatement,
-    /// Binds the slug, yields a `WholeRow`.
+    /// Slug → `WholeRow`.
     pub(super) read_all: PreparedStatement,
-    /// The same, and completes writes that were interrupted.
+    /// Also completes interrupted writes.
     pub(super) read_all_serially: PreparedStatement,
-    /// Binds two tokens and a number, yields tokens, slugs and `WholeRow`s.
+    /// Two tokens and a number → tokens, slugs and `WholeRow`s.
     pub(super) scan: PreparedStatement,
-    /// Binds a `Create`, and writes a row that must not be there.
+    /// Binds a `Create`.
     pub(super) create: PreparedStatement,
-    /// Binds a `Replace`, and writes all of a row but the text.
+    /// Binds a `Replace`; writes all but the text.
     pub(super) replace_head: PreparedStatement,
     /// Binds a `ReplaceAll`.
     pub(super) replace_all: PreparedStatement,
     /// Binds a `journal::Entry`.
     pub(super) write_journal: PreparedStatement,
-    /// Binds the key of an entry.
+    /// Binds an entry's key.
     pub(super) void_journal: PreparedStatement,
     pub(super) read_journal: PreparedStatement,
-    /// Binds the name of a setting, yields its value.
+    /// Name → value.
     pub(super) read_setting: PreparedStatement,
-    /// Binds a value and the name of a setting that is there.
+    /// Binds value and name; the setting must exist.
     pub(super) change_setting: PreparedStatement,
 }
 
 impl Statements {
-    /// Prepares all statements for `keyspace`, which must have the current schema.
+    /// `keyspace` must have the current schema.
     pub(super) async fn prepare(
         session: &Session,
         keyspace: &str,
@@ -70,7 +68,7 @@ impl Statements {
             statement.set_serial_consistency(Some(consistency.serial()));
             statement.set_request_timeout(Some(limits.operation));
             statement.set_is_idempotent(false);
-            // A policy that repeats a write returns only the last error, which does not say what the first attempt did.
+            // After a retry, the last error does not say what the first attempt did.
             statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
             Ok::<_, PrepareError>(statement)
         };

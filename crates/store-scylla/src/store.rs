@@ -33,17 +33,15 @@ use super::settings::ScyllaConsistency;
 use super::statements::Statements;
 use super::write_ids::WriteIds;
 
-/// The names of settings.
+/// Names of settings.
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";
 pub(super) const CONSISTENCY: &str = "consistency";
 
 /// The pages of one keyspace.
 ///
-/// Every operation ends within [`Limits::operation`], and shortly before its caller needs the answer, if the caller says when that is. A
-/// caller that gives up earlier drops the future. A request that was sent by then is done completely or not at all.
-///
-/// Until the store is connected, every operation fails with [`StoreError::Unavailable`].
+/// Every operation ends within [`Limits::operation`], and shortly before `needed_by`. A request that was sent is done
+/// completely or not at all. Until the store is connected, operations fail with [`StoreError::Unavailable`].
 pub struct ScyllaStore {
     connected: OnceLock<Connected>,
     pub(super) limits: Limits,
@@ -53,13 +51,12 @@ pub struct ScyllaStore {
     writes: Semaphore,
 }
 
-/// A session, and the statements prepared on it.
 pub(super) struct Connected {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
 }
 
-/// Too many operations run at the moment. Nothing was sent.
+/// Nothing was sent.
 #[derive(Debug, Error)]
 #[error("too many operations on the database are running")]
 struct Overloaded;
@@ -87,7 +84,7 @@ struct ReplaceAll<'a> {
 }
 
 impl ScyllaStore {
-    /// A store that is not connected.
+    /// Not connected.
     pub fn new(limits: Limits, random: Random, clock: SharedClock) -> Self {
         Self {
             connected: OnceLock::new(),
@@ -99,7 +96,7 @@ impl ScyllaStore {
         }
     }
 
-    /// A store on `session` in `keyspace`, which must have the current schema.
+    /// `keyspace` must have the current schema.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
@@ -112,7 +109,7 @@ impl ScyllaStore {
         Ok(store)
     }
 
-    /// Prepares the statements on `session`, and connects this store with it unless it is connected.
+    /// Connects this store, unless it is connected.
     pub(super) async fn prepare(
         &self,
         session: Arc<Session>,
@@ -132,14 +129,13 @@ impl ScyllaStore {
         permit(&self.reads, &self.limits, Instant::now() + self.limits.operation).await
     }
 
-    /// Sends a request that is harmless to repeat.
+    /// The request must be harmless to repeat.
     async fn send(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, StoreError> {
         let sending = Box::pin(self.connected()?.session.execute_unpaged(statement, values));
         let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
         in_time(Instant::now() + self.limits.operation, sending).await
     }
 
-    /// Sends a plain write.
     pub(super) async fn execute(
         &self,
         statement: &PreparedStatement,
@@ -148,7 +144,6 @@ impl ScyllaStore {
         self.send(statement, values).await.map(drop)
     }
 
-    /// The first row of the answer to a read, if it has one.
     pub(super) async fn first_row<R>(
         &self,
         statement: &PreparedStatement,
@@ -167,7 +162,7 @@ impl ScyllaStore {
         self.first_row(&self.connected()?.statements.read_head, (slug.as_str(),)).await
     }
 
-    /// The row of `slug` with its text, which belongs to its head unless the row cannot be read.
+    /// The text belongs to the head.
     async fn whole_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
         let row = self.first_row(&self.connected()?.statements.read_all, (slug.as_str(),)).await?;
         match row {
@@ -176,7 +171,7 @@ impl ScyllaStore {
         }
     }
 
-    /// The row of `slug`. Every interrupted write of it is completed first, so every column is of one write.
+    /// Completes interrupted writes first, so all columns are of one write.
     pub(super) async fn settled_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
         tracing::debug!(%slug, "a repair of copies left out a text, so the row is read serially");
         self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
@@ -192,7 +187,7 @@ impl ScyllaStore {
         })
     }
 
-    /// Stores `record` unless its slug is taken; says whether it is stored.
+    /// Returns whether the slug was free.
     async fn insert(&self, record: &Record, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
@@ -208,7 +203,7 @@ impl ScyllaStore {
         self.write(Conditional { statement, values: Create { head, text }, id, expected: NO_ROW }, act, deadline).await
     }
 
-    /// Stores `next` in place of the page with the same slug, if `is_expected` says so of its head.
+    /// Only if `is_expected` holds for the stored head.
     async fn swap(
         &self,
         next: &Record,
@@ -243,7 +238,7 @@ impl ScyllaStore {
         Ok(if is_done { CasResult::Swapped } else { CasResult::Stale })
     }
 
-    /// Sends `write` until its outcome is certain. If it does `act`, the journal has that before.
+    /// The journal has `act` first.
     async fn write<V: SerializeRow>(
         &self,
         write: Conditional<'_, V>,
@@ -261,7 +256,7 @@ impl ScyllaStore {
         done
     }
 
-    /// The value of a setting, if `handbill migrate` has made it.
+    /// `None` before `handbill migrate`.
     pub(super) async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
         let row: Option<(Option<String>,)> =
             self.first_row(&self.connected()?.statements.read_setting, (name,)).await?;
@@ -269,12 +264,10 @@ impl ScyllaStore {
     }
 }
 
-/// What `work` comes to, if that is before `deadline`.
 async fn in_time<T>(deadline: Instant, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| Err(StoreError::Unavailable(NoAnswerError.into())))
 }
 
-/// A permit of `semaphore`, for an operation that ends at `deadline`.
 async fn permit<'a>(
     semaphore: &'a Semaphore,
     limits: &Limits,
@@ -299,7 +292,7 @@ impl PageStore for ScyllaStore {
         if self.insert(&record, needed_by).await? {
             return Ok(InsertResult::Inserted);
         }
-        // The row that caused the refusal was committed at a quorum before the refusal.
+        // The row behind the refusal was committed at a quorum before.
         InsertResult::refused(self.lookup(record.slug()).await?)
     }
 

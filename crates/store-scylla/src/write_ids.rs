@@ -1,18 +1,16 @@
-//! How a writer knows its own write: 16 random bytes for each write. A row keeps the ids of its last eight writes and of its first.
+//! How a writer recognises its own write: by 16 random bytes. A row keeps the ids of its last eight writes and its
+//! first.
 
-/// 16 random bytes.
 pub(super) type WriteId = [u8; 16];
 
-/// How many last writes a row keeps the ids of.
 pub(super) const KEPT: u8 = 8;
 
-/// The ids of the last writes of a row, the newest first, then the id of its first write. The last id decides whether a create was done,
-/// however many writes have followed.
+/// Newest first, then the first write's, which decides whether a create was done however many writes followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteIds(Vec<WriteId>);
 
 impl WriteIds {
-    /// The ids that [`WriteIds::to_bytes`] wrote. What is no whole id is left out.
+    /// Ignores an incomplete id.
     pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         Self(bytes.as_chunks().0.to_vec())
     }
@@ -21,7 +19,6 @@ impl WriteIds {
         self.0.concat()
     }
 
-    /// These ids after the write with `id`.
     #[must_use]
     pub(super) fn with(&self, id: WriteId) -> Self {
         let mut ids = vec![id];

@@ -1,51 +1,47 @@
-//! The outcome of a conditional write that failed: every error of the driver in one table.
+//! The outcome of a failed conditional write: every error of the driver in one table.
 //!
-//! There are two outcomes, because no error means that the write was done:
+//! No error means that the write was done:
 //!
 //! * **not done**: no replica has seen the write, and none will.
-//! * **unknown**: the write may be done already, may be done at any later time, or never.
+//! * **unknown**: it may be done already, later or never.
 //!
-//! Every error that is not listed as not done is unknown. So an error that a later driver adds costs at worst an
-//! unnecessary read. The table is about a single attempt of the driver. After an attempt with an unknown outcome the whole
-//! write has an unknown outcome, whatever happens when it is repeated.
+//! Errors that are not listed are unknown, which costs at worst a read. The table is about one attempt. After an
+//! unknown attempt the whole write is unknown, whatever its repeats return.
 
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The write was certainly not done, and will not be done.
     NotDone,
-    /// The write was done, will be done later, or will never be done.
     Unknown,
 }
 
-/// The outcome of a conditional write that was sent once and failed with `error`.
+/// `error` is of a single attempt.
 #[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
 pub(super) fn of_failed_write(error: &ExecutionError) -> Outcome {
     match error {
-        // The statement or its values were refused before anything was sent.
+        // Refused before anything was sent.
         ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
-        // No node could be chosen or reached, so the write was not sent. A failed attempt would end the request with
-        // another error.
+        // No node was reached. A failed attempt would return another error.
         ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
         ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
-        // This includes the driver's `RequestTimeout`: a node may still work on the request.
+        // Also the driver's `RequestTimeout`: a node may still work on the request.
         _ => Outcome::Unknown,
     }
 }
 
 fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
     match error {
-        // The request was never written to the connection.
+        // Never written to the connection.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
-        // The node did not know the statement, so it did not execute it; preparing the statement again failed.
+        // The node did not know the statement, and preparing it again failed.
         RequestAttemptError::RepreparedIdChanged { .. } | RequestAttemptError::RepreparedIdMissingInBatch => {
             Outcome::NotDone
         }
         RequestAttemptError::DbError(error, _) => of_refusal(error),
-        // This includes a broken connection and an answer that cannot be read.
+        // Also a broken connection and an unreadable answer.
         _ => Outcome::Unknown,
     }
 }
@@ -63,14 +59,13 @@ fn of_refusal(error: &DbError) -> Outcome {
         | DbError::ProtocolError
         | DbError::IsBootstrapping
         | DbError::Unprepared { .. } => Outcome::NotDone,
-        // There are too few replicas to start a round of Paxos. At any other consistency ScyllaDB also returns this
-        // error after the round was decided, if too few replicas can then learn the decision.
+        // Too few replicas to start Paxos. At other consistencies, ScyllaDB also returns this after the decision.
         DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
-        // ScyllaDB promises that a write that the coordinator rejected is on no replica.
+        // ScyllaDB promises that such a write is on no replica.
         DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
-        // The outcome is unknown after WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too),
-        // Unavailable at another consistency, Overloaded and ServerError (both can follow the decision), 0x1700 "CAS
-        // write unknown", which the driver returns as `Other`, and errors of later versions.
+        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another
+        // consistency, Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown" (the
+        // driver's `Other`), and later errors.
         _ => Outcome::Unknown,
     }
 }
