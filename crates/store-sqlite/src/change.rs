@@ -1,4 +1,4 @@
-//! Changes within a transaction, and what the journal must have of them before it is committed.
+//! Changes within a transaction, and their lines in the journal.
 
 use std::sync::Arc;
 
@@ -15,27 +15,23 @@ use super::row::{COLUMNS, DELETED, HIDDEN, Row, RowError};
 /// A write that a caller waits for.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the record, of which this has the row, if what is under its slug is as expected.
+    /// Stores the record, as this row, if the slug has what is expected.
     Put(Expected, Record, Row),
-    /// Changes a setting.
     Set(&'static str, String),
 }
 
-/// The condition of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
-    /// The slug is free.
     Absent,
     Version(PageVersion),
     State(PageState),
-    /// The row cannot be read.
     Unreadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// The write's condition does not hold; nothing was changed.
+    /// The condition does not hold; nothing was changed.
     Refused,
 }
 
@@ -45,7 +41,7 @@ impl Operation {
         Ok(Self::Put(expected, record, row))
     }
 
-    /// The slug of the page that this may change. An insert changes no page that anybody has read.
+    /// The page that readers may have seen. An insert changes none.
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
             Self::Put(Expected::Absent, ..) | Self::Set(..) => None,
@@ -53,8 +49,7 @@ impl Operation {
         }
     }
 
-    /// Does this in the transaction of `database`, and adds to `lines` what the journal must have. An error means that the
-    /// transaction must not be committed.
+    /// Adds to `lines` what the journal needs. After an error, do not commit.
     pub(super) fn apply(&self, database: &Connection, lines: &mut Vec<Line>) -> rusqlite::Result<Outcome> {
         match self {
             Self::Put(expected, record, row) => {
@@ -76,7 +71,7 @@ impl Operation {
 }
 
 impl Expected {
-    /// Puts `row` under `slug`, and says whether the page there was hidden; `None` if it is not as expected.
+    /// Returns whether the replaced page was hidden; `None` if the slug has something else than expected.
     fn put(self, database: &Connection, slug: &Slug, row: &Row) -> rusqlite::Result<Option<bool>> {
         const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let execute = |sql: &str| database.prepare_cached(sql)?.execute(params_from_iter(row.values()));
@@ -106,7 +101,7 @@ impl Expected {
     }
 }
 
-/// The state of the record under `slug`, and its version and time.
+/// State, version and time.
 pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
     let mut statement = database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?1")?;
     let read = |row: &rusqlite::Row<'_>| {
@@ -116,7 +111,7 @@ pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Opti
     statement.query_row([slug.as_str()], read).optional()
 }
 
-/// Does again what a line of the journal says, unless the database has the page in a later state. Returns whether it changed anything.
+/// Repeats a line of the journal unless the page is in a later state. Returns whether anything changed.
 pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
     let slug = act.slug().clone();
     let (expected, created_at, act) = match database::lookup(database, &slug) {
@@ -125,7 +120,7 @@ pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError>
             let head = found.head();
             (head.map_or(Expected::Absent, |head| Expected::State(head.state())), head.map(|head| head.created_at), act)
         }
-        // The row is damaged. It can be deleted all the same, and nobody can read it.
+        // A damaged row can still be deleted.
         Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Expected::Unreadable, None, act),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),

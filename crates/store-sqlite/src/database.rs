@@ -1,6 +1,4 @@
-//! The database: how it is opened, its tables, and what is read from it.
-//!
-//! `user_version` is the format. It begins with 1, and a newer one is refused.
+//! The database: how it is opened, its tables, and its reads. `user_version` is the format; newer ones are refused.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,26 +19,25 @@ use thiserror::Error;
 use super::error::OpenError;
 use super::row::{COLUMNS, DELETED, HIDDEN, RowError, record};
 
-/// The format that this version of Handbill writes and reads.
 const FORMAT: i64 = 1;
 
-/// `application_id` of the file: "hbil".
+/// `application_id`: "hbil".
 const APPLICATION: i64 = 0x6862_696c;
 
-/// Maximum number of reads that run at the same time, each on a thread and with a connection of its own.
+/// Each on a thread and with a connection of its own.
 pub(super) const READS_AT_ONCE: usize = 16;
 
-/// Bytes of the file that the writer keeps in memory, and as many as all readers do together.
+/// Bytes, for the writer and for all readers together.
 const CACHE: usize = 4 << 20;
 
-/// How long a statement waits for a lock that another program, such as `sqlite3`, has on the file.
+/// For a lock of another program, such as `sqlite3`.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The log of SQLite is cut to this size, in bytes, once it was applied to the file.
+/// SQLite's log is cut to this size once it was applied.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// The tables. `settings` has the secret of slugs, whether creates are paused, the time of the last backup, and how far the journal was
-/// applied. The index is there to count pages, and no create changes it.
+/// `settings` has the slugs' secret, the pause, the last backup, and the journal's applied place. The index counts
+/// pages; creates do not change it.
 const TABLES: &str = "
     CREATE TABLE pages (
         slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL,
@@ -51,13 +48,12 @@ const TABLES: &str = "
     CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// The settings of a store.
+/// Names of settings.
 pub(super) const SECRET: &str = "slug_secret";
 pub(super) const PAUSED: &str = "paused";
 pub(super) const APPLIED: &str = "journal_applied";
 pub(super) const BACKUP: &str = "last_backup";
 
-/// Why something cannot be read.
 #[derive(Debug, Error)]
 pub(super) enum ReadError {
     #[error(transparent)]
@@ -81,16 +77,15 @@ impl From<ReadError> for StoreError {
     }
 }
 
-/// How connections to one database are opened.
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     pub(super) path: PathBuf,
-    /// Whether a commit is on disk when it ends. Tests need not wait for the disk.
+    /// A commit is on disk when it ends. Tests need not wait for that.
     pub(super) is_durable: bool,
 }
 
 impl Opening {
-    /// Opens the database for writing, and makes its tables if there are none.
+    /// Makes missing tables.
     pub(super) fn for_writing(&self) -> Result<Connection, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::database(&self.path, &error);
         let database = self.connect(CACHE).map_err(failed)?;
@@ -118,14 +113,13 @@ impl Opening {
         Ok(database)
     }
 
-    /// Opens a connection that only reads.
     pub(super) fn for_reading(&self) -> rusqlite::Result<Connection> {
         let database = self.connect(CACHE / READS_AT_ONCE)?;
         database.pragma_update(None, "query_only", true)?;
         Ok(database)
     }
 
-    /// Opens a connection that only reads, and writes copies.
+    /// Writes only copies.
     pub(super) fn for_copying(&self) -> rusqlite::Result<Connection> {
         self.connect(CACHE / READS_AT_ONCE)
     }
@@ -140,7 +134,7 @@ impl Opening {
         // No temporary files: the root file system may be read-only.
         database.pragma_update(None, "temp_store", "MEMORY")?;
         database.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // A negative number counts KiB.
+        // Negative numbers count KiB.
         database.pragma_update(None, "cache_size", -i64::try_from(cache / 1024).unwrap_or(i64::MAX))?;
         Ok(database)
     }
@@ -160,18 +154,17 @@ fn is_empty(database: &Connection) -> rusqlite::Result<bool> {
     database.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-/// Whether the file at `path` has no database: it is missing, or a process ended before it had made the tables.
+/// Also if a process ended before it had made the tables.
 pub(super) fn is_missing(path: &Path) -> bool {
     !std::fs::metadata(path).is_ok_and(|found| found.len() > 0)
 }
 
-/// The value of the setting `name`.
 pub(super) fn setting<T: FromSql>(database: &Connection, name: &str) -> rusqlite::Result<Option<T>> {
     let mut statement = database.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
     statement.query_row([name], |row| row.get(0)).optional()
 }
 
-/// The value of a setting that is JSON; the default one if it was never set or makes no sense.
+/// The default if missing or unreadable.
 pub(super) fn json_setting<T: Default + DeserializeOwned>(database: &Connection, name: &str) -> rusqlite::Result<T> {
     let text: Option<String> = setting(database, name)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
@@ -198,7 +191,7 @@ pub(super) fn lookup(database: &Connection, slug: &Slug) -> Result<Lookup, ReadE
     Ok(find(database, slug)?.map_or(Lookup::Absent, Lookup::from))
 }
 
-/// The page under `slug`, hidden or not.
+/// Hidden or not.
 pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page>>, ReadError> {
     Ok(match find(database, slug)? {
         Some(Record::Active(page)) => Some(page),
@@ -206,7 +199,7 @@ pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page
     })
 }
 
-/// The records after the slug `after`, within `limit`.
+/// After the slug `after`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
     let mut statement =
         database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
@@ -219,7 +212,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
         let Some(row) = rows.next()? else { break true };
         let name: String = row.get(0)?;
         let record = record(row);
-        // A text takes far more in memory than packed in the file.
+        // Unpacked, a text takes far more memory than in the file.
         bytes += name.len()
             + match &record {
                 Ok(Record::Active(page)) => page.text.content.as_str().len() + page.text.html.len(),
@@ -232,10 +225,9 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
     Ok(ScanBatch { records, next })
 }
 
-/// How many records there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages, hidden ones too.
+    /// With hidden pages.
     pub pages: u64,
     pub hidden: u64,
     pub deletions: u64,

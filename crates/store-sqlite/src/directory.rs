@@ -1,4 +1,4 @@
-//! The data directory: made, locked, and its files.
+//! The data directory: created, locked, and its files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpenError;
 
-/// The file in the data directory that holds the pages.
+/// Holds the pages.
 pub const DATABASE_FILE: &str = "handbill.sqlite3";
 
-/// The file in the data directory that has each deletion, takedown, hiding and showing.
+/// Has each deletion, takedown, hiding and showing.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 
-/// A process that uses the directory locks this file, and not the database, which `sqlite3` and Litestream may read meanwhile.
+/// Not the database itself, which `sqlite3` and Litestream may read.
 const LOCK_FILE: &str = "handbill.lock";
 
-/// What `statfs` calls network file systems: NFS, CIFS, SMB2 and 9P.
+/// From `statfs`: NFS, CIFS, SMB2 and 9P.
 const NETWORK_FILE_SYSTEMS: [u32; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997];
 
-/// A data directory that no other process uses during the life of this value.
+/// Locked during the life of this value.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
-    /// Whether the directory is removed at the end.
+    /// Removed at the end.
     is_temporary: bool,
 }
 
 impl Directory {
-    /// Creates the directory if it is missing, and locks it.
+    /// Creates a missing directory.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         create_all(path).map_err(|reason| OpenError::io(path, reason))?;
         let lock_file = path.join(LOCK_FILE);
@@ -48,7 +48,7 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock, is_temporary: false })
     }
 
-    /// A directory that ends with this value, for tests.
+    /// For tests; ends with this value.
     pub(super) fn temporary() -> Result<Self, OpenError> {
         let name = handbill_pages::ports::random::hex_id(&handbill_pages::ports::random::Random::System);
         let path = std::env::temp_dir().join(format!("handbill-{name}"));
@@ -73,7 +73,7 @@ impl Directory {
         self.path.join(JOURNAL_FILE)
     }
 
-    /// The file that a copy of the database has while it is made.
+    /// Of the database, while a copy is made.
     pub(super) fn copy(&self) -> PathBuf {
         self.path.join("handbill.sqlite3.copy")
     }
@@ -92,8 +92,7 @@ impl Drop for Directory {
     }
 }
 
-/// Opens a file for reading and writing, after it has been created if it is missing. Only its owner may read it: a page may be a
-/// draft with an address that nobody else knows.
+/// Only its owner may read it: a page may be a draft whose address is secret.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
@@ -105,12 +104,11 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts the names in the directory at `path` on disk.
 fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Creates `path` and its missing ancestors, and puts their names on disk, so that a power failure cannot remove them.
+/// Also puts the names on disk, so that a power failure cannot remove them.
 fn create_all(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir());
     for part in missing.collect::<Vec<_>>().into_iter().rev() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
-/// Why the store cannot be opened. Each message is one line that says what to do.
+/// Each message is one line that says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("cannot open {}: another process uses it; stop that process, or choose another data directory", .0.display())]
@@ -24,7 +24,7 @@ pub enum OpenError {
     NotLost(PathBuf),
 }
 
-/// Why a store has ended in this process although nobody closed it. All acknowledged writes are on disk.
+/// Nobody closed the store. All acknowledged writes are on disk.
 #[derive(Debug, Error)]
 #[error("the writer of the page store failed: what was acknowledged is on disk, start Handbill again")]
 pub struct StoreEnded;

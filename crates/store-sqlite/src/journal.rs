@@ -1,10 +1,8 @@
-//! The journal: one line of JSON for each deletion, takedown, hiding and showing, in a file beside the database (contract,
-//! decision 18).
+//! The journal: one line of JSON for each deletion, takedown, hiding and showing, in a file beside the database
+//! (contract, decision 18).
 //!
-//! A line is on disk before the transaction with its act is committed, so the journal has every act whose caller got an answer. A
-//! backup of the database is older than the journal. When the store is opened, it applies the lines that the database does not have
-//! yet, and so no page returns that was deleted or hidden after the backup. If a commit fails after the line was written, a line
-//! with the kind `void` takes it back.
+//! A line is on disk before its act is committed. Opening a store applies the lines that its database lacks, so a
+//! restored backup brings no such page back. If the commit fails, a `void` line takes the line back.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,10 +16,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::directory::create_file;
 
-/// Longest line, in bytes: far more than slug, time, reason and an operator's name.
+/// Far more than slug, time, reason and operator take.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// The line that takes `line` back.
+/// Takes `line` back.
 pub(super) fn void(line: &Line) -> Line {
     Line { kind: Kind::Void, reason: None, by: None, ..line.clone() }
 }
@@ -35,25 +33,25 @@ fn key(line: &Line) -> (String, u64, String) {
     (line.slug.clone(), line.version, line.at.clone())
 }
 
-/// A place in the journal: how far it was applied to a database. The hash of the line before the place tells another journal with
-/// as many bytes.
+/// How far the journal was applied to a database. The hash of the last line recognises another journal of the same
+/// length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     offset: u64,
     last: u64,
 }
 
-/// The file, open for appending.
+/// Open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
     end: Place,
-    /// Whether bytes of a failed append may be behind the end.
+    /// Bytes of a failed append may follow the end.
     pub(super) is_torn: bool,
 }
 
 impl Journal {
-    /// Opens the journal at `path`, creates it if it is missing, and cuts off an unfinished last line.
+    /// Creates a missing file, and cuts off an unfinished last line.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = create_file(path)?;
         let len = file.metadata()?.len();
@@ -70,12 +68,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The place behind the last line.
     pub(super) fn end(&self) -> &Place {
         &self.end
     }
 
-    /// Adds `lines` and puts them on disk. After an error the file is as it was, unless it is torn: then the next call makes it so.
+    /// On disk afterwards. After an error the file is as before, or torn until the next call.
     pub(super) fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.is_torn {
             self.cut()?;
@@ -103,8 +100,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The lines after `applied` that no later line takes back, oldest first, each to `line`. All lines, if `applied` is a place in
-    /// another journal: applying a line twice changes nothing.
+    /// Oldest first, without lines that were taken back. If `applied` is of another journal, all lines: applying twice
+    /// changes nothing.
     pub(super) fn lines_after<E: From<io::Error>>(
         &self,
         applied: &Place,
@@ -133,7 +130,7 @@ impl Journal {
         })
     }
 
-    /// Each line after `from`, with its offset; `None` for a line that makes no sense.
+    /// With its offset; `None` for a line that makes no sense.
     fn each_after<E: From<io::Error>>(
         &self,
         from: u64,
@@ -154,7 +151,7 @@ impl Journal {
         }
     }
 
-    /// The place at `offset`, where a line ends.
+    /// A line ends at `offset`.
     fn place(&self, offset: u64) -> io::Result<Place> {
         let before = self.before(offset)?;
         let Some((_, line)) = before.split_last() else { return Ok(Place::default()) };
@@ -162,7 +159,7 @@ impl Journal {
         Ok(Place { offset, last: xxh3_64(&before[begin..]) })
     }
 
-    /// The bytes before `offset`, as many as a line may have.
+    /// As many as a line may have.
     fn before(&self, offset: u64) -> io::Result<Vec<u8>> {
         let from = offset.saturating_sub(MAX_LINE_BYTES as u64);
         let mut bytes = vec![0; usize::try_from(offset - from).unwrap_or(MAX_LINE_BYTES)];

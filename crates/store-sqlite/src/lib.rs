@@ -1,29 +1,23 @@
-//! The default store: an SQLite database in the data directory, which needs no other server.
+//! The default store: an SQLite database in the data directory.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
-//! | `handbill.sqlite3`, with `-wal` and `-shm` beside it while it is used | pages, tombstones and settings |
-//! | `journal.jsonl` | each deletion, takedown, hiding and showing; see `journal.rs` |
+//! | `handbill.sqlite3`, with `-wal` and `-shm` while used | pages, tombstones and settings |
+//! | `journal.jsonl` | each deletion, takedown, hiding and showing |
 //! | `handbill.lock` | the lock of the process that uses the directory |
 //!
 //! # How a write becomes durable
 //!
-//! One writer thread commits all operations that wait in one transaction, with WAL and `synchronous=FULL`, and then answers each
-//! (`writer.rs`). A failed commit changed nothing if SQLite refused it, because the volume is full or the file is locked. After any
-//! other error the transaction may be whole in SQLite's log, where a restart would find it. So the writer commits something small, which
-//! overwrites the transaction there. If that fails too, the answer is
-//! [`StoreError::OutcomeUnknown`](handbill_pages::ports::page_store::StoreError::OutcomeUnknown).
-//!
-//! # Where reads run
-//!
-//! On a thread that may wait for the disk, at most 16 at a time. A page that is ready in the page cache needs no read: its mark
-//! says whether it is current (`marks.rs`).
+//! One writer thread commits all waiting operations in one transaction, with WAL and `synchronous=FULL`, and then
+//! answers each. If SQLite refused the commit (full volume, locked file), nothing changed. After other errors the log
+//! may have the whole transaction, so the writer overwrites it there by a small commit. If that fails too, the answer
+//! is [`StoreError::OutcomeUnknown`](handbill_pages::ports::page_store::StoreError::OutcomeUnknown).
 //!
 //! # When deleted text leaves the disk
 //!
-//! No request can read deleted text once the deletion was answered. SQLite overwrites it in the file (`secure_delete`) when it
-//! applies its log to the file, and the log is emptied at a clean stop and a minute after a deletion or an update, or later if
-//! another program reads all the time. The file system may keep freed blocks of the log, and backups keep their copies.
+//! No request can read it once the deletion was answered. SQLite overwrites it (`secure_delete`) when it applies its
+//! log, which is emptied at a clean stop and a minute after a deletion or an update, or later if another program reads
+//! all the time. The file system may keep freed blocks, and backups keep their copies.
 
 mod change;
 mod database;

@@ -1,26 +1,24 @@
-//! How a cached page is known to be current: each slug has a mark that changes whenever its page may have changed.
+//! How a cached page is known to be current: a slug's mark changes whenever its page may have changed.
 //!
-//! A reader takes the mark, then looks the page up, and keeps what it made of the page together with the mark. As long as the slug
-//! has that mark, what was kept is current. The writer invalidates marks before it commits, and gives new ones once it knows what
-//! the database has. Many slugs share one mark, so a mark may change without need.
+//! A reader takes the mark, looks the page up, and keeps both. The writer invalidates marks before it commits, and
+//! gives new ones afterwards. Slugs share marks, so a mark may change without need.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use handbill_pages::values::slug::Slug;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Number of marks. Each takes 8 bytes.
+/// 8 bytes each.
 const MARKS: usize = 4096;
 
-/// Part of a mark that counts the changes under way. The writer has at most 256.
+/// Counts the changes under way, at most 256.
 const UNDER_WAY: u64 = 0xffff;
 
-/// What a mark grows by with each change that has ended.
 const CHANGED: u64 = UNDER_WAY + 1;
 
 pub(super) struct Marks(Box<[AtomicU64]>);
 
-/// Changes that are under way until this is dropped.
+/// Under way until dropped.
 pub(super) struct Changing<'a>(Vec<&'a AtomicU64>);
 
 impl Default for Marks {
@@ -30,17 +28,15 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// The mark of the page under `slug`; `None` while it may be changing.
+    /// `None` while the page may be changing.
     pub(super) fn get(&self, slug: &Slug) -> Option<u64> {
         Some(self.of(slug).load(Ordering::SeqCst)).filter(|mark| mark & UNDER_WAY == 0)
     }
 
-    /// Begins changes of the pages under `slugs`.
     pub(super) fn change<'a>(&'a self, slugs: impl Iterator<Item = &'a Slug>) -> Changing<'a> {
         Self::changing(slugs.map(|slug| self.of(slug)))
     }
 
-    /// Begins changes of all pages.
     pub(super) fn change_all(&self) -> Changing<'_> {
         Self::changing(self.0.iter())
     }

@@ -1,7 +1,6 @@
-//! A page or tombstone as a row of the table `pages`.
+//! A page or tombstone as a row of `pages`.
 //!
-//! SQLite has no checksums of its own, so each row ends with one over all of its columns, and every read verifies it. A
-//! flipped bit is therefore an error, and never another text.
+//! SQLite has no checksums, so each row ends with one, which every read verifies: a flipped bit is an error.
 
 use std::sync::Arc;
 
@@ -17,18 +16,17 @@ use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The columns, in the order in which [`Row::values`] and [`record`] have them.
+/// In the order of [`Row::values`] and [`record`].
 pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, reason, operator, title, key_hash, link_origins, \
      renderer_version, text, checksum";
 
-/// Columns before the checksum, which covers them.
+/// Columns that the checksum covers.
 const CHECKED: usize = 12;
 
 pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
 
-/// Why a row cannot be read.
 #[derive(Debug, Error)]
 pub(super) enum RowError {
     #[error("the row does not match its checksum")]
@@ -45,7 +43,6 @@ pub(super) enum RowError {
     Text(#[from] PackedTextError),
 }
 
-/// The values of a row.
 #[derive(Debug)]
 pub(super) struct Row(Vec<Value>);
 
@@ -87,15 +84,15 @@ impl Row {
         Ok(Self(values))
     }
 
-    /// The values, in the order of [`COLUMNS`].
+    /// In the order of [`COLUMNS`].
     pub(super) fn values(&self) -> impl Iterator<Item = ToSqlOutput<'_>> {
         self.0.iter().map(|value| ToSqlOutput::Borrowed(value.into()))
     }
 }
 
-/// The record in `row`, which has all [`COLUMNS`].
+/// `row` has all [`COLUMNS`].
 pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
-    // `get_ref` fails only for a column that the statement does not have.
+    // Fails only for a column that the statement does not have.
     let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
     if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
         return Err(RowError::Checksum);
@@ -128,7 +125,6 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
     Ok(Record::Active(Arc::new(Page { head, text: unpack(column(11).as_blob()?)? })))
 }
 
-/// The reason and the operator in two columns, if they have any.
 fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, RowError> {
     let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
     Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))

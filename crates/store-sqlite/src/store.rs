@@ -1,4 +1,4 @@
-//! The traits of a store, with a writer thread and connections that read.
+//! The traits of a store, with a writer thread and reading connections.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -29,20 +29,17 @@ use super::error::{Closed, OpenError, Overloaded, StoreEnded};
 use super::journal::Journal;
 use super::writer::{Job, Shared, Write, Writer};
 
-/// Maximum number of writes that wait for the writer. The texts of the largest pages take about 20 MB packed.
+/// The largest texts take about 20 MB packed.
 const WRITES_AT_ONCE: usize = 128;
 
-/// How long a call waits for permission to read or write.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pages of one data directory, which no other process may write while the store is open.
+/// The pages of one data directory, which no other process may write.
 ///
-/// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits
-/// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
-/// started by then, it is done completely; otherwise it is not done.
+/// A call waits for its permit for 2 s, then fails with [`StoreError::Unavailable`]. A write then waits for its commit.
+/// If its caller stops waiting, a write that has started is done completely.
 ///
-/// Dropping the store commits the queued writes and closes the files, on the thread that drops it. [`SqliteStore::close`]
-/// does the same without blocking a runtime.
+/// Dropping the store commits queued writes and blocks; [`SqliteStore::close`] does not block.
 pub struct SqliteStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
@@ -51,18 +48,17 @@ pub struct SqliteStore {
     writer: Mutex<Option<JoinHandle<()>>>,
     has_ended: watch::Receiver<bool>,
     directory: Arc<Directory>,
-    /// Held while a copy is made.
+    /// While a copy is made.
     copying: Arc<Mutex<()>>,
 }
 
 impl SqliteStore {
-    /// Opens the store in `data_dir`, creates it if it is missing, and applies the journal to it. With `is_new` there must be
-    /// no database yet, and there may be a journal.
+    /// Applies the journal. With `is_new` there must be no database, and may be a journal.
     pub fn open(data_dir: &Path, is_new: bool) -> Result<Self, OpenError> {
         Self::on(Directory::open(data_dir)?, is_new)
     }
 
-    /// A store for tests, which ends with this value.
+    /// For tests; ends with this value.
     pub fn temporary() -> Result<Self, OpenError> {
         Self::on(Directory::temporary()?, false)
     }
@@ -77,7 +73,7 @@ impl SqliteStore {
         if is_missing && has_journal && !is_new {
             return Err(OpenError::Lost(directory.path().to_owned()));
         }
-        // As a process leaves it that ends while it makes a copy.
+        // From a process that ended during a copy.
         directory::remove_if_there(&directory.copy()).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
         let opening = Opening { path: path.clone(), is_durable: !directory.is_temporary() };
@@ -112,23 +108,21 @@ impl SqliteStore {
         })
     }
 
-    /// Returns once the store has ended although nobody closed it. The process should then end, so that its supervisor starts it
-    /// again. While the store works, and after it was closed, this never returns.
+    /// Returns only if the store has ended by itself. End the process, so that its supervisor restarts it.
     pub async fn fatal_error(&self) -> StoreEnded {
         let mut has_ended = self.has_ended.clone();
-        // The sender is dropped without a word only by a panic.
+        // Only a panic drops the sender early.
         if has_ended.wait_for(|has_ended| *has_ended).await.is_err() {
             return StoreEnded;
         }
         std::future::pending().await
     }
 
-    /// How many pages and deletions there are.
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.read(database::counts).await
     }
 
-    /// Commits the queued writes and closes the files. Later calls fail with [`StoreError::Unavailable`].
+    /// Later calls fail with [`StoreError::Unavailable`].
     pub async fn close(&self) {
         if let Some(writer) = self.end_writer() {
             let _ = task::spawn_blocking(move || writer.join()).await;
@@ -139,22 +133,21 @@ impl SqliteStore {
         self.reads.close();
         self.writes.close();
         let writer = self.writer.lock().take()?;
-        // Sending fails only if the writer has already ended.
+        // Fails only if the writer has ended.
         let _ = self.jobs.send(Job::Close);
         Some(writer)
     }
 
-    /// The file with each deletion, takedown, hiding and showing. Its last line may be unfinished.
+    /// The last line may be unfinished.
     pub fn journal_path(&self) -> PathBuf {
         self.directory.journal()
     }
 
-    /// Copies the database to a file without a name in the data directory, from which the copy can be read. Pages are read and
-    /// written meanwhile; the copy is of the moment when this began.
+    /// Returns a nameless file with the database as it was at the call. Reads and writes continue.
     pub async fn copy(&self) -> Result<fs::File, StoreError> {
         let (opening, path, copying) = (self.shared.opening.clone(), self.directory.copy(), Arc::clone(&self.copying));
         let copied = task::spawn_blocking(move || {
-            // The file has one name, until it is read.
+            // The copies share one name.
             let _alone = copying.lock();
             directory::remove_if_there(&path)?;
             let file = directory::create_file(&path)?;
@@ -167,25 +160,22 @@ impl SqliteStore {
         Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)
     }
 
-    /// Keeps `now` as the time of the last backup.
     pub async fn note_backup(&self, now: UnixMillis) -> Result<(), StoreError> {
         self.write(Operation::Set(BACKUP, now.to_string())).await.map(drop)
     }
 
-    /// When the last backup was made.
     pub async fn last_backup(&self) -> Result<Option<UnixMillis>, StoreError> {
         let text: Option<String> = self.read(|database| Ok(database::setting(database, BACKUP)?)).await?;
         Ok(text.as_deref().and_then(UnixMillis::parse))
     }
 
-    /// Runs `read` on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let permit = in_time(&self.reads).await?;
         let shared = Arc::clone(&self.shared);
-        // The thread returns the permit together with the answer, so no more answers wait than reads may run at the same time.
+        // The permit comes back with the answer, so answers cannot pile up.
         let reading = task::spawn_blocking(move || (shared.read(read), permit));
         let (found, _permit) = reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?;
         Ok(found?)
@@ -196,7 +186,7 @@ impl SqliteStore {
         let (answer, answered) = oneshot::channel();
         let job = Job::Write(Box::new(Write { operation, answer, _permit: Some(permit) }));
         self.jobs.send(job).map_err(|_| StoreError::Unavailable(Closed.into()))?;
-        // If there is no answer, the writer has ended: without the write, unless it has panicked in the middle of it.
+        // The writer has ended: without the write, unless it panicked.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(Closed.into())))
     }
 
@@ -307,7 +297,6 @@ impl From<Outcome> for CasResult {
     }
 }
 
-/// A permit of `semaphore`, if it is free soon.
 async fn in_time(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
     match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),

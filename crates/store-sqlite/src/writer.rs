@@ -1,7 +1,8 @@
-//! The one thread that writes. It takes the operations that wait, at most 256, applies them in one transaction in which each sees
-//! the effects of those before it, commits once, and only then answers each caller. Operations that arrive during the commit form
-//! the next batch, so under load many callers share one sync, and without load nobody waits. An operation is one statement that
-//! writes, so an error of SQLite ends its whole batch and no operation is done in part.
+//! The one thread that writes.
+//!
+//! It applies the waiting operations in one transaction, commits once, and then answers each caller. Operations that
+//! arrive meanwhile form the next batch: under load many callers share a sync, and without load none waits. Each
+//! operation is one statement, so an error ends the whole batch, and nothing is done in part.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,30 +21,29 @@ use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, json_setting, s
 use super::journal::{Journal, Place, void};
 use super::marks::Marks;
 
-/// Maximum number of operations in one commit.
+/// Of one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// How often the writer tries again to apply lines of the journal.
+/// For lines of the journal that could not be applied.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// When text that was deleted or replaced leaves the files: then the log is applied to the database and emptied.
+/// Deleted and replaced text then leaves the files.
 const CLEAN_AFTER: Duration = Duration::from_mins(1);
 
-/// When that is tried again if another program reads the log.
+/// If another program reads the log.
 const CLEAN_AGAIN: Duration = Duration::from_secs(10);
 
-/// Lines of the journal that are applied in one transaction.
+/// Of the journal, in one transaction.
 const LINES_AT_ONCE: u64 = 1000;
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 const COMMIT: &str = "COMMIT";
 const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())";
 
-/// What the writer and its callers share.
 pub(super) struct Shared {
     pub(super) opening: Opening,
     pub(super) marks: Marks,
-    /// Connections for reading that nobody uses.
+    /// Idle.
     pub(super) readers: Mutex<Vec<Connection>>,
 }
 
@@ -56,7 +56,7 @@ impl Shared {
         let kept = self.readers.lock().pop();
         let database = kept.map_or_else(|| self.opening.for_reading(), Ok)?;
         let found = read(&database);
-        // A connection that failed is not used again.
+        // A failed connection is not used again.
         if !matches!(found, Err(ReadError::Database(_))) {
             self.readers.lock().push(database);
         }
@@ -64,24 +64,23 @@ impl Shared {
     }
 }
 
-/// An operation, and the channel to its caller.
 pub(super) struct Write {
     pub(super) operation: Operation,
     pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
-    /// The operation's place in the queue.
+    /// In the queue.
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
 pub(super) enum Job {
     Write(Box<Write>),
-    /// End the thread, after all earlier requests.
+    /// After all earlier jobs.
     Close,
 }
 
 /// Why a batch was not done, or may not have been.
 struct Failure {
     reason: Arc<dyn std::error::Error + Send + Sync>,
-    /// Whether nothing was changed.
+    /// Nothing was changed.
     is_certain: bool,
 }
 
@@ -96,21 +95,20 @@ impl Failure {
     }
 }
 
-/// The writer thread's own state.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     database: Connection,
     journal: Journal,
-    /// Whether the journal has lines that must be applied to the database before anything else.
+    /// The journal has lines that must be applied first.
     is_behind: bool,
-    /// When the log is emptied, which may have text that was deleted or replaced.
+    /// The log may have deleted or replaced text until then.
     clean_at: Option<Instant>,
 }
 
 impl Writer {
-    /// The writer of `database`, to which the journal is applied.
+    /// Applies the journal.
     pub(super) fn new(shared: Arc<Shared>, database: Connection, journal: Journal) -> Result<Self, ReadError> {
-        // As a process leaves the log that was killed.
+        // A killed process leaves its log.
         let clean_at = Some(Instant::now() + CLEAN_AFTER);
         let mut writer = Self { shared, database, journal, is_behind: true, clean_at };
         writer.catch_up()?;
@@ -147,7 +145,7 @@ impl Writer {
                 self.clean();
             }
         }
-        // The last connection removes the log, and with it the last of deleted text.
+        // The last connection removes the log, with the last deleted text.
         self.shared.readers.lock().clear();
         if let Err(error) = checkpoint(&self.database) {
             warn!(%error, "the log of the database was not applied to its file; the next start does it");
@@ -155,7 +153,7 @@ impl Writer {
     }
 
     pub(super) fn commit(&mut self, mut batch: Vec<Write>) {
-        // Whether a write whose caller has given up is done is left open.
+        // A write whose caller has given up need not be done.
         batch.retain(|write| !write.answer.is_closed());
         if batch.is_empty() {
             return;
@@ -168,7 +166,7 @@ impl Writer {
             error!(%reason, is_certain, "a batch of writes failed");
         }
         for (number, Write { answer, .. }) in batch.into_iter().enumerate() {
-            // Sending fails if the caller has given up.
+            // Fails if the caller has given up.
             let _ = answer.send(outcomes.as_ref().map(|outcomes| outcomes[number]).map_err(Failure::error));
         }
     }
@@ -206,19 +204,19 @@ impl Writer {
         Ok(outcomes)
     }
 
-    /// Takes back a transaction whose commit failed with `error`, and the `lines` of its acts. Returns whether that is certain.
+    /// Returns whether transaction and lines are certainly taken back.
     fn take_back(&mut self, lines: &[Line], error: &rusqlite::Error) -> bool {
         roll_back(&self.database);
-        // The log may have the whole transaction, and after a crash SQLite would find it. Another commit overwrites it there, but only if it
-        // changes something.
+        // After a crash SQLite would find the transaction in its log. Another commit overwrites it there, if it changes
+        // something.
         let is_gone = is_refused(error) || self.database.execute(FENCE, []).is_ok();
         let voids: Vec<_> = lines.iter().map(void).collect();
-        // If the lines cannot be taken back, their acts are done as soon as that is possible.
+        // Lines that stay are applied as soon as possible.
         self.is_behind |= !voids.is_empty();
         is_gone && (voids.is_empty() || self.journal.append(&voids).is_ok())
     }
 
-    /// Applies the lines of the journal that the database does not have.
+    /// Applies the journal's new lines.
     fn catch_up(&mut self) -> Result<(), ReadError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.marks.change_all();
@@ -238,7 +236,7 @@ impl Writer {
             return Ok(());
         }
         let (mut lines, mut changed) = (0_u64, 0_u64);
-        // Pages that the database does not have: whether they were hidden or shown last decides whether they are deleted.
+        // Absent pages: the last hiding or showing decides whether they are deleted.
         let mut missing = Vec::new();
         run(database, BEGIN)?;
         self.journal.lines_after(&applied, |line| {
@@ -267,8 +265,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Applies the log to the file and empties it, so that deleted text is in neither. Another program that reads, such as
-    /// Litestream, may keep this from being done, and writes do not wait for it.
+    /// Applies the log and empties it, so that deleted text is in neither. Readers such as Litestream may prevent it;
+    /// writes do not wait.
     pub(super) fn clean(&mut self) {
         let database = &self.database;
         let is_clean = database.busy_timeout(Duration::ZERO).and_then(|()| checkpoint(database)).is_ok();
@@ -279,12 +277,10 @@ impl Writer {
     }
 }
 
-/// Runs a statement that begins or ends a transaction.
 fn run(database: &Connection, sql: &str) -> rusqlite::Result<()> {
     database.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-/// Ends the transaction that is open, if one is.
 fn roll_back(database: &Connection) {
     if !database.is_autocommit()
         && let Err(error) = run(database, "ROLLBACK")
@@ -293,14 +289,13 @@ fn roll_back(database: &Connection) {
     }
 }
 
-/// Applies the log of `database` to its file, syncs that, and empties the log.
 fn checkpoint(database: &Connection) -> rusqlite::Result<()> {
     let is_busy: bool = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
     if is_busy { Err(rusqlite::Error::SqliteFailure(busy, None)) } else { Ok(()) }
 }
 
-/// Whether SQLite refuses a transaction with `error` before it has written its end, and can go on.
+/// Refused before the transaction's end was written, so SQLite can continue.
 fn is_refused(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
