@@ -7,14 +7,13 @@ use crate::values::timestamp::UnixMillis;
 
 /// A source of the time.
 pub trait Clock: Send + Sync {
-    /// The wall-clock time, which may jump.
+    /// May jump.
     fn now(&self) -> UnixMillis;
 
-    /// Time since a fixed instant in the past. It never goes back while the process lives.
+    /// Since a fixed instant; never goes back.
     fn monotonic(&self) -> Duration;
 }
 
-/// A clock that several owners read.
 pub type SharedClock = Arc<dyn Clock>;
 
 /// The machine's clock.
@@ -24,14 +23,14 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time begins now.
+    /// The monotonic time begins now.
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }
 }
 
 impl SystemClock {
-    /// The wall-clock time, which may jump.
+    /// May jump.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     pub fn wall_time() -> UnixMillis {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! The switch with which operators pause creates. Every replica reads it again and again.
+//! The switch with which operators pause creates.
 
 use async_trait::async_trait;
 
 use super::page_store::StoreError;
 
-/// A switch that survives restarts: it is kept with the pages.
+/// Survives restarts; every replica reads it again and again.
 #[async_trait]
 pub trait CreatesSwitch: Send + Sync {
-    /// Whether creates are paused; false if nobody has ever paused them.
+    /// False if creates were never paused.
     async fn paused(&self) -> Result<bool, StoreError>;
 
-    /// Pauses or resumes creates, at every replica within a second. An `Ok` means that it is durable.
+    /// Durable after `Ok`, and known to every replica within a second.
     async fn set_paused(&self, paused: bool) -> Result<(), StoreError>;
 }

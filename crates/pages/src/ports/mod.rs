@@ -1,7 +1,5 @@
-//! Traits for everything outside the service that it needs. Crates of their own implement them; the service and the tests use
-//! them.
-//!
-//! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
+//! Traits for what the service needs from outside. Each trait's prose is its contract, which contract tests check for
+//! every backend.
 
 #![warn(missing_docs)]
 

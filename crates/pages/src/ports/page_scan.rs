@@ -1,13 +1,11 @@
-//! Reads every record of a store, one bounded batch after another.
+//! Reads every record of a store in bounded batches.
 //!
 //! The contract, which `tests/it/contract/` checks for every backend:
 //!
-//! * Each record of a batch is complete: it is the state of its slug at some moment during the call.
-//! * A scan from the beginning to the end returns each slug that was used before the scan began exactly once. Slugs that
-//!   are first used during the scan may be missing.
-//! * A batch is bounded in records and bytes, and the store holds nothing between two batches. So a scan may pause for any
-//!   time, and a caller bounds its load by pausing.
-//! * A damaged record is an item of its own. It ends no scan.
+//! * A record is the whole state of its slug at some moment during the call.
+//! * A whole scan returns each slug that was used before it began exactly once; newer slugs may be missing.
+//! * The store holds nothing between batches, so a scan may pause for any time.
+//! * A damaged record is an item, and does not end a scan.
 
 use async_trait::async_trait;
 use thiserror::Error;
@@ -15,60 +13,59 @@ use thiserror::Error;
 use super::page_store::{Cause, Record, StoreError};
 use crate::values::hex;
 
-/// A store whose records can be read one after another.
+/// A store that can be scanned.
 #[async_trait]
 pub trait PageScan: Send + Sync {
-    /// The records after `after`, in the store's own order; with `None`, from the beginning.
+    /// Reads after `after` in the store's own order, or from the beginning.
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError>;
 }
 
-/// The size of one batch. A batch ends with the record that reaches one of the two bounds, so it has at least one record
-/// unless the scan has ended. A scan that reads several ranges at once ends each of them so.
+/// A batch ends with the record that reaches one of the bounds. A scan of several ranges ends each of them so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
-    /// Maximum number of records.
+    /// Maximum number.
     pub records: usize,
-    /// Bytes of records in memory at which a batch gets no further record.
+    /// In memory, without further records at this size.
     pub bytes: usize,
 }
 
 impl ScanLimit {
-    /// A batch that takes a few milliseconds and a few megabytes.
+    /// Takes a few milliseconds and megabytes.
     pub const DEFAULT: Self = Self { records: 256, bytes: 4 * 1024 * 1024 };
 }
 
-/// A place between two records. Only the store that made it can read it.
+/// A place between two records, for the store that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanCursor(Vec<u8>);
 
 impl ScanCursor {
-    /// A cursor that a store reads again as [`ScanCursor::as_bytes`].
+    /// From [`ScanCursor::as_bytes`].
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The store's own description of the place.
+    /// In the store's own format.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The cursor in hexadecimal, for answers and addresses.
+    /// For answers and addresses.
     pub fn to_hex(&self) -> String {
         hex::encode(&self.0)
     }
 
-    /// The cursor that [`ScanCursor::to_hex`] wrote; `None` if the text is none.
+    /// From [`ScanCursor::to_hex`]; `None` for other text.
     pub fn from_hex(digits: &str) -> Option<Self> {
         hex::decode(digits).map(Self)
     }
 }
 
-/// Some records, and where to go on.
+/// Some records, and where to continue.
 #[derive(Debug)]
 pub struct ScanBatch {
-    /// The records, or what stands in the place of a record that cannot be read.
+    /// Readable or not.
     pub records: Vec<Result<Record, UnreadableRecord>>,
-    /// The place where the next batch begins; `None` if the scan has ended.
+    /// `None` at the end of the scan.
     pub next: Option<ScanCursor>,
 }
 
@@ -76,7 +73,7 @@ pub struct ScanBatch {
 #[derive(Debug, Error)]
 #[error("the record of {name:?} cannot be read")]
 pub struct UnreadableRecord {
-    /// The slug, as far as the store has it; its bytes may be what is damaged.
+    /// The slug, unless its bytes are damaged.
     pub name: String,
     /// The fault.
     #[source]

@@ -1,18 +1,16 @@
-//! The storage of pages: operations on one page each, all of them atomic.
+//! The storage of pages: atomic operations on one page each.
 //!
 //! The contract, which `tests/it/contract/` checks for every backend:
 //!
-//! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees its effect or something
-//!   newer.
-//! * The store alone decides who gets a slug. Once inserted, a slug is never free again: a deleted page leaves a
+//! * After `Ok`, an operation is durable, and every later lookup at any replica sees its effect or something newer.
+//! * The store alone decides who gets a slug, and an inserted slug is never free again: a deleted page leaves a
 //!   tombstone.
-//! * A page with a head that is [hidden](PageHead::hidden) is stored like any other and looked up as [`Lookup::Hidden`], and
-//!   only [`PageStore::page`] and a scan still have its text.
-//! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
+//! * A [hidden](PageHead::hidden) page is looked up as [`Lookup::Hidden`]; only [`PageStore::page`] and a scan have its
+//!   text.
+//! * If the caller stops waiting, the operation is done completely or not at all.
 //!
-//! A write is told when its caller needs the answer: `needed_by`. A store that heeds it sends nothing whose answer nobody
-//! would wait for, and can say whether anything was changed while its caller still listens. Without it a write has the
-//! store's own limits only. So have all reads, because requests share them.
+//! `needed_by` is when a write's caller needs the answer, so that a store can say in time whether anything changed.
+//! Reads have no such time, because requests share them.
 
 use std::iter;
 use std::sync::Arc;
@@ -29,41 +27,40 @@ use crate::values::slug_secret::SlugSecret;
 /// A store of pages.
 #[async_trait]
 pub trait PageStore: Send + Sync {
-    /// The secret from which slugs of pages with keys of clients are derived: the same at every replica, whenever it is asked.
+    /// Derives slugs from clients' keys; the same at every replica, always.
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError>;
 
-    /// Stores `page` unless its slug is taken, by a page or by a tombstone.
+    /// Stores `page` unless a page or tombstone has its slug.
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError>;
 
-    /// The record under `slug`, not older than the start of this call.
+    /// Not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// The database that keeps the pages, as OpenTelemetry names it (`db.system.name`).
+    /// For OpenTelemetry (`db.system.name`).
     fn system(&self) -> Option<&'static str> {
         None
     }
 
-    /// How records are read best.
+    /// How to read records best.
     fn access(&self) -> Access;
 
-    /// The mark of the page under `slug`, which changes whenever the page may have changed. What a caller made of a lookup that
-    /// began after it took the mark is current as long as the slug has that mark. `None` while the page may be changing, and always
-    /// for a store whose pages others change without its knowledge.
+    /// Changes whenever the page may have changed: a lookup that began after the mark was taken is current while the
+    /// mark is the same. `None` while the page may be changing, and if others change pages without the store's
+    /// knowledge.
     fn mark(&self, _slug: &Slug) -> Option<u64> {
         None
     }
 
-    /// The head of the record under `slug`, not older than the start of this call.
+    /// Not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
 
-    /// The whole page of `head`, hidden or not, which this store has returned. `None` if the page was changed or deleted since: only a new
-    /// head or lookup then shows the page's present state. A store may still have the page of the older head.
+    /// The page of `head`, hidden or not. `None` if the page was changed or deleted since; then read the head again.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
-    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. The journal has a
-    /// tombstone, or a page that this hides or shows, before the change is made: without its line nothing is changed.
+    /// Replaces the page with the same slug if it has the version `expected`. A deletion, hiding or showing is in the
+    /// journal first, or nothing changes.
     async fn compare_and_set(
         &self,
         expected: PageVersion,
@@ -71,33 +68,31 @@ pub trait PageStore: Send + Sync {
         needed_by: Option<Instant>,
     ) -> Result<CasResult, StoreError>;
 
-    /// Puts `tombstone` in the place of a record that [cannot be read](StoreError::Unreadable), as a compare-and-set would in the place
-    /// of a page; [`CasResult::Stale`] if its slug has no record, or one that can be read. A store whose records have copies leaves
-    /// this to a repair from them, and answers that the record cannot be read.
+    /// Replaces an [unreadable](StoreError::Unreadable) record by `tombstone`; [`CasResult::Stale`] if there is none. A
+    /// store with copies returns the error, and leaves the record to a repair.
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
 }
 
-/// How the records of a store are read best.
+/// How to read records best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// As a whole.
     Whole,
-    /// The head first, and the page only if its text is still needed: the store keeps texts apart from heads, so that a head
-    /// costs much less than a lookup.
+    /// Head first: the store keeps texts apart, so a head costs much less.
     HeadFirst,
 }
 
-/// The record of a slug that was inserted.
+/// What a used slug has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A page that can be read, unless its head is hidden.
+    /// A page, perhaps hidden.
     Active(Arc<Page>),
-    /// A page that was deleted.
+    /// A deleted page.
     Deleted(Tombstone),
 }
 
 impl Record {
-    /// The slug of the record.
+    /// The record's slug.
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Active(page) => &page.head.slug,
@@ -106,21 +101,21 @@ impl Record {
     }
 }
 
-/// The answer to a read of a page, or of its head. An absent page is an answer, not an error.
+/// The answer to a read of a page, or of its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup<T = Arc<Page>> {
-    /// The page can be read.
+    /// Can be read.
     Active(T),
-    /// Operators have hidden the page: to everybody else it is deleted.
+    /// For all but operators, this page is deleted.
     Hidden(Box<PageHead>),
-    /// The page was deleted.
+    /// Was deleted.
     Deleted(Tombstone),
     /// The slug was never used.
     Absent,
 }
 
 impl<T> Lookup<T> {
-    /// This answer, with what `shown` makes of the page.
+    /// Converts what can be read.
     pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
         match self {
             Self::Active(page) => Lookup::Active(shown(page)),
@@ -130,7 +125,7 @@ impl<T> Lookup<T> {
         }
     }
 
-    /// The name of this answer in metrics and spans.
+    /// For metrics and spans.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Active(_) => "active",
@@ -142,7 +137,7 @@ impl<T> Lookup<T> {
 }
 
 impl Lookup {
-    /// The head of the page, hidden or not, if there is one.
+    /// Of the page, hidden or not.
     pub fn head(&self) -> Option<&PageHead> {
         match self {
             Self::Active(page) => Some(&page.head),
@@ -182,15 +177,14 @@ impl From<PageHead> for Lookup<PageHead> {
 /// The answer to an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertResult {
-    /// The page is stored.
+    /// Stored.
     Inserted,
-    /// The slug was taken; nothing was changed. The record under it is not older than the refusal. A hidden page is given as
-    /// its tombstone.
+    /// Nothing changed. The record is not older than the refusal; a hidden page is given as its tombstone.
     SlugTaken(Record),
 }
 
 impl InsertResult {
-    /// The answer to an insert that was refused, if `found` is under its slug since.
+    /// The answer to a refused insert, where `found` was looked up since.
     pub fn refused(found: Lookup) -> Result<Self, StoreError> {
         match found {
             Lookup::Active(page) => Ok(Self::SlugTaken(Record::Active(page))),
@@ -204,9 +198,9 @@ impl InsertResult {
 /// The answer to a compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CasResult {
-    /// The change is stored.
+    /// Stored.
     Swapped,
-    /// The page has another version, is deleted or was never there; nothing was changed.
+    /// Another version, deleted or absent; nothing changed.
     Stale,
 }
 
@@ -216,19 +210,19 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Why an operation has no answer.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The store cannot be reached or is out of space. Nothing was changed.
+    /// Out of reach or out of space. Nothing changed.
     #[error("the store is unavailable, nothing was changed")]
     Unavailable(#[source] Cause),
-    /// The change may or may not have been made, but never in part.
+    /// The change was made completely or not at all.
     #[error("the store did not confirm whether the change was made")]
     OutcomeUnknown(#[source] Cause),
-    /// The store contains a record that this version of Handbill cannot read. Nothing was changed.
+    /// This version of Handbill cannot read the record. Nothing changed.
     #[error("the store contains an unreadable record")]
     Unreadable(#[source] Cause),
 }
 
 impl StoreError {
-    /// The error and all its causes, in one line.
+    /// With all causes, in one line.
     pub fn causes(&self) -> String {
         let first: &dyn std::error::Error = self;
         let causes = iter::successors(Some(first), |error| error.source());
@@ -236,7 +230,7 @@ impl StoreError {
     }
 }
 
-/// The cause of [`StoreError::Unavailable`] before a process has reached its store for the first time.
+/// The cause of [`StoreError::Unavailable`] until the store was reached once.
 #[derive(Debug, Error)]
 #[error("the database has not been reached yet")]
 pub struct NotReachedError;

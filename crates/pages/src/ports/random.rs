@@ -1,9 +1,8 @@
 //! Randomness as a value, so that tests control it.
 //!
-//! `rand`'s generators need `&mut`, and many requests draw at once. So [`Random`] is a handle, and a reference to it is
-//! a generator: `(&random).next_u64()`. Each thread has its own block of the operating system's bytes, so production
-//! takes no lock; a test gives a function that fills bytes. Keys must be unpredictable, so `rand::rng()`, which
-//! computes its numbers in this process, is never used.
+//! A reference to the shared handle is a generator: `(&random).next_u64()`. Each thread has its own block of the
+//! operating system's bytes, so there is no lock. `rand::rng()` computes its numbers in this process, so it must not
+//! make keys.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -21,11 +20,10 @@ use crate::values::slug_secret::{SECRET_BYTES, SlugSecret};
 pub enum Random {
     /// The operating system's generator.
     System,
-    /// A test's function, which fills bytes.
+    /// A test's function.
     Controlled(Arc<Fill>),
 }
 
-/// Fills bytes.
 type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
 impl TryRng for &Random {
@@ -42,7 +40,7 @@ impl TryRng for &Random {
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         match self {
             Random::System => {
-                // A thread that is ending has no block any more.
+                // An ending thread has no block.
                 let drawn = BLOCK.try_with(|block| block.borrow_mut().draw(bytes, fetch));
                 drawn.unwrap_or_else(|_| fetch(bytes));
             }
@@ -52,27 +50,24 @@ impl TryRng for &Random {
     }
 }
 
-/// Size of a block, in bytes. A create draws about 60 bytes, most of them one by one, and a call to the system costs as
-/// much for 512 bytes as for one.
+/// A create draws about 60 bytes, and a system call costs the same for 1 or 512.
 const BLOCK_BYTES: usize = 512;
 
 thread_local! {
     static BLOCK: RefCell<Block> = RefCell::new(Block::empty());
 }
 
-/// Fills `bytes` from the operating system's generator. Without it no key is safe to give out, so there is nothing to
-/// fall back to.
+/// There is no fallback: without the generator, no key is safe.
 fn fetch(bytes: &mut [u8]) {
     SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works");
 }
 
-/// Bytes of the operating system's generator that were fetched together. Each is drawn once and wiped as it is drawn,
-/// so a key that was given out cannot be read from here.
+/// Bytes of the operating system's generator. Each is wiped as it is drawn, so keys cannot be read from here.
 ///
-/// A copy of the process would draw the same bytes as the process itself. Handbill never forks.
+/// Handbill never forks: a copy would draw the same bytes.
 struct Block {
     bytes: Zeroizing<[u8; BLOCK_BYTES]>,
-    /// How many of `bytes` were not drawn yet; they are the last ones.
+    /// The last ones, not drawn yet.
     left: usize,
 }
 
@@ -81,7 +76,7 @@ impl Block {
         Self { bytes: Zeroizing::new([0; BLOCK_BYTES]), left: 0 }
     }
 
-    /// Fills `out` with bytes of this block, which `fetch` fills each time that it is used up.
+    /// `fetch` refills the block.
     fn draw(&mut self, mut out: &mut [u8], fetch: impl Fn(&mut [u8])) {
         while !out.is_empty() {
             if self.left == 0 {
@@ -100,12 +95,12 @@ impl Block {
     }
 }
 
-/// 64 random bits as 16 hexadecimal digits: enough to find one request in a year of logs, or to make a unique name.
+/// 64 random bits: enough to find one request in a year of logs.
 pub fn hex_id(mut rng: impl Rng) -> String {
     format!("{:016x}", rng.next_u64())
 }
 
-/// A secret for the slugs of a new deployment.
+/// For the slugs of a new deployment.
 pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
     let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
     rng.fill_bytes(&mut *bytes);
@@ -114,9 +109,8 @@ pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
 
 /// A uniform number below `bound`, which is 1 to 256.
 ///
-/// Bytes beyond the last whole multiple of `bound` are drawn again, so that every number is exactly as likely as any
-/// other. Keys are made of these numbers, so `rand`'s `random_range` will not do: it is slightly biased, and leaves
-/// what it drew in memory.
+/// `rand`'s `random_range` is slightly biased, and leaves what it drew in memory. So bytes beyond the last whole
+/// multiple of `bound` are drawn again.
 pub fn index_below(mut rng: impl Rng, bound: usize) -> usize {
     debug_assert!((1..=256).contains(&bound));
     let fair = 256 - 256 % bound;

@@ -1,4 +1,4 @@
-//! Turning Markdown into HTML without blocking the caller.
+//! Turns Markdown into HTML without blocking the caller.
 
 use std::sync::Arc;
 
@@ -9,49 +9,47 @@ use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
 use crate::values::markdown::Rendered;
 
-/// The reason why a text is rendered.
+/// Why a text is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A client publishes the text.
+    /// A client publishes it.
     Write,
-    /// The service's own work: pages with HTML of an older renderer, and imports. It is never refused, so the caller
-    /// must bound how much of it waits.
+    /// The service's own work. Never refused, so the caller bounds how much waits.
     Upkeep,
-    /// A client wants to see the text. A preview never keeps a text from being published.
+    /// Never keeps a text from being published.
     Preview,
 }
 
-/// Too many texts are rendered at the moment. Nothing was done.
+/// Too many texts are being rendered. Nothing was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("too many texts are waiting to be rendered")]
 pub struct RenderError;
 
-/// Whether operators refuse a page with this Markdown, whose links and images lead to these addresses.
+/// Whether operators refuse this Markdown, or links and images to these addresses.
 pub type Refuses = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
 
-/// Further work on the text, for the renderer since a search of a long text takes milliseconds.
+/// Searches of a long text take milliseconds, so the renderer makes them.
 #[derive(Clone, Default)]
 pub struct Checks {
-    /// The content that operators do not publish.
+    /// What operators do not publish.
     pub refuses: Option<Refuses>,
     /// The page's key.
     pub key: Option<EditKey>,
 }
 
-/// HTML, with the results of the checks.
+/// HTML and the results of the checks.
 pub struct Made {
     /// The HTML.
     pub rendered: Rendered,
-    /// Whether operators refuse the text.
+    /// Operators refuse the text.
     pub is_refused: bool,
-    /// Whether the page shows the key. Markup and character references may spell the key even if the source does not
-    /// contain it.
+    /// Markup and references may spell the key where the source does not.
     pub shows_key: bool,
 }
 
-/// Renders pages. Any content has HTML, but there may be no room to make it now. A caller may drop a future at any time.
+/// Any content has HTML, but perhaps no room to make it now. Futures may be dropped at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// The HTML of `content`, by the newest rules, and the results of `checks`.
+    /// By the newest rules.
     async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError>;
 }

@@ -1,5 +1,4 @@
-//! The calls that the service makes: of the store, of the limiter and of the renderer. Each is timed and has a span below that
-//! of the request.
+//! The service's calls of the store, the limiter and the renderer, each timed and with a span.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -27,20 +26,19 @@ use crate::values::reservation::{Reservation, Reserved};
 use crate::values::slug::Slug;
 use crate::values::slug_secret::SlugSecret;
 
-/// The target of spans that are exported and never logged.
+/// Spans that are exported and never logged.
 pub const TRACES: &str = "handbill::trace";
 
-/// The name of each span of a call. Spans of requests and of tools have other names.
+/// Only spans of calls have this name.
 pub const CALL: &str = "call";
 
-/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
+/// Seconds. 0.05 and 0.25 are the objectives for reads and writes.
 const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
-/// A store that is down, or whose volume is full, fails every request. One line in this time says so, and how many it left
-/// out.
+/// A store that is down fails every request, so a line says how many it left out.
 const FAILURES_PAUSE: Duration = Duration::from_mins(1);
 
-/// Durations in seconds, one histogram for each set of labels.
+/// In seconds.
 pub type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,7 +50,7 @@ pub struct CallLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
     pub limit: &'static str,
-    /// `admitted` or `refused`.
+    /// Or `refused`.
     pub outcome: &'static str,
 }
 
@@ -80,20 +78,19 @@ impl Default for CallMetrics {
     }
 }
 
-/// Times the calls of a service. Clones share their instruments.
+/// Clones share their instruments.
 #[derive(Clone)]
 pub(super) struct Calls {
     metrics: CallMetrics,
     clock: SharedClock,
-    /// When a failure of the store was last logged.
     failures: Arc<LogThrottle>,
 }
 
-/// The span of a call, which ends as abandoned unless its outcome is told.
+/// Ends as abandoned unless its outcome is told.
 struct CallSpan(Option<Span>);
 
 impl CallSpan {
-    /// The span of one `operation` on `target`. `system` is the database that is asked, as OpenTelemetry names it.
+    /// `system` is the database's name in OpenTelemetry.
     fn new(system: Option<&'static str>, operation: &'static str, target: &'static str) -> Self {
         // SQLite is a library, and Redis has no tables.
         let is_remote = system.is_some_and(|system| system != "sqlite");
@@ -112,7 +109,7 @@ impl CallSpan {
         )))
     }
 
-    /// Ends the span. `is_error` says whether `outcome` is an error of the server.
+    /// Whether `outcome` is an error of the server.
     fn done(mut self, outcome: &'static str, is_error: bool) {
         if let Some(span) = self.0.take() {
             span.record("handbill.outcome", outcome);
@@ -136,15 +133,14 @@ impl Calls {
         Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
     }
 
-    /// The answer to `call`, and how long it took.
     async fn timed<T>(&self, call: impl Future<Output = T>) -> (T, Duration) {
         let began = self.clock.monotonic();
         let answer = call.await;
         (answer, self.clock.monotonic().saturating_sub(began))
     }
 
-    /// How many errors were left out of the log before `error`; `None` if it is left out too. A record that cannot be read is
-    /// always logged.
+    /// Errors left out of the log before this one; `None` if this one is left out too. Unreadable records are always
+    /// logged.
     fn left_out(&self, error: &StoreError, now: Duration) -> Option<u64> {
         match error {
             StoreError::Unreadable(_) => Some(0),
@@ -188,7 +184,7 @@ impl Calls {
     }
 }
 
-/// The store as the service and the operators call it. Concurrent reads of one page share a call. Clones share it.
+/// The store for service and operators: concurrent reads of one page share a call. Clones share it.
 #[derive(Clone)]
 pub struct SharedStore {
     store: Arc<dyn PageStore>,
@@ -208,7 +204,7 @@ impl SharedStore {
         Self { store, calls: Calls::new(metrics, clock), shared: Arc::default() }
     }
 
-    /// Makes one call and records it. `name` returns the name of an answer in metrics and spans.
+    /// `name` names an answer in metrics and spans.
     async fn call<T>(
         &self,
         operation: &'static str,
@@ -289,7 +285,7 @@ impl SharedStore {
     }
 }
 
-/// The outcome of a conditional write in metrics and spans.
+/// For metrics and spans.
 const SWAP_NAME: fn(&CasResult) -> &'static str = |answer| match answer {
     CasResult::Swapped => "done",
     CasResult::Stale => "stale",

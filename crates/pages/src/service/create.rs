@@ -18,21 +18,20 @@ use crate::values::slug::{Slug, SlugSuffix};
 use crate::values::slug_secret::SlugSecret;
 use crate::values::title::{Title, TitleError};
 
-/// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
-/// mean that something is broken.
+/// With 28⁸ suffixes even a second try is rarer than a failing disk.
 const SLUG_ATTEMPTS: u32 = 8;
 
-/// A page that was created, by this request or, with the key of the client, by an earlier one, and its key.
+/// Created by this request, or by an earlier one with the client's key.
 #[derive(Debug)]
 pub struct Created {
     pub page: Arc<Page>,
-    /// Its key. One that the server made is never shown again.
+    /// A key that the server made is never shown again.
     pub edit_key: EditKey,
 }
 
 impl PageService {
-    /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
-    /// stored. If the client made its key, the same request sent again then returns that page; otherwise nobody has its key.
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may exist. Only a client that made
+    /// its key gets it, by the same request again.
     pub async fn create(&self, client: Client, body: Body<PageFields>) -> Limited<Created> {
         let new = match body.and_then(PageFields::check_new) {
             Ok(new) => new,
@@ -47,7 +46,7 @@ impl PageService {
         self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
-    /// The slug of `new`, if that needs neither the text nor the store.
+    /// `None` if the slug needs the text or the store.
     fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
         let NewTitle::Given(title) = &new.title else { return None };
         let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
@@ -92,12 +91,12 @@ impl PageService {
         };
         let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
         self.check_made(&made)?;
-        // A title that is found in the text names the slug only now.
+        // A title from the text gives the slug only now.
         let reserved = match early {
             Some(early) => early,
             None => reserve(&slug).await,
         };
-        // A slug that is derived may be that of the page which this request made before, so the store is asked.
+        // A derived slug may be this create's own, from an earlier attempt.
         if reserved == Reserved::ByAnother && secret.is_none() {
             slug = self.slug(None, &title, &edit_key, 0);
         }
@@ -122,7 +121,7 @@ impl PageService {
         Err(ServiceError::NoFreeSlug)
     }
 
-    /// The slug to try after `counter` others: derived with `secret`, so that a repeat finds its page, or random.
+    /// After `counter` others. Derived with `secret`, so that a repeat finds its page, or random.
     fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
         match secret {
             Some(secret) => secret.slug(title, key, counter),

@@ -1,4 +1,4 @@
-//! Deleting a page for ever.
+//! Deleting a page.
 
 use tokio::time::Instant;
 
@@ -11,11 +11,9 @@ use crate::values::client::Client;
 use crate::values::slug::Slug;
 
 impl PageService {
-    /// Replaces the page by a tombstone, so that its slug is never used again.
+    /// A tombstone keeps the slug. `body` is the error of a request with fields.
     ///
-    /// A delete has no fields; `body` is the error of a request that has some.
-    ///
-    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not be deleted.
     pub async fn delete(
         &self,
         client: Client,
@@ -56,7 +54,7 @@ impl PageService {
                     self.pages.drop_page(slug);
                     return Ok(());
                 }
-                // Another request changed or deleted the page between the read and the write.
+                // Another request changed or deleted the page.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();

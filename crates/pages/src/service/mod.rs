@@ -1,9 +1,8 @@
-//! The service's rules: the operations on pages and the order of their checks. This module knows no transport and no
-//! status codes.
+//! The operations on pages and the order of their checks, without transports and status codes.
 //!
 //! # The order of checks
 //!
-//! The first check that fails decides the answer. REST and MCP both call this module, so they cannot disagree.
+//! The first check that fails decides the answer, for REST and MCP alike.
 //!
 //! | step | create | read | update | delete | token |
 //! |---|---|---|---|---|---|
@@ -14,18 +13,12 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! A preview has the steps of a create, with a limit of its own. A title that must be found in the text is looked for
-//! after the limit, because that costs as much as rendering the text.
+//! A preview has the steps of a create, with its own limit. After the limit, a create is refused without a title in the
+//! request or text, then during a pause, then by the blocklist. An update is refused by the blocklist after its body
+//! was checked. So nobody can probe the blocklist for free.
 //!
-//! After its rate limit a create is refused if its text has no title, then while operators have paused creates, then if its text or links are on the
-//! blocklist. An update with a text is refused by the blocklist after its
-//! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
-//!
-//! The limiter also reserves the slug of a create that it admits, where there is a Redis. A reservation decides nothing.
-//!
-//! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
-//! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
-//! refused before the limiter is asked.
+//! An invalid create or preview spends no quota. Updates, deletes and token requests always do, which limits guessing
+//! of keys, unless the slug does not fit the grammar.
 
 mod calls;
 mod create;
@@ -81,10 +74,10 @@ pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use token::{TokenClient, TokenForm};
 
-/// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
+/// With waits for stores. Afterwards the caller does not know the outcome.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Longest pause before a lost compare-and-set is tried again. Each pause is a random part of this time.
+/// Before a lost compare-and-set is tried again.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
 pub struct ServiceParts {
@@ -94,16 +87,15 @@ pub struct ServiceParts {
     pub clock: SharedClock,
     pub random: Random,
     pub quotas: Quotas,
-    /// The networks whose clients share one larger window.
+    /// Their clients share one larger window.
     pub networks: Vec<SharedNetwork>,
     pub policy: PublishingPolicy,
     /// Memory for large pages that are read or changed.
     pub large_bytes: usize,
-    /// Keeps pages that are ready to be sent.
     pub pages: PageCache,
 }
 
-/// The service over its backends. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct PageService {
     store: SharedStore,
@@ -116,21 +108,20 @@ pub struct PageService {
     large_reads: ReadBudget,
     pages: PageCache,
     policy: PublishingPolicy,
-    /// The secret for slugs, once it was needed. It never changes.
+    /// Never changes.
     slug_secret: Arc<OnceCell<SlugSecret>>,
 }
 
-/// The result of an operation that has a rate limit, with the state of that limit.
+/// A result, with the state of its rate limit.
 #[derive(Debug)]
 pub struct Limited<T> {
-    /// The result, or the first check that failed.
+    /// Or the first check that failed.
     pub outcome: Result<T, ServiceError>,
-    /// The limit and the limiter's decision; `None` if the limiter was not asked or the limit is off.
+    /// `None` if the limiter was not asked or the limit is off.
     pub quota: Option<(LimitKind, Decision)>,
 }
 
 impl<T> Limited<T> {
-    /// A failure before the limiter was asked.
     fn rejected_before_limit(error: ServiceError) -> Self {
         Self { outcome: Err(error), quota: None }
     }
@@ -161,7 +152,7 @@ impl PageService {
         self.quotas
     }
 
-    /// Does `work` if `client` is within its limits.
+    /// Only within the client's limits.
     async fn admit<T>(
         &self,
         kind: LimitKind,
@@ -171,7 +162,7 @@ impl PageService {
         self.admit_with_slug(kind, client, None, |_| work).await
     }
 
-    /// As [`PageService::admit`], for a create that would take `slug`. `work` is told what became of the reservation.
+    /// `work` learns what became of the reservation of `slug`.
     async fn admit_with_slug<T, W: Future<Output = Result<T, ServiceError>>>(
         &self,
         kind: LimitKind,
@@ -194,22 +185,19 @@ impl PageService {
         Limited { outcome: work(reserved).await, quota }
     }
 
-    /// The HTML of `content`, by the newest rules, and the results of `checks`.
     async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
         self.store.calls.render(&*self.renderer, content, purpose, checks).await
     }
 
-    /// The page under `slug`, or why there is none.
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
         active(store_budget.wait(self.store.lookup(slug)).await?)
     }
 
-    /// The head of the page under `slug`, or why there is none.
     async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
         active(store_budget.wait(self.store.head(slug)).await?)
     }
 
-    /// The page of `head`, or its present state if it has changed since and its text is gone.
+    /// If the text is gone, the page's present state.
     async fn page_of(&self, head: PageHead, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
         match store_budget.wait(self.store.page(&head)).await? {
             Some(page) => Ok(page),
@@ -218,7 +206,6 @@ impl PageService {
     }
 }
 
-/// The page that was found, or why there is none.
 fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
     match found {
         Lookup::Active(page) => Ok(page),
@@ -227,17 +214,16 @@ fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
     }
 }
 
-/// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
+/// Random, so that writers do not stay in step.
 async fn back_off(mut random: &Random) {
     tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
 }
 
-/// The end of an operation that begins now.
+/// For an operation that begins now.
 fn deadline() -> Instant {
     Instant::now() + DEADLINE
 }
 
-/// The outcome of `work`, or [`ServiceError::DeadlinePassed`] at `deadline`.
 async fn until<T>(deadline: Instant, work: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
     tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

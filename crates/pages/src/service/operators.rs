@@ -1,6 +1,4 @@
-//! The operators' side of the service: they take pages down, hide and show them, and look at them.
-//!
-//! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
+//! The operators' operations, without edit keys and limits. The caller must have checked that it serves an operator.
 
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use crate::values::page::{Page, PageHead, Tombstone};
 use crate::values::slug::Slug;
 use crate::values::takedown::Takedown;
 
-/// The operators' side of the service. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Operators {
     store: SharedStore,
@@ -21,41 +19,36 @@ pub struct Operators {
     random: Random,
 }
 
-/// The record under a slug, as operators see it.
+/// As operators see a record.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// There is the page, perhaps hidden.
+    /// Perhaps hidden.
     Page(Arc<Page>),
     Deleted(Tombstone),
-    /// No page ever had this slug.
     Absent,
-    /// There is a record that cannot be read, or a page whose text cannot: then its head is given.
+    /// The head is there if only the text cannot be read.
     Unreadable(Option<Box<PageHead>>, Arc<StoreError>),
 }
 
-/// The outcome for a page that was to be taken down, hidden or shown again.
 #[derive(Clone, Debug)]
 pub enum ActOutcome {
-    /// It was done now: the record that is there since.
+    /// The new record.
     Done(Record),
-    /// It is so already, or the page was deleted before, by an operator or with its key. Nothing was changed.
+    /// Nothing changed: it was so already, or the page was deleted.
     Already(Record),
-    /// No page ever had this slug.
     NotFound,
-    /// The record cannot be read, so it cannot be written with another state. It can be taken down.
+    /// Such a page can only be taken down.
     Unreadable(Arc<StoreError>),
 }
 
 impl Operators {
-    /// The operators' side of a service over `store`.
     pub fn new(store: SharedStore, clock: SharedClock, random: Random) -> Self {
         Self { store, clock, random }
     }
 
-    /// Deletes the page under `slug`, hidden or not, as its owner would, whatever its version, and keeps `takedown` in its tombstone.
+    /// Deletes the page, hidden or not, in any version.
     ///
-    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been taken down.
-    /// Trying again is safe.
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the outcome is unknown. Trying again is safe.
     pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
@@ -86,7 +79,7 @@ impl Operators {
                     Ok(CasResult::Swapped) => {
                         return Ok(ActOutcome::Done(Record::Deleted(tombstone)));
                     }
-                    // The page's owner changed or deleted it between the read and the write.
+                    // The page's owner changed or deleted it.
                     Ok(CasResult::Stale) => back_off(&self.random).await,
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
@@ -104,11 +97,9 @@ impl Operators {
         .await
     }
 
-    /// Hides the page under `slug`, whatever its version, or shows it again if `hiding` is `None`. To everyone but operators
-    /// a hidden page is deleted. Its text and key stay.
+    /// Hides the page in any version, or shows it again without `hiding`. Text and key stay.
     ///
-    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] it may or may not have been done. Trying again is
-    /// safe.
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the outcome is unknown. Trying again is safe.
     pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
@@ -146,7 +137,7 @@ impl Operators {
         .await
     }
 
-    /// The record under `slug`, of which a hidden page has its text too.
+    /// A hidden page has its text.
     async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
         loop {
             let head = match store_budget.wait(self.store.lookup(slug)).await {
@@ -159,7 +150,7 @@ impl Operators {
                 }
                 Err(error) => return Err(error),
             };
-            // Another operator may have shown it or taken it down since.
+            // Another operator may have shown it or taken it down.
             match store_budget.wait(self.store.page(&head)).await {
                 Ok(Some(page)) => return Ok(Found::Page(page)),
                 Ok(None) => {}
@@ -171,7 +162,7 @@ impl Operators {
         }
     }
 
-    /// The parts of the record under `slug` that can be read. Because of `error` it cannot be read as a whole.
+    /// What can be read of the record, in spite of `error`.
     async fn unreadable(
         &self,
         slug: &Slug,

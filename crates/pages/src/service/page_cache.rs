@@ -1,14 +1,12 @@
-//! The pages that are read, ready to be sent, bounded in bytes.
+//! The page cache: finished answers, bounded in bytes.
 //!
-//! An entry has the bytes of the forms that were asked for of one state of a page, and the page itself only if the store would
-//! have to be asked again for its text. It never changes: a page of which more is kept gets a new entry.
+//! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another
+//! read. It never changes; a new entry replaces it.
 //!
-//! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
-//! itself: whoever asks must know which state is current. A store of one process marks each change of a page
-//! ([`PageStore::mark`](crate::ports::page_store::PageStore::mark)), so an entry with the present mark is current. A store that
-//! replicas share is asked for the state first.
+//! The text of a state never changes either, so an entry is current if its state is. A store of one process says so by
+//! a mark ([`PageStore::mark`](crate::ports::page_store::PageStore::mark)); a shared store is asked for the state.
 //!
-//! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is read.
+//! Only reads make entries, so creates displace nothing.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,38 +21,37 @@ use super::read_budget::ReadPermit;
 use crate::values::page::{Page, PageState, PageText};
 use crate::values::slug::Slug;
 
-/// Bytes of one shard. A shard has a lock of its own, and an entry must fit into one shard.
+/// Each has its own lock, and an entry must fit into one.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The largest entry. A page of 100 KB of usual text is far below it, in all its forms.
+/// A page of 100 KB of usual text is far smaller in all forms.
 const LARGEST_BYTES: u64 = 1024 * 1024;
 
-/// Most shards: enough that the cores of a large machine rarely meet.
+/// The cores of a large machine rarely meet.
 const MAX_SHARDS: u64 = 64;
 
-/// Bytes that an entry of usual size takes, by which the cache estimates how many it will have.
+/// Estimates the number of entries.
 const USUAL_BYTES: u64 = 4 * 1024;
 
-/// Bytes of an entry in addition to its slug and its forms.
+/// Besides slug and forms.
 const ENTRY_BYTES: usize = 256;
 
-/// Bytes of a form in addition to its own: its place among the others, and what the allocator adds.
+/// Its place, and the allocator's share.
 const FORM_BYTES: usize = 128;
 
-/// Bytes of a page in addition to its texts: more than its other fields take.
+/// More than a page's other fields take.
 const PAGE_BYTES: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
-    /// Reads whose answer was ready.
+    /// The answer was ready.
     pub hits: Counter,
-    /// Reads whose page was read from the store.
+    /// The store was read.
     pub misses: Counter,
-    /// Bytes of all entries.
     pub bytes: Gauge,
 }
 
-/// The cache. Clones share it.
+/// Clones share it.
 #[derive(Clone)]
 pub struct PageCache {
     /// `None` if the cache is off.
@@ -62,20 +59,19 @@ pub struct PageCache {
     pub(super) metrics: PageCacheMetrics,
 }
 
-/// The number by which the transport knows a form of a page, such as its HTML in one content coding.
+/// A form, such as HTML in one content coding, numbered by the transport.
 pub type FormNumber = u8;
 
-/// What is kept of one state of a page.
+/// A cache entry: the forms of one state of a page.
 #[derive(Clone)]
 pub struct Kept {
     pub state: PageState,
     pub renderer_version: u16,
-    /// Whether search engines are asked not to index the page.
     pub is_noindex: bool,
-    /// The mark that the page had before it was looked up.
+    /// Taken before the lookup.
     mark: Option<u64>,
     page: Option<Arc<Page>>,
-    /// Each form that was made, or `None` for one that is not worth sending.
+    /// `None` is not worth sending.
     forms: Vec<(FormNumber, Option<Bytes>)>,
 }
 
@@ -90,14 +86,13 @@ impl Weighter<Slug, Arc<Kept>> for EntryBytes {
     }
 }
 
-/// A page that was read, with the memory that it holds until the answer is made.
+/// Holds its memory until the answer is made.
 pub struct PageRead {
     pub(super) page: Arc<Page>,
-    /// The mark that the page had before it was looked up.
+    /// Taken before the lookup.
     pub(super) mark: Option<u64>,
-    /// Whether the page itself is worth keeping.
+    /// The page itself is worth keeping.
     pub(super) keep_page: bool,
-    /// The share of memory that a large page holds until the response is made.
     pub(super) _permit: ReadPermit,
 }
 
@@ -110,7 +105,7 @@ impl Deref for PageRead {
 }
 
 impl PageCache {
-    /// A cache of `bytes`; with 0 there is none.
+    /// 0 turns the cache off.
     pub fn new(bytes: u64, metrics: PageCacheMetrics) -> Self {
         let shards = (bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
         let options = OptionsBuilder::new()
@@ -124,23 +119,20 @@ impl PageCache {
         Self { entries: (bytes > 0).then(cache).map(Arc::new), metrics }
     }
 
-    /// The entry of the page under `slug` in `state`.
     pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<Kept>> {
         self.entries.as_ref()?.get(slug).filter(|kept| kept.state == state)
     }
 
-    /// The entry of the page under `slug`, if it was made of a lookup after the page got this `mark`.
+    /// Only if its lookup began after the page got `mark`.
     pub(super) fn current(&self, slug: &Slug, mark: u64) -> Option<Arc<Kept>> {
         self.entries.as_ref()?.get(slug).filter(|kept| kept.mark == Some(mark))
     }
 
-    /// Counts a read whose answer was ready.
     pub fn count_hit(&self) {
         self.metrics.hits.inc();
     }
 
-    /// Keeps `bytes`, a form of `page`, which has the others that are kept of its state. Returns the entry, which the cache may
-    /// drop at any time.
+    /// Adds a form of `page` to the others of its state. The cache may drop the entry at any time.
     pub fn keep(&self, page: &PageRead, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<Kept> {
         let PageRead { page, mark, keep_page, .. } = page;
         let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);
@@ -155,7 +147,7 @@ impl PageCache {
         kept
     }
 
-    /// What is `kept`, which a lookup after the page got `mark` has shown to be current.
+    /// A lookup after `mark` has shown that `kept` is current.
     pub(super) fn renew(&self, slug: &Slug, kept: Arc<Kept>, mark: Option<u64>) -> Arc<Kept> {
         if mark.is_none() || kept.mark == mark {
             return kept;
@@ -165,8 +157,7 @@ impl PageCache {
         kept
     }
 
-    /// Keeps `bytes` as another form of what is `kept`, in the place of the form `made_of`. An entry that the cache has dropped
-    /// does not come back.
+    /// Adds a form that was made of `made_of`. A dropped entry does not come back.
     pub fn keep_coded(&self, slug: &Slug, kept: &Kept, form: FormNumber, bytes: Option<Bytes>, made_of: FormNumber) {
         let Some(standing) = self.entries.as_ref().and_then(|entries| entries.peek(slug)) else { return };
         if standing.state == kept.state && standing.renderer_version == kept.renderer_version {
@@ -177,7 +168,7 @@ impl PageCache {
         }
     }
 
-    /// Makes `kept` the entry of the page under `slug`, unless that has a later state or `kept` is too large.
+    /// Unless the cache has a later state, or `kept` is too large.
     fn put(&self, slug: &Slug, kept: &Arc<Kept>) {
         let Some(entries) = &self.entries else { return };
         let is_older = |standing: Arc<Kept>| standing.state.updated_at > kept.state.updated_at;
@@ -187,8 +178,7 @@ impl PageCache {
         }
     }
 
-    /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
-    /// stay in memory. A reader that found the page before may still keep it afterwards.
+    /// A deleted text should not stay in memory. An earlier reader may still keep it again.
     pub(super) fn drop_page(&self, slug: &Slug) {
         if let Some(entries) = &self.entries {
             entries.remove(slug);
@@ -202,12 +192,11 @@ impl PageCache {
 }
 
 impl Kept {
-    /// The bytes of a form; `None` if it was not made, and `Some(None)` if it is not worth sending.
+    /// `None` if not made; `Some(None)` if not worth sending.
     pub fn form(&self, form: FormNumber) -> Option<Option<&Bytes>> {
         self.forms.iter().find(|(other, _)| *other == form).map(|(_, bytes)| bytes.as_ref())
     }
 
-    /// The page itself, if it is kept.
     pub(super) fn page(&self) -> Option<PageRead> {
         let page = Arc::clone(self.page.as_ref()?);
         Some(PageRead { page, mark: self.mark, keep_page: true, _permit: ReadPermit::default() })

@@ -1,4 +1,4 @@
-//! The operators' policy: which content they allow at the moment, and whether creates are paused.
+//! The operators' policy: refused content, and pauses.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::error::ServiceError;
 use crate::ports::page_store::{NotReachedError, StoreError};
 use crate::ports::renderer::{Made, Refuses};
 
-/// The operators' policy. Clones share it, and it may change at any time. The default allows everything.
+/// May change at any time; clones share it. The default allows everything.
 #[derive(Clone, Default)]
 pub struct PublishingPolicy {
     allowed: Arc<RwLock<Allowed>>,
@@ -16,11 +16,9 @@ pub struct PublishingPolicy {
 }
 
 struct Allowed {
-    /// Whether it is known which content operators refuse.
     is_content_known: bool,
-    /// The content that they refuse, if there is any.
     refuses: Option<Refuses>,
-    /// Whether creates are paused; `None` until it is known.
+    /// `None` until it is known.
     paused: Option<bool>,
 }
 
@@ -31,31 +29,30 @@ impl Default for Allowed {
 }
 
 impl PublishingPolicy {
-    /// A policy that allows no create until it knows what operators allow, and any content at first. Each refusal calls
-    /// `observe` with `content`, `blocklist` or `paused`.
+    /// Allows no create until the switch is known. Each refusal calls `observe` with `content`, `blocklist` or
+    /// `paused`.
     pub fn observed(observe: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
         let allowed = Allowed { paused: None, ..Allowed::default() };
         Self { allowed: Arc::new(RwLock::new(allowed)), observe: Some(Arc::new(observe)) }
     }
 
-    /// Refuses from now on the content for which `refuses` is true.
     pub fn refuse(&self, refuses: impl Fn(&str, &[String]) -> bool + Send + Sync + 'static) {
         let mut allowed = self.allowed.write();
         allowed.is_content_known = true;
         allowed.refuses = Some(Arc::new(refuses));
     }
 
-    /// Refuses any content until it is known which content operators refuse.
+    /// Until the blocklist is known.
     pub fn refuse_all(&self) {
         self.allowed.write().is_content_known = false;
     }
 
-    /// Pauses or resumes creates from now on. Returns whether that is a change.
+    /// Returns whether that is a change.
     pub fn set_paused(&self, paused: bool) -> bool {
         self.allowed.write().paused.replace(paused).unwrap_or_default() != paused
     }
 
-    /// The check that the renderer makes before a text is published, if there is one.
+    /// For the renderer, before a text is published.
     pub(super) fn refuses(&self) -> Result<Option<Refuses>, ServiceError> {
         let (is_known, refuses) = {
             let allowed = self.allowed.read();
@@ -64,7 +61,6 @@ impl PublishingPolicy {
         if is_known { Ok(refuses) } else { Err(self.refused("blocklist", ServiceError::BlocklistUnknown)) }
     }
 
-    /// Fails if a page with this HTML must not be published.
     pub(super) fn check_content(&self, made: &Made) -> Result<(), ServiceError> {
         if made.is_refused { Err(self.refused("content", ServiceError::ContentRefused)) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Previewing a page: the same checks and the same HTML as publishing it, and nothing is stored.
+//! Previewing a page: checks and HTML as for publishing, but nothing is stored.
 
 use super::request::{Body, New, PageFields};
 use super::{Limited, PageService, deadline, until};
@@ -10,14 +10,13 @@ use crate::values::title::Title;
 
 #[derive(Debug)]
 pub struct Preview {
-    /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
+    /// A preview needs no title.
     pub title: Option<Title>,
     pub rendered: Rendered,
 }
 
 impl PageService {
-    /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
-    /// and a heading that could be no title is none. The limit is that of previews.
+    /// Checks as a create does, but needs no title.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: New| {
             let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;

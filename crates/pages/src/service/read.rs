@@ -1,9 +1,7 @@
 //! Reading a page.
 //!
-//! Every answer rests on a read of the store that began after the request, or on what is kept of a page that the store knows to be
-//! unchanged since. A store that keeps texts apart is asked for the page's head first. The head alone answers that there is no
-//! page, or that the caller has it already. Otherwise the answer is made of what the cache keeps of that state, and the store
-//! is asked for the page only if that is not enough.
+//! An answer rests on a store's read that began after the request, or on an entry that the store knows to be current.
+//! If texts are apart, the head comes first: it alone answers 404, 410 and 304.
 
 use std::sync::Arc;
 
@@ -16,9 +14,9 @@ use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};
 use crate::values::slug::Slug;
 
-/// A page that can be read, as far as the store was asked.
+/// As far as the store was asked.
 pub struct FoundPage {
-    /// What is kept of it in its present state.
+    /// Of its present state.
     pub kept: Option<Arc<Kept>>,
     record: Record,
     mark: Option<u64>,
@@ -31,7 +29,7 @@ enum Record {
 }
 
 impl FoundPage {
-    /// The page's head, if only that was read. A page that must be rendered again may have other links than its head says.
+    /// `None` if the page was read, or must be rendered again.
     pub fn head(&self) -> Option<&PageHead> {
         match &self.record {
             Record::Head(head) if is_current(head) => Some(head),
@@ -50,13 +48,12 @@ impl Record {
 }
 
 impl PageService {
-    /// What is kept of the page under `slug`, if it is known to be current without asking the store. `None` says nothing about
-    /// the page.
+    /// Only if known to be current without the store. `None` says nothing about the page.
     pub fn kept(&self, slug: &Slug) -> Option<Arc<Kept>> {
         self.pages.current(slug, self.store.mark(slug)?)
     }
 
-    /// Asks the store for the page under `slug`, as far as that is needed to know its state.
+    /// Reads no more than is needed to know the state.
     pub async fn find(&self, slug: &Slug) -> Result<FoundPage, ServiceError> {
         let (deadline, mark) = (deadline(), self.store.mark(slug));
         let mut store_budget = StoreBudget::new(deadline);
@@ -72,8 +69,8 @@ impl PageService {
         Ok(FoundPage { kept, record, mark, store_budget })
     }
 
-    /// The whole page that was found, with HTML from this version of the renderer or a newer one.
-    /// [`ServiceError::Overloaded`] means that too many large pages are being read.
+    /// With HTML of this renderer or a newer one. [`ServiceError::Overloaded`] means that too many large pages are
+    /// being read.
     pub async fn load(&self, found: FoundPage) -> Result<PageRead, ServiceError> {
         if let Some(page) = found.kept.as_ref().and_then(|kept| kept.page()) {
             self.pages.count_hit();
@@ -96,7 +93,7 @@ impl PageService {
                     permit
                 }
             };
-            // The store would have to be asked again for the text, or the text rendered again.
+            // A later read would ask for the text, or render it, again.
             let keep_page = !is_current(&page.head) || self.store.access() == Access::HeadFirst;
             let page = self.current(page).await?;
             self.pages.metrics.misses.inc();
@@ -105,18 +102,15 @@ impl PageService {
         .await
     }
 
-    /// The page under `slug`, as [`PageService::load`] returns it.
     pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
         self.load(self.find(slug).await?).await
     }
 
-    /// What is kept of pages.
     pub fn cache(&self) -> &PageCache {
         &self.pages
     }
 
-    /// `page`, rendered again if an older renderer made its HTML. The cache has such a page as long as it is read; the
-    /// store keeps the older HTML.
+    /// Renders old HTML again. Only the cache keeps the result.
     pub(super) async fn current(&self, page: Arc<Page>) -> Result<Arc<Page>, ServiceError> {
         if is_current(&page.head) {
             return Ok(page);
@@ -130,7 +124,6 @@ impl PageService {
     }
 }
 
-/// Whether the newest renderer made the HTML of the page.
 fn is_current(head: &PageHead) -> bool {
     head.renderer_version >= RENDERER_VERSION
 }

@@ -1,8 +1,7 @@
-//! Bounds the memory that large pages take while they are read, however many are requested at once.
+//! Bounds the memory of large pages that are being read.
 //!
-//! A page's size is only known after the lookup. If no memory is left for the page, the request drops it, waits for a
-//! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
-//! are small.
+//! A page's size is known only after the lookup. Without memory, the request drops the page, waits, and looks it up
+//! again. Small pages never wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +12,19 @@ use tokio::time::timeout;
 use super::error::ServiceError;
 use crate::values::page::Page;
 
-/// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
-/// them are in memory only if ten thousand connections are answered at the same moment.
+/// Source and HTML. Ten thousand smaller pages are in memory only while ten thousand connections are answered.
 pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
-/// Longest wait for a permit to read a large page.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The memory for large pages that are being read, changed and turned into responses. Each counts twice, because a response
-/// or a changed page is made from it. Clones share it.
+/// Each page counts twice, because a response or a changed page is made from it. Clones share the budget.
 #[derive(Clone)]
 pub(super) struct ReadBudget {
     free: Arc<Semaphore>,
     most_bytes: usize,
 }
 
-/// The bytes that a read may hold; nothing for a small page.
+/// Empty for a small page.
 #[derive(Default)]
 pub(super) struct ReadPermit(
     #[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>,
@@ -39,7 +35,6 @@ impl ReadBudget {
         Self { free: Arc::new(Semaphore::new(most_bytes)), most_bytes }
     }
 
-    /// A permit for `page`, if the page is small or there is memory for it now.
     pub(super) fn try_acquire(&self, page: &Page) -> Result<ReadPermit, NeededBytes> {
         if !is_large(page) {
             return Ok(ReadPermit::default());
@@ -53,7 +48,7 @@ impl ReadBudget {
             .map_err(|_| NeededBytes(bytes))
     }
 
-    /// Waits for a permit. The caller must not hold the page meanwhile.
+    /// The caller must not hold the page meanwhile.
     pub(super) async fn acquire(&self, NeededBytes(bytes): NeededBytes) -> Result<ReadPermit, ServiceError> {
         match timeout(PERMIT_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await {
             Ok(permit) => Ok(ReadPermit(Some(permit.expect("the semaphore is never closed")))),
@@ -62,7 +57,6 @@ impl ReadBudget {
     }
 }
 
-/// Whether a permit is needed to hold `page` for longer than a moment.
 pub(super) fn is_large(page: &Page) -> bool {
     text_bytes(page) > LARGE_BYTES
 }

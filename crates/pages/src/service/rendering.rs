@@ -1,4 +1,4 @@
-//! Renders Markdown on threads for blocking work, so that a long text delays no other request.
+//! Renders Markdown on threads for blocking work, so that long texts delay no other request.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,29 +13,27 @@ use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use crate::values::content::Content;
 use crate::values::markdown::render;
 
-/// Content up to this many bytes is short. It takes about a millisecond.
+/// Takes about a millisecond.
 const SHORT_BYTES: usize = 4 * 1024;
 
-/// Most short texts at once. They take at most 9 MB together.
+/// At most 9 MB together.
 const MAX_SHORT: usize = 8;
 
-/// Most long texts at once: 100 KB take 27 MB in the sanitiser's tree.
+/// 100 KB take 27 MB in the sanitiser's tree.
 const MAX_LONG: usize = 2;
 
-/// Most previews at once. A text that is published waits for one preview at most.
+/// A publish waits for one preview at most.
 const MAX_PREVIEWS: usize = 1;
 
-/// Longest wait for a permit. A client that would wait longer should try again later.
+/// A client that would wait longer should try again later.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Renders on the threads of the runtime for blocking work.
 pub struct RenderThreads {
     short: Arc<Semaphore>,
     long: Arc<Semaphore>,
     previews: Arc<Semaphore>,
 }
 
-/// The right to render one text.
 struct Permit {
     _of_length: OwnedSemaphorePermit,
     _of_previews: Option<OwnedSemaphorePermit>,
@@ -58,7 +56,6 @@ impl RenderThreads {
         Permit { _of_length: of_length, _of_previews: of_previews }
     }
 
-    /// The result of `work` on the Markdown of `content`.
     async fn run<T: Send + 'static>(
         &self,
         content: &Content,
@@ -72,7 +69,7 @@ impl RenderThreads {
         };
         let content = content.clone();
         let done = spawn_blocking(move || {
-            // The work goes on if the client disconnects, so the permit ends with the work.
+            // The work continues if the client disconnects.
             let _permit = permit;
             work(content.as_str())
         });
@@ -87,7 +84,7 @@ impl Renderer for RenderThreads {
     }
 }
 
-/// The HTML of `source`, and the results of `checks`. A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
+/// A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
 fn checked(source: &str, Checks { refuses, key }: &Checks) -> Made {
     let mut rendered = render(source);
     let shown = mem::take(&mut rendered.shown);
@@ -96,8 +93,7 @@ fn checked(source: &str, Checks { refuses, key }: &Checks) -> Made {
     Made { rendered, is_refused, shows_key }
 }
 
-/// Renders on the caller's thread: for tests whose time does not pass by itself, and to count the instructions of one
-/// thread.
+/// On the caller's thread, for tests that control the time or count instructions.
 pub struct RenderInPlace;
 
 #[async_trait]

@@ -1,9 +1,6 @@
-//! The parts of a request as a transport passes them to the service, not yet checked.
+//! A request's parts, passed unchecked by a transport, because other checks come first.
 //!
-//! A transport must not refuse a body or a credential itself, because other checks come first.
-//!
-//! [`PageFields`] has the fields of `api::types::FieldsBody`, which describes the JSON. They are separate so that the
-//! service needs neither `serde` nor a schema, and that other transports need no JSON.
+//! [`PageFields`] knows neither `serde` nor a schema.
 
 use std::sync::Arc;
 
@@ -16,43 +13,39 @@ use crate::values::title::{Title, TitleError};
 
 use super::error::{BodyError, ServiceError};
 
-/// The value in a body, or why there is none.
 pub type Body<T> = Result<T, BodyError>;
 
-/// The fields of a page as they were sent, for a create, a preview or an update. A field that was not sent is `None`, and
-/// one that was sent as `null` is `Some(None)`.
+/// For a create, a preview or an update. `None` was not sent, and `Some(None)` is `null`.
 #[derive(Clone, Debug, Default)]
 pub struct PageFields {
     pub title: Option<Option<String>>,
-    /// The name of the file that the content came in, which may be empty. A new page without a title, or with an empty one,
-    /// then has a heading as its title, else this name. They are looked for after the limit.
+    /// May be empty. Without a title, the text's heading is the title, else this name. Both are looked for after the
+    /// limit.
     pub file_name: Option<String>,
     pub content: Option<Option<Arc<str>>>,
-    /// Replacements of parts of the stored source, in place of a whole new source.
+    /// In place of a whole new source.
     pub edits: Option<Vec<TextEdit>>,
     pub if_updated_at: Option<String>,
-    /// The key that the client made for a new page.
+    /// From the client.
     pub edit_key: Option<Result<EditKey, NotANewKey>>,
 }
 
-/// A new page whose fields were checked.
 #[derive(Debug)]
 pub(super) struct New {
     pub(super) title: NewTitle,
     pub(super) content: Content,
-    /// The key that the client made.
+    /// From the client.
     pub(super) edit_key: Option<EditKey>,
 }
 
 #[derive(Debug)]
 pub(super) enum NewTitle {
     Given(Title),
-    /// A heading is the title, else this name of the file.
+    /// The text's heading, else this file name.
     InText(String),
 }
 
 impl NewTitle {
-    /// The title that was sent, else `heading`, else the name of the file.
     pub(super) fn or_heading(self, heading: Option<&str>) -> Result<Title, TitleError> {
         match self {
             Self::Given(title) => Ok(title),
@@ -65,26 +58,23 @@ impl NewTitle {
 pub(super) struct Update {
     pub(super) head: HeadChanges,
     pub(super) text: TextUpdate,
-    /// The time of the last change of the state that the update is for.
+    /// Last change of the expected state.
     if_updated_at: Option<UnixMillis>,
 }
 
-/// How an update changes the source.
 #[derive(Debug)]
 pub(super) enum TextUpdate {
     Keep,
     Replace(Content),
-    /// Parts of the source are replaced.
     Edit(Vec<TextEdit>),
 }
 
 impl Update {
-    /// Whether the update changes nothing. An update with any field is a change, even if the value stays the same.
+    /// Any sent field is a change, even to the same value.
     pub(super) fn is_empty(&self) -> bool {
         self.head == HeadChanges::default() && matches!(self.text, TextUpdate::Keep)
     }
 
-    /// Fails unless the page is in the state that the update is for.
     pub(super) fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
         match self.if_updated_at {
             Some(required) if required != state.updated_at => Err(ServiceError::PreconditionFailed),
@@ -93,17 +83,17 @@ impl Update {
     }
 }
 
-/// The proof that a request may change a page.
+/// Proves that a request may change a page.
 #[derive(Clone, Debug)]
 pub enum Credential {
-    /// The query string contains a key, whatever else the request has.
+    /// Whatever else the request has.
     InQuery,
     Missing,
-    /// The presented text does not have the shape of a key.
+    /// Does not have the shape of a key.
     Malformed,
-    /// The presented argument is not a string.
+    /// The argument is not a string.
     WrongType,
-    /// A well-formed key, right or wrong.
+    /// Well-formed, right or wrong.
     Key(EditKey),
 }
 
@@ -122,7 +112,7 @@ impl States {
     }
 }
 
-/// The condition that a request sets on the state of the page. The default sets no condition.
+/// By default there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
     /// The page must be in one of these states.
@@ -132,7 +122,6 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// Fails unless `state` is as required.
     pub(super) fn check(&self, state: PageState) -> Result<(), ServiceError> {
         if self.if_match.as_ref().is_some_and(|required| !required.include(state)) {
             return Err(ServiceError::PreconditionFailed);
@@ -145,8 +134,7 @@ impl Precondition {
 }
 
 impl PageFields {
-    /// The new page that these fields ask for. Size is checked before anything else. No field may contain the
-    /// page's key.
+    /// Checks sizes first. No field may contain the page's key.
     pub(super) fn check_new(self) -> Body<New> {
         let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
             (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
@@ -169,8 +157,7 @@ impl PageFields {
         }
     }
 
-    /// The update that these fields ask for. Size is checked before anything else. `key` is the page's key, which may
-    /// not be in any field.
+    /// Checks sizes first. No field may contain `key`.
     pub(super) fn check_update(self, key: &EditKey) -> Body<Update> {
         let text = match (self.content, self.edits) {
             (None, None) => TextUpdate::Keep,
@@ -206,7 +193,6 @@ impl PageFields {
     }
 }
 
-/// Fails if `text`, which was sent as `field`, would publish `key`.
 pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {
     if key.occurs_in(text) { Err(BodyError::HoldsKey(field)) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Reads of the store that several callers share.
 //!
-//! A caller may join a read that has not begun, never one that has: that one may have seen the page before a write that was
-//! answered since. So however many callers ask at once, each waits for at most one read in flight, and all share the next.
+//! A caller may join a read that has not begun, but not a running one, which may have seen the page before an
+//! acknowledged write. So each caller waits for at most one running read.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,20 +12,18 @@ use tokio::sync::{Mutex as Turn, OnceCell};
 
 use crate::ports::page_store::StoreError;
 
-/// The reads of each key that are in flight or waited for.
+/// By key: running, or waited for.
 pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Arc<Reads<T>>>>);
 
 struct Reads<T> {
-    /// The read in flight holds this.
+    /// The running read holds this.
     turn: Turn<()>,
-    /// The read that has not begun.
+    /// Not begun.
     next: Mutex<Arc<Answer<T>>>,
 }
 
-/// The answer to a read, once there is one.
 type Answer<T> = OnceCell<Result<T, Arc<StoreError>>>;
 
-/// A caller of the reads of `key`.
 struct Caller<'a, K: Eq + Hash, T> {
     all: &'a SharedReads<K, T>,
     key: &'a K,
@@ -39,8 +37,7 @@ impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
-    /// The answer to a read of `key` that begins after this call: by this `load`, or by the `load` of another caller. If that
-    /// caller goes away in the middle of its read, another caller reads anew.
+    /// A read that begins after this call, by any caller's `load`. If that caller stops, another one reads anew.
     pub(super) async fn read(
         &self,
         key: &K,
@@ -50,10 +47,10 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
         let reads = Arc::clone(self.0.lock().entry(key.clone()).or_insert_with(new));
         let caller = Caller { all: self, key, reads };
         let read = Arc::clone(&caller.reads.next.lock());
-        // The future is on the heap, because it is large and many layers of futures surround it.
+        // On the heap: the future is large, inside many others.
         let answer = Box::pin(read.get_or_init(|| async {
             let _turn = caller.reads.turn.lock().await;
-            // Callers join up to here.
+            // Callers can join up to here.
             *caller.reads.next.lock() = Arc::default();
             load.await.map_err(Arc::new)
         }));
@@ -68,7 +65,7 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
 impl<K: Eq + Hash, T> Drop for Caller<'_, K, T> {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
-        // One is the map's own, and one is this caller's.
+        // The map's and this caller's.
         if Arc::strong_count(&self.reads) == 2 {
             all.remove(self.key);
         }

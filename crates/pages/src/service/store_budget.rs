@@ -1,4 +1,4 @@
-//! The time that a request may wait for the page store in total, however many calls it makes.
+//! How long a request may wait for the page store in all its calls.
 
 use std::time::Duration;
 
@@ -7,14 +7,12 @@ use tokio::time::{Instant, timeout};
 use super::error::ServiceError;
 use crate::ports::page_store::StoreError;
 
-/// Longest time that a request waits for the page store before the client learns that the store is unavailable.
+/// The store then counts as unavailable.
 ///
-/// All calls of one attempt share this time: a store that answers the first call late gets only the rest for the
-/// second. A lost compare-and-set shows that the store answers, so the next attempt has the whole budget again, within
-/// [`super::DEADLINE`].
+/// All calls of one attempt share this time. After a lost compare-and-set the store evidently answers, so the next
+/// attempt has all of it, within [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
-/// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
 pub(super) struct StoreBudget {
     left: Duration,
     pub(super) deadline: Instant,
@@ -25,18 +23,17 @@ impl StoreBudget {
         Self { left: STORE_BUDGET, deadline }
     }
 
-    /// The whole budget again, for another attempt.
+    /// For another attempt.
     pub(super) fn renew(&mut self) {
         self.left = STORE_BUDGET;
     }
 
-    /// The time by which the answer to a call that begins now is needed.
+    /// For a call that begins now.
     pub(super) fn needed_by(&self) -> Instant {
         self.deadline.min(Instant::now() + self.left)
     }
 
-    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] the outcome
-    /// of the call is unknown.
+    /// After [`ServiceError::DeadlinePassed`] the outcome of `call` is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,

@@ -1,4 +1,4 @@
-//! Exchanging a page's key for a bearer token, which is the same key (spec §4.5).
+//! Exchanges a page's key for a bearer token, which is the same key (spec §4.5).
 
 use tokio::time::Instant;
 
@@ -12,26 +12,22 @@ use crate::values::edit_key::EditKey;
 use crate::values::oauth::{GRANT_TYPE, SCOPES};
 use crate::values::slug::Slug;
 
-/// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
-/// fields.
+/// No `Debug`: people put keys into wrong fields.
 pub struct TokenForm {
     pub grant_type: String,
-    /// The credentials of the client; `None` if the request has none.
     pub client: Option<TokenClient>,
-    /// The requested scopes, separated by spaces; empty for all.
+    /// Separated by spaces; empty for all.
     pub scope: String,
 }
 
 pub struct TokenClient {
-    /// The slug of a page, as it was sent.
+    /// A page's slug as sent.
     pub id: String,
     pub secret: Credential,
 }
 
 impl PageService {
-    /// Returns the page's own key as a token, to a client that presents the page's slug and key. Every attempt is
-    /// counted. `form` is polled after the rate limit. The time to receive it does not count towards
-    /// [`DEADLINE`](super::DEADLINE).
+    /// Every attempt counts. `form` is polled after the rate limit, outside [`DEADLINE`](super::DEADLINE).
     pub async fn token(
         &self,
         client: Client,
@@ -59,8 +55,7 @@ impl PageService {
         }
     }
 
-    /// Checks the slug and the key of `client`, and returns the key. Hashes are compared in constant time. Whether a
-    /// page exists is not a secret, so the answer for a missing page may take another time.
+    /// Whether a page exists is not secret, so a missing page may take another time.
     async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
         let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.store.head(&slug)).await? else {

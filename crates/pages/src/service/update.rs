@@ -20,24 +20,22 @@ use crate::values::page::{Page, PageHead, PageState, PageVersion};
 use crate::values::slug::Slug;
 use crate::values::text_edits;
 
-/// A page whose key was presented.
+/// Its key was presented.
 struct Opened {
     head: PageHead,
-    /// The rest of the budget for the store's answers.
     store_budget: StoreBudget,
 }
 
-/// An update whose body was checked and whose new text was rendered.
+/// Checked, with the new text rendered.
 struct Edit<'a> {
     update: Update,
-    /// The HTML of the new text, if the update has a whole one.
+    /// Only for a whole new text.
     rendered: Option<Made>,
     key: &'a EditKey,
     precondition: &'a Precondition,
 }
 
 impl Edit<'_> {
-    /// Fails unless the page may be changed in `state`.
     fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
         self.precondition.check(state)?;
         self.update.check_state(state)
@@ -45,7 +43,6 @@ impl Edit<'_> {
 }
 
 impl Credential {
-    /// The presented key, if `key_hash` is its hash.
     pub(super) fn open(&self, key_hash: EditKeyHash) -> Result<&EditKey, ServiceError> {
         match self {
             Self::InQuery => Err(ServiceError::KeyInQuery),
@@ -58,12 +55,11 @@ impl Credential {
 }
 
 impl PageService {
-    /// Applies the fields in `body` and returns the resulting page. An update without fields changes nothing. `body` is
-    /// polled after the credential was checked. The time to receive it does not count towards
+    /// Applies the fields in `body`, which is polled after the credential was checked, outside
     /// [`DEADLINE`](super::DEADLINE).
     ///
-    /// Two concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
-    /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
+    /// Concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
+    /// [`ServiceError::DeadlinePassed`] the outcome is unknown.
     pub async fn update(
         &self,
         client: Client,
@@ -74,7 +70,7 @@ impl PageService {
     ) -> Limited<Arc<Page>> {
         match Slug::parse(slug) {
             Ok(slug) => {
-                // The future is on the heap, because it is large and many layers of futures surround it.
+                // On the heap: the future is large, inside many others.
                 let editing = Box::pin(self.edit(&slug, credential, body, precondition));
                 self.admit(LimitKind::Edit, client, editing).await
             }
@@ -95,8 +91,8 @@ impl PageService {
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
-            // The client sends its body only now, because it waited for `100 Continue`. The page may change before the
-            // body has arrived, so its head is read again.
+            // The client waits for `100 Continue` before its body. The page may change meanwhile, so its head is read
+            // again.
             drop(opened);
             let body = body.await;
             ends = deadline();
@@ -106,7 +102,6 @@ impl PageService {
         until(ends, self.apply(opened, credential, body, precondition)).await
     }
 
-    /// The head of the page under `slug`, if `credential` is its key.
     async fn opened(&self, slug: &Slug, credential: &Credential, deadline: Instant) -> Result<Opened, ServiceError> {
         let mut store_budget = StoreBudget::new(deadline);
         let head = self.existing_head(slug, &mut store_budget).await?;
@@ -143,7 +138,7 @@ impl PageService {
             let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 CasResult::Swapped => return Ok(next),
-                // Another request changed or deleted the page between the read and the write.
+                // Another request changed or deleted the page.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
@@ -151,8 +146,7 @@ impl PageService {
         }
     }
 
-    /// The version that `edit` replaces, the page that it makes of the page of `head`, and the memory of a large page that
-    /// had to be read.
+    /// The version to replace, the new page, and the memory of a large page that was read.
     async fn next(
         &self,
         head: PageHead,
@@ -173,7 +167,7 @@ impl PageService {
         Ok((version, next, permit))
     }
 
-    /// The page of `head`, and the memory for it and for a page that is made of it.
+    /// With the memory for a page that is made of it.
     async fn page_with_permit(
         &self,
         head: PageHead,
@@ -190,7 +184,6 @@ impl PageService {
         }
     }
 
-    /// `page` after an update that keeps its source, or replaces parts of it.
     async fn with_parts_replaced(
         &self,
         page: Arc<Page>,
@@ -200,34 +193,32 @@ impl PageService {
         let Edit { update, key, .. } = edit;
         let changes = update.head.clone();
         let TextUpdate::Edit(edits) = &update.text else {
-            // The page is stored with HTML of the newest renderer.
+            // Also stores HTML of the newest renderer.
             let Page { head, text } = Arc::unwrap_or_clone(self.current(page).await?);
             return Ok((Page { head: head.updated(changes, self.clock.now()), text }, permit));
         };
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
         check_text(key, "content", content.as_str())?;
-        // Many may wait to be rendered, and none of them needs the old text.
+        // Many may wait to be rendered, without the old text.
         let head = page.head.clone();
         drop((page, permit));
         let Made { rendered, .. } = self.publishable(&content, Some(key)).await?;
         Ok((Page::new(head.updated(changes, self.clock.now()), content, rendered), ReadPermit::default()))
     }
 
-    /// The HTML of `content`, if it does not contain `key` and operators publish it. The caller has looked for `key` in `content`.
+    /// The caller has looked for `key` in `content`.
     async fn publishable(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
         let made = self.rendered(content, key).await?;
         self.check_made(&made)?;
         Ok(made)
     }
 
-    /// The HTML of `content`, with what was found in it.
     pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
         let checks = Checks { refuses: self.policy.refuses()?, key: key.cloned() };
         Ok(self.render(content, Purpose::Write, checks).await?)
     }
 
-    /// Fails unless operators publish what was made, and its key is not in it.
     pub(super) fn check_made(&self, made: &Made) -> Result<(), ServiceError> {
         if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
