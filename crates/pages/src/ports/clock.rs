@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::values::timestamp::UnixMillis;
 
-/// A source of the time.
 pub trait Clock: Send + Sync {
     /// May jump.
     fn now(&self) -> UnixMillis;

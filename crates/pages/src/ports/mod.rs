@@ -1,8 +1,6 @@
 //! Traits for what the service needs from outside. Each trait's prose is its contract, which contract tests check for
 //! every backend.
 
-#![warn(missing_docs)]
-
 pub mod clock;
 pub mod creates_switch;
 pub mod page_import;

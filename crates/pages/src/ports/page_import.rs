@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use super::page_store::{CasResult, PageStore, Record, StoreError};
 use crate::values::page::{PageState, Tombstone};
 
-/// A store that imports records.
 #[async_trait]
 pub trait PageImport: PageStore {
     /// Stores `tombstone` unless a page or tombstone has its slug; returns whether it did.

@@ -13,7 +13,6 @@ use thiserror::Error;
 use super::page_store::{Cause, Record, StoreError};
 use crate::values::hex;
 
-/// A store that can be scanned.
 #[async_trait]
 pub trait PageScan: Send + Sync {
     /// Reads after `after` in the store's own order, or from the beginning.
@@ -23,14 +22,12 @@ pub trait PageScan: Send + Sync {
 /// A batch ends with the record that reaches one of the bounds. A scan of several ranges ends each of them so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
-    /// Maximum number.
     pub records: usize,
     /// In memory, without further records at this size.
     pub bytes: usize,
 }
 
 impl ScanLimit {
-    /// Takes a few milliseconds and megabytes.
     pub const DEFAULT: Self = Self { records: 256, bytes: 4 * 1024 * 1024 };
 }
 
@@ -39,28 +36,23 @@ impl ScanLimit {
 pub struct ScanCursor(Vec<u8>);
 
 impl ScanCursor {
-    /// From [`ScanCursor::as_bytes`].
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// In the store's own format.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// For answers and addresses.
     pub fn to_hex(&self) -> String {
         hex::encode(&self.0)
     }
 
-    /// From [`ScanCursor::to_hex`]; `None` for other text.
     pub fn from_hex(digits: &str) -> Option<Self> {
         hex::decode(digits).map(Self)
     }
 }
 
-/// Some records, and where to continue.
 #[derive(Debug)]
 pub struct ScanBatch {
     /// Readable or not.
@@ -75,7 +67,6 @@ pub struct ScanBatch {
 pub struct UnreadableRecord {
     /// The slug, unless its bytes are damaged.
     pub name: String,
-    /// The fault.
     #[source]
     pub cause: Cause,
 }

@@ -24,16 +24,13 @@ use crate::values::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::values::slug::Slug;
 use crate::values::slug_secret::SlugSecret;
 
-/// A store of pages.
 #[async_trait]
 pub trait PageStore: Send + Sync {
-    /// Derives slugs from clients' keys; the same at every replica, always.
+    /// Derives slugs from clients' keys; the same at every replica.
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError>;
 
-    /// Stores `page` unless a page or tombstone has its slug.
     async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError>;
 
-    /// Not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
     /// For OpenTelemetry (`db.system.name`).
@@ -41,7 +38,6 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// How to read records best.
     fn access(&self) -> Access;
 
     /// Changes whenever the page may have changed: a lookup that began after the mark was taken is current while the
@@ -76,7 +72,6 @@ pub trait PageStore: Send + Sync {
 /// How to read records best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As a whole.
     Whole,
     /// Head first: the store keeps texts apart, so a head costs much less.
     HeadFirst,
@@ -85,14 +80,11 @@ pub enum Access {
 /// What a used slug has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A page, perhaps hidden.
     Active(Arc<Page>),
-    /// A deleted page.
     Deleted(Tombstone),
 }
 
 impl Record {
-    /// The record's slug.
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Active(page) => &page.head.slug,
@@ -101,21 +93,16 @@ impl Record {
     }
 }
 
-/// The answer to a read of a page, or of its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup<T = Arc<Page>> {
-    /// Can be read.
     Active(T),
     /// For all but operators, this page is deleted.
     Hidden(Box<PageHead>),
-    /// Was deleted.
     Deleted(Tombstone),
-    /// The slug was never used.
     Absent,
 }
 
 impl<T> Lookup<T> {
-    /// Converts what can be read.
     pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
         match self {
             Self::Active(page) => Lookup::Active(shown(page)),
@@ -125,7 +112,6 @@ impl<T> Lookup<T> {
         }
     }
 
-    /// For metrics and spans.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Active(_) => "active",
@@ -137,7 +123,6 @@ impl<T> Lookup<T> {
 }
 
 impl Lookup {
-    /// Of the page, hidden or not.
     pub fn head(&self) -> Option<&PageHead> {
         match self {
             Self::Active(page) => Some(&page.head),
@@ -174,10 +159,8 @@ impl From<PageHead> for Lookup<PageHead> {
     }
 }
 
-/// The answer to an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertResult {
-    /// Stored.
     Inserted,
     /// Nothing changed. The record is not older than the refusal; a hidden page is given as its tombstone.
     SlugTaken(Record),
@@ -195,19 +178,15 @@ impl InsertResult {
     }
 }
 
-/// The answer to a compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CasResult {
-    /// Stored.
     Swapped,
     /// Another version, deleted or absent; nothing changed.
     Stale,
 }
 
-/// The error inside a backend.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation has no answer.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Out of reach or out of space. Nothing changed.
@@ -222,7 +201,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// With all causes, in one line.
+    /// In one line.
     pub fn causes(&self) -> String {
         let first: &dyn std::error::Error = self;
         let causes = iter::successors(Some(first), |error| error.source());

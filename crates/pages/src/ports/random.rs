@@ -18,9 +18,7 @@ use crate::values::slug_secret::{SECRET_BYTES, SlugSecret};
 /// A source of random numbers. Clones share it.
 #[derive(Clone)]
 pub enum Random {
-    /// The operating system's generator.
     System,
-    /// A test's function.
     Controlled(Arc<Fill>),
 }
 
@@ -50,7 +48,7 @@ impl TryRng for &Random {
     }
 }
 
-/// A create draws about 60 bytes, and a system call costs the same for 1 or 512.
+/// A system call costs the same for 1 byte or 512.
 const BLOCK_BYTES: usize = 512;
 
 thread_local! {
@@ -95,12 +93,11 @@ impl Block {
     }
 }
 
-/// 64 random bits: enough to find one request in a year of logs.
+/// Enough to find one request in a year of logs.
 pub fn hex_id(mut rng: impl Rng) -> String {
     format!("{:016x}", rng.next_u64())
 }
 
-/// For the slugs of a new deployment.
 pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
     let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
     rng.fill_bytes(&mut *bytes);

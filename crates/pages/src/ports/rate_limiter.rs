@@ -9,21 +9,16 @@ use crate::values::network_limits::Window;
 use crate::values::quota::{Decision, Quota};
 use crate::values::reservation::{Reservation, Reserved};
 
-/// Limited operations, each with its own windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
-    /// Creating pages.
     Create,
-    /// Updating and deleting pages, together.
+    /// Updates and deletions together.
     Edit,
-    /// Asking for tokens.
     Token,
-    /// Previewing pages.
     Preview,
 }
 
 impl LimitKind {
-    /// In metrics, keys and `RateLimit` fields.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -37,29 +32,25 @@ impl LimitKind {
 /// An attempt, and the windows that it must fit into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The limit that counts.
     pub kind: LimitKind,
     /// The narrowest; its quota is shown to the client.
     pub own: Window,
     /// The widest last.
     pub wider: Vec<Window>,
-    /// What a create would take.
     pub slug: Option<Reservation>,
 }
 
 impl Attempt {
-    /// With the client's own window only.
     pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
         Self { kind, own: Window { network: client.network(), quota }, wider: Vec::new(), slug: None }
     }
 
-    /// Narrowest first; `None` without windows.
+    /// Narrowest first.
     pub fn within(kind: LimitKind, windows: Vec<Window>) -> Option<Self> {
         let mut windows = windows.into_iter();
         Some(Self { kind, own: windows.next()?, wider: windows.collect(), slug: None })
     }
 
-    /// Narrowest first.
     pub fn windows(&self) -> impl DoubleEndedIterator<Item = &Window> {
         std::iter::once(&self.own).chain(&self.wider)
     }
@@ -84,22 +75,19 @@ pub trait RateLimiter: Send + Sync {
     async fn reserve(&self, reservation: &Reservation) -> Reserved;
 }
 
-/// Counted in each process: an editor asks for a preview with each pause in typing.
+/// An editor asks for a preview with each pause in typing.
 pub const PREVIEWS: Quota = Quota { limit: 600, window: Duration::from_hours(1) };
 
 /// `None` where a limit is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
-    /// Creating pages.
     pub create: Option<Quota>,
-    /// Updating and deleting pages, together.
+    /// Updates and deletions together.
     pub edit: Option<Quota>,
-    /// Asking for tokens.
     pub token: Option<Quota>,
 }
 
 impl Quotas {
-    /// The quota of `kind`.
     pub fn of(&self, kind: LimitKind) -> Option<Quota> {
         match kind {
             LimitKind::Create => self.create,

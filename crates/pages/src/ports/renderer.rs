@@ -9,10 +9,8 @@ use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
 use crate::values::markdown::Rendered;
 
-/// Why a text is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A client publishes it.
     Write,
     /// The service's own work. Never refused, so the caller bounds how much waits.
     Upkeep,
@@ -31,17 +29,12 @@ pub type Refuses = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
 /// Searches of a long text take milliseconds, so the renderer makes them.
 #[derive(Clone, Default)]
 pub struct Checks {
-    /// What operators do not publish.
     pub refuses: Option<Refuses>,
-    /// The page's key.
     pub key: Option<EditKey>,
 }
 
-/// HTML and the results of the checks.
 pub struct Made {
-    /// The HTML.
     pub rendered: Rendered,
-    /// Operators refuse the text.
     pub is_refused: bool,
     /// Markup and references may spell the key where the source does not.
     pub shows_key: bool,
