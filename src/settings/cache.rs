@@ -1,15 +1,14 @@
-//! How many bytes of pages are kept in memory.
-
 use std::path::Path;
 
 use clap::Args;
 
-/// The size of the cache where nothing limits the memory of the process.
+/// Where nothing limits the process's memory.
 const DEFAULT_BYTES: u64 = 64 << 20;
 
 #[derive(Args, Debug)]
 pub struct CacheSettings {
-    /// Bytes of pages that are kept in memory, ready to be sent, for example 64MiB [default: a quarter of the memory limit of the container or service, 64MiB without one]
+    /// Memory for pages, e.g. 64MiB [default: a quarter of the memory limit of the container or service, 64MiB without
+    /// one]
     #[arg(long, env = "HANDBILL_CACHE_SIZE", value_name = "BYTES", value_parser = byte_size)]
     cache_size: Option<u64>,
 }
@@ -21,16 +20,15 @@ impl CacheSettings {
     }
 }
 
-/// The lowest limit of the control groups (version 2) of this process, from its own up to the root, in bytes.
+/// The lowest limit of this process's control groups (version 2), in bytes.
 fn memory_limit(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup"))?;
-    // A container may be told its group's name outside, and see its group as the root.
+    // A container may see its group as the root, but be told the outer name.
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let files = Path::new(own).ancestors().map(|group| Path::new("/sys/fs/cgroup").join(group).join("memory.max"));
     files.filter_map(|file| read(&file)?.trim().parse().ok()).min()
 }
 
-/// A whole number of bytes, `KiB`, `MiB` or `GiB`.
 fn byte_size(text: &str) -> Result<u64, &'static str> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: Option<u64> = match text[digits.len()..].trim() {

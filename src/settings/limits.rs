@@ -1,4 +1,4 @@
-//! Settings of the limits of clients, and of Redis, in which replicas share them.
+//! Settings of rate limits, and of Redis, in which replicas share them.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,27 +13,26 @@ use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::values::network_limits::SharedNetwork;
 use handbill_pages::values::quota::Quota;
 
-/// Highest limit. A window remembers each of its attempts in 8 bytes, and one that fills the table of its limit would push
-/// all others out.
+/// A window remembers each attempt in 8 bytes, and a larger one would push all others out.
 const MAX_LIMIT: i64 = 100_000;
 
 const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
 
 #[derive(Args, Debug)]
 pub struct RateLimitSettings {
-    /// Pages that a client may create within the window; 0 switches the limit off
+    /// Pages a client may create per window; 0 is no limit
     #[arg(long, env = "HANDBILL_CREATE_LIMIT", value_name = "REQUESTS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub create_limit: u32,
-    /// Updates and deletes that a client may try within the window; 0 switches the limit off
+    /// Updates and deletes a client may try per window; 0 is no limit
     #[arg(long, env = "HANDBILL_EDIT_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub edit_limit: u32,
-    /// Tokens that a client may ask for within the window; 0 switches the limit off
+    /// Tokens a client may ask for per window; 0 is no limit
     #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub token_limit: u32,
-    /// Networks whose clients share one window that is FACTOR times as large, such as the networks of hosted agents or of an office; the smallest network counts; comma-separated [default: none]
+    /// Networks that share one window FACTOR times as large, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_NETWORKS", value_name = "CIDR=FACTOR,…", value_delimiter = ',', value_parser = SharedNetwork::from_str)]
     pub limit_networks: Vec<SharedNetwork>,
-    /// The window of these limits, in whole seconds
+    /// Window of these limits, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
 }
@@ -45,7 +44,7 @@ impl RateLimitSettings {
     }
 }
 
-/// A window that the `RateLimit-Policy` field can express: that field counts whole seconds.
+/// `RateLimit-Policy` counts whole seconds.
 fn window(text: &str) -> Result<Duration, String> {
     let window = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let is_whole = window.subsec_nanos() == 0;
@@ -58,35 +57,33 @@ fn window(text: &str) -> Result<Duration, String> {
 
 #[derive(Args, Clone, Debug)]
 pub struct RedisSettings {
-    /// Redis, as redis:// or rediss://, in which replicas share limits; without it limits are counted in this process.
-    /// Several addresses, comma-separated, are nodes of a Redis Cluster, or the sentinels
+    /// redis:// or rediss:// address for shared limits; several are nodes or sentinels
     #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
     /// How the Redis servers work together [default: single for one address, cluster for several]
     #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_parser = mode())]
     pub redis_mode: Option<RedisMode>,
-    /// Name that the sentinels have for the master; required with --redis-mode sentinel
+    /// Name that the sentinels have for the master
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
     pub redis_sentinel_master: Option<String>,
-    /// How long a request may wait for Redis in all; after that this replica decides alone
+    /// Longest wait for Redis; after that this replica decides alone
     #[arg(long, env = "HANDBILL_REDIS_TIMEOUT", value_name = "DURATION", default_value = "100ms", value_parser = timeout)]
     pub redis_timeout: Duration,
-    /// User name for the Redis servers. Sentinels use the login in their own addresses
+    /// User for the Redis servers; sentinels use the login in their addresses
     #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
     pub redis_username: Option<String>,
-    /// File with the password for the Redis servers, read again for each new connection
+    /// File with the password for Redis, read for each new connection
     #[arg(long, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
     pub redis_password_file: Option<PathBuf>,
-    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
+    /// PEM file of authorities for rediss://, instead of the system's
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    /// PEM files of this process: certificate, its chain and key, comma-separated
     #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
     pub redis_client_cert_file: Vec<PathBuf>,
 }
 
 impl RedisSettings {
-    /// The settings as the limiter takes them.
     pub fn limiter(&self) -> handbill_rate_limit::RedisSettings {
         handbill_rate_limit::RedisSettings {
             urls: self.redis_url.clone(),
@@ -114,7 +111,7 @@ fn mode() -> impl TypedValueParser<Value = RedisMode> {
     })
 }
 
-/// Shortest and longest time for a call. The longest leaves a request time for its store.
+/// The longest leaves a request time for its store.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(2);
 
 fn timeout(text: &str) -> Result<Duration, &'static str> {

@@ -1,9 +1,6 @@
-//! The settings: each is a flag and an environment variable of the same name, read once, as a plain value.
+//! The settings: each is a flag and an environment variable, read once. Each subcommand has only those that it uses.
 //!
-//! A value that makes no sense stops the start with one line. [`Settings::check`] compares settings with each other. Each subcommand
-//! has only the settings that it uses.
-//!
-//! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
+//! A doc comment on a flattened field would become the help of its first flag, so those fields have none.
 
 mod cache;
 mod http;
@@ -29,10 +26,8 @@ use self::store::OF_SCYLLA;
 pub use self::store::{MigrateSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
-/// Prefix of all our environment variables.
 const VARIABLE_PREFIX: &str = "HANDBILL_";
 
-/// Every setting of the service.
 #[derive(Args, Debug)]
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
@@ -63,12 +58,11 @@ pub struct Settings {
     pub logs: LogSettings,
 }
 
-/// The settings contradict each other.
 #[derive(Debug, Error)]
 pub enum SettingsError {
     #[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
     SharedHost,
-    /// Without Redis, each replica would have limits of its own.
+    /// Each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
     #[error("--scylla-nodes are given, and --store is sqlite: give --store scylla, or leave them out")]
@@ -76,12 +70,12 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// The path of the operators' socket, and the option that it follows from.
+    /// With the option that the path follows from.
     pub fn admin_socket(&self) -> (PathBuf, &'static str) {
         (self.socket.path(&self.store, &self.sqlite), self.socket.option(&self.store))
     }
 
-    /// Checks what the settings mean together, without the files that they name.
+    /// Without the files that the settings name.
     pub fn check(&self) -> Result<(), SettingsError> {
         if self.http.has_shared_host() {
             return Err(SettingsError::SharedHost);
@@ -97,20 +91,18 @@ impl Settings {
     }
 }
 
-/// The settings of `serve`, and whether it only checks them.
 #[derive(Args, Debug)]
 pub struct ServeSettings {
-    /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
+    /// Check the settings and their files, and exit with 0 or 2
     #[arg(long, help_heading = "Start")]
     pub check_config: bool,
-    /// Begin an empty SQLite store where one was lost and its journal was not
+    /// Begin an empty SQLite store although its journal exists
     #[arg(long, help_heading = "Start")]
     pub new_store: bool,
     #[command(flatten)]
     pub settings: Settings,
 }
 
-/// The settings that `args` give, in a test.
 #[cfg(test)]
 pub(crate) fn parse_args<T: Args>(
     args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
@@ -119,7 +111,6 @@ pub(crate) fn parse_args<T: Args>(
     T::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
-/// The environment variables whose names begin like those of settings.
 pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]
     let all = std::env::vars_os();
@@ -128,7 +119,7 @@ pub fn variables() -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.
+/// A misspelt name would otherwise be ignored silently.
 pub fn unknown_variables<'a>(command: &Command, variables: &'a [(String, OsString)]) -> Vec<&'a str> {
     variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(command, name)).collect()
 }

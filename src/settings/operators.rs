@@ -1,4 +1,4 @@
-//! Settings of what operators may do, of what may be published, and of the contacts for reports.
+//! Settings of what operators may do, and of what may be published.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use handbill_pages::values::contact::Contact;
 
 #[derive(Args, Debug)]
 pub struct AdminSettings {
-    /// Port for /metrics, /livez and /readyz, which the public must never reach
+    /// Port for /metrics, /livez and /readyz; keep the public away
     #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
 }
 
 #[derive(Args, Debug)]
 pub struct SocketSettings {
-    /// Unix socket of the operators' commands, for the user of the process alone [default: admin.sock in --data-dir; /run/handbill/admin.sock with --store scylla]
+    /// Unix socket for the operators' commands [default: admin.sock in --data-dir; /run/handbill/admin.sock with
+    /// --store scylla]
     #[arg(long, env = "HANDBILL_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
 }
 
-/// How a command finds the running process.
 #[derive(Args, Debug)]
 pub struct SocketAccess {
     #[command(flatten, next_help_heading = "Running process")]
@@ -40,7 +40,7 @@ impl SocketAccess {
 }
 
 impl SocketSettings {
-    /// The option that names the socket, or the directory that it is in.
+    /// Names the socket, or its directory.
     pub(super) fn option(&self, store: &StoreSettings) -> &'static str {
         if self.admin_socket.is_none() && store.store == StoreKind::Sqlite { "--data-dir" } else { "--admin-socket" }
     }
@@ -53,33 +53,31 @@ impl SocketSettings {
     }
 }
 
-/// Settings of what may be published.
 #[derive(Args, Debug)]
 pub struct ModerationSettings {
     #[command(flatten)]
     pub blocklist: BlocklistSettings,
     #[command(flatten)]
     pub contacts: ContactSettings,
-    /// Ask search engines to index no page at all, not only none with links to other sites
+    /// Mark every page noindex, not only pages with external links
     #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
     pub noindex_all: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct BlocklistSettings {
-    /// File with hosts, addresses and texts that no page may have, one a line; it is read again when it changes [default: none]
+    /// File of hosts, addresses and texts that no page may have [default: none]
     #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
     pub blocklist_file: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct ContactSettings {
-    /// Mail address or URL at which people report pages and vulnerabilities, in which {url} becomes the page's address; shown on every page, in the documents and in /.well-known/security.txt [default: none]
+    /// Mail address or URL for reports; {url} in it is the page's address [default: none]
     #[arg(long, env = "HANDBILL_ABUSE_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
     pub abuse_contact: Option<Contact>,
 }
 
-/// The settings of the documents that describe the service.
 #[derive(Args, Debug)]
 pub struct DocumentSettings {
     #[command(flatten, next_help_heading = "Public listener")]

@@ -1,4 +1,4 @@
-//! Settings of the page store. Those of one store apply only if it is chosen.
+//! Settings of the page store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use handbill_store_scylla::ScyllaConsistency;
 
 use super::{LogSettings, SettingsError};
 
-/// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     /// In an SQLite database that only this process uses
@@ -19,76 +18,72 @@ pub enum StoreKind {
     Scylla,
 }
 
-/// The heading in `--help` of what applies only with `--store scylla`.
 pub(super) const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)";
 
-/// Which page store is used.
 #[derive(Args, Debug)]
 pub struct StoreSettings {
-    /// Place where pages are kept. Options of the other store are ignored
+    /// Where pages are kept; options of the other store are ignored
     #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value_t = StoreKind::Sqlite)]
     pub store: StoreKind,
 }
 
 #[derive(Args, Debug)]
 pub struct SqliteSettings {
-    /// Directory for the files of the SQLite store; created if it does not exist
+    /// Directory of the SQLite store; created if missing
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
 }
 
-/// Longest name of a keyspace that the servers accept.
+/// As the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
 
-/// Copies of each page: one may be lost or restarted, and two are still a quorum.
+/// If one copy is lost, two are still a quorum.
 const COPIES: u8 = 3;
 
-/// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
+/// A migration takes far less.
 const SCHEMA_WAIT: Duration = Duration::from_mins(5);
 
-/// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
 pub struct ScyllaSettings {
-    /// Nodes to reach the cluster through, comma-separated; they name the others. Required with --store scylla
+    /// Nodes to reach the cluster through, comma-separated
     #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
     /// Keyspace of the pages
     #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
     pub scylla_keyspace: String,
-    /// Datacentre whose nodes are asked; with local consistency it must be named if there are several [default: the only one]
+    /// Datacentre whose nodes are asked; local consistency needs it if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
-    /// Copies that agree on each write: those of one datacentre, or of all; migrate writes the choice into the keyspace
+    /// Copies that agree on each write: of one datacentre, or of all
     #[arg(long, env = "HANDBILL_SCYLLA_CONSISTENCY", value_name = "LEVEL", default_value = "local", value_parser = PossibleValuesParser::new(["local", "global"]).try_map(|text| text.parse::<ScyllaConsistency>()))]
     pub scylla_consistency: ScyllaConsistency,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
-    /// File with the password of --scylla-username, read again for each new connection; a line break at its end is ignored
+    /// File with the password, read for each new connection
     #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
     pub scylla_password_file: Option<PathBuf>,
-    /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
+    /// PEM file of the nodes' authorities; turns on TLS
     #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it, and its private key: one file, or several, comma-separated; read like the password file
+    /// PEM files of this process: certificate, its chain and key, comma-separated
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
     pub scylla_client_cert_file: Vec<PathBuf>,
 }
 
-/// Settings of `migrate`.
 #[derive(Args, Debug)]
 pub struct MigrateSettings {
     #[command(flatten, next_help_heading = "Store")]
     store: StoreSettings,
     #[command(flatten, next_help_heading = OF_SCYLLA)]
     scylla: ScyllaSettings,
-    /// Copies of each page in the datacentre; applies only when the keyspace is created
+    /// Copies of each page in the datacentre, for a new keyspace
     #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32), help_heading = OF_SCYLLA)]
     scylla_replication_factor: u8,
-    /// How long to wait for the cluster to answer, and for its schema to be updated
+    /// How long to wait for the cluster and its schema
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration, help_heading = OF_SCYLLA)]
     schema_wait: Duration,
-    /// Journal that export --journal wrote: it is applied to a restored keyspace, while no replica runs
+    /// Journal from export --journal, to apply to a restored keyspace
     #[arg(long, value_name = "FILE", help_heading = "Restore")]
     pub replay_journal: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Logs")]
@@ -96,8 +91,8 @@ pub struct MigrateSettings {
 }
 
 impl MigrateSettings {
-    /// The cluster, and the keyspace that is made in it; `None` if the store needs no migration. Nodes of a cluster beside such
-    /// a store are an error, because a pipeline that only forgot the store must not go on.
+    /// `None` for a store without migrations. Nodes beside such a store are an error: a pipeline may have forgotten the
+    /// store.
     pub fn cluster(&self) -> Result<Option<handbill_store_scylla::ScyllaSettings>, SettingsError> {
         match self.store.store {
             StoreKind::Sqlite if self.scylla.scylla_nodes.is_empty() => Ok(None),
@@ -112,7 +107,6 @@ impl MigrateSettings {
 }
 
 impl ScyllaSettings {
-    /// The settings as the store of `serve` takes them.
     pub fn store(&self) -> handbill_store_scylla::ScyllaSettings {
         handbill_store_scylla::ScyllaSettings {
             nodes: self.scylla_nodes.clone(),
@@ -129,7 +123,7 @@ impl ScyllaSettings {
     }
 }
 
-/// `host:port`, with an IPv6 address in brackets.
+/// An IPv6 address is in brackets.
 fn node(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let fault = "give host:port, for example db-1.example:9042";
@@ -139,7 +133,7 @@ fn node(text: &str) -> Result<String, &'static str> {
     if host_fits && port_fits { Ok(text.to_owned()) } else { Err(fault) }
 }
 
-/// A name that needs no quotes in CQL, so that any statement can hold it.
+/// A name that needs no quotes in CQL.
 fn keyspace(text: &str) -> Result<String, &'static str> {
     let first_fits = text.starts_with(|c: char| c.is_ascii_lowercase());
     let rest_fits = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

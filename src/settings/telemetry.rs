@@ -1,15 +1,12 @@
-//! Settings of logs and traces. OpenTelemetry's SDK reads the sampler, headers and resource attributes from its own variables
-//! (`OTEL_…`).
+//! Settings of logs and traces. OpenTelemetry's SDK reads further variables (`OTEL_…`) itself.
 
 use clap::Args;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use url::Url;
 
-/// The path below a collector's address that spans are posted to.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// How logs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -20,17 +17,17 @@ pub enum LogFormat {
 
 #[derive(Args, Debug)]
 pub struct LogSettings {
-    /// How logs are written to standard error: text or json [default: text on a terminal, json otherwise]
+    /// Format of the log: text or json [default: text on a terminal, json otherwise]
     #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_parser = log_format)]
     pub log_format: Option<LogFormat>,
-    /// Which events are logged, as tracing-subscriber's filter directives, for example info,handbill=debug
+    /// Filter directives of tracing-subscriber, e.g. info,handbill=debug
     #[arg(long, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
     pub log: EnvFilter,
 }
 
 #[derive(Args, Debug)]
 pub struct TraceSettings {
-    /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
+    /// OTLP/HTTP collector for traces, e.g. `http://collector:4318` [default: none, and no traces]
     #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
     pub otlp_endpoint: Option<Url>,
 }
@@ -43,12 +40,12 @@ fn log_format(text: &str) -> Result<LogFormat, &'static str> {
     }
 }
 
-/// Refuses directives that cannot be parsed. The conversion that clap would choose drops them silently.
+/// clap's own conversion drops wrong directives silently.
 fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(text)
 }
 
-/// An address that a path can be appended to. It has no login, since logs and messages show the address.
+/// Without a login, since logs show the address.
 fn endpoint(text: &str) -> Result<Url, &'static str> {
     let fault = "give an address such as http://collector:4318, without login, query and fragment";
     let url = Url::parse(text).map_err(|_| fault)?;
@@ -58,7 +55,7 @@ fn endpoint(text: &str) -> Result<Url, &'static str> {
 }
 
 impl TraceSettings {
-    /// The address that spans are posted to (OTLP 1.x, "OTLP/HTTP Request"); `None` for no traces.
+    /// `None` for no traces (OTLP 1.x, "OTLP/HTTP Request").
     pub fn address(&self) -> Option<Url> {
         let mut address = self.otlp_endpoint.clone()?;
         let path = address.path().trim_end_matches('/').trim_end_matches(TRACES_PATH);
