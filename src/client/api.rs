@@ -157,11 +157,11 @@ pub(super) fn authorized(key: &EditKey) -> HeaderMap {
 /// The server's message says what to do.
 pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     #[derive(Deserialize)]
-    struct ErrorBody {
+    struct ErrorMessage {
         message: String,
     }
     let message = match serde_json::from_str(answer.body()) {
-        Ok(ErrorBody { message }) => message.replace(char::is_control, " "),
+        Ok(ErrorMessage { message }) => message.replace(char::is_control, " "),
         // A proxy may have limits of its own.
         Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
         Err(_) => return not_handbill(server),

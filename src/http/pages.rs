@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::coding::Coding;
 use super::error_response::{Endpoint, shows_key};
 use super::etag::{REVALIDATE, entity_tag, precondition};
-use super::reads::Form;
+use super::reads::PageForm;
 use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
@@ -125,7 +125,7 @@ pub(super) async fn create(State(http): State<Arc<Http>>, request: Request) -> R
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
     match Slug::parse(&slug) {
-        Ok(slug) => Form::Json.read(&slug, &http, &head).await,
+        Ok(slug) => PageForm::Json.read(&slug, &http, &head).await,
         Err(_) => http.failed(&ServiceError::NotFound),
     }
 }

@@ -23,14 +23,14 @@ use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PageForm {
     Json,
     Html,
     Markdown(Source),
 }
 
-struct Described<'a> {
-    form: Form,
+struct DescribedPage<'a> {
+    form: PageForm,
     page: About<'a>,
     http: &'a Http,
 }
@@ -38,7 +38,7 @@ struct Described<'a> {
 /// `GET /{name}`: HTML or Markdown.
 pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    let (form, slug) = Form::named(&name, &head.headers);
+    let (form, slug) = PageForm::named(&name, &head.headers);
     match Slug::parse(slug) {
         Ok(slug) => form.read(&slug, &http, &head).await,
         Err(_) => match before_punctuation(&name) {
@@ -48,7 +48,7 @@ pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugPar
     }
 }
 
-impl Form {
+impl PageForm {
     /// What `/<name>` stands for.
     fn named<'a>(name: &'a str, headers: &HeaderMap) -> (Self, &'a str) {
         match name.strip_suffix(".md") {
@@ -92,7 +92,7 @@ impl Form {
     fn of(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
         let &Kept { state, renderer_version, is_noindex, .. } = kept;
         let page = About { slug, state, renderer_version, is_noindex };
-        let described = Described { form: self, page, http };
+        let described = DescribedPage { form: self, page, http };
         let (response, missing) = respond(headers, &described, |coding| kept.form(self.number(coding)));
         // Makes the preferred coding for later requests.
         let identity = kept.form(self.number(Coding::Identity)).flatten();
@@ -120,7 +120,7 @@ impl Form {
     /// 304 if the client holds this form.
     fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
         // No other form was made.
-        unchanged(headers, true, &Described { form: self, page: http.about(page), http }, Coding::Identity)
+        unchanged(headers, true, &DescribedPage { form: self, page: http.about(page), http }, Coding::Identity)
     }
 
     /// Both addresses of the Markdown share a number.
@@ -143,12 +143,12 @@ impl Form {
     }
 }
 
-impl super::representation::Described for Described<'_> {
+impl super::representation::Described for DescribedPage<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.form {
-            Form::Json => JSON,
-            Form::Html => HTML,
-            Form::Markdown(_) => MARKDOWN,
+            PageForm::Json => JSON,
+            PageForm::Html => HTML,
+            PageForm::Markdown(_) => MARKDOWN,
         }
     }
 
@@ -156,12 +156,12 @@ impl super::representation::Described for Described<'_> {
         let (http, slug) = (self.http, self.page.slug);
         let mut fields = HeaderMap::with_capacity(FIELDS);
         match self.form {
-            Form::Json => {
+            PageForm::Json => {
                 fields.insert(CACHE_CONTROL, REVALIDATE);
                 fields.insert(VARY, VARY_CODING);
             }
-            Form::Html => site::html_fields_of(&mut fields, http, slug),
-            Form::Markdown(source) => site::markdown_fields(&mut fields, http, slug, source),
+            PageForm::Html => site::html_fields_of(&mut fields, http, slug),
+            PageForm::Markdown(source) => site::markdown_fields(&mut fields, http, slug, source),
         }
         mark_noindex(&mut fields, &self.page);
         fields
@@ -169,9 +169,9 @@ impl super::representation::Described for Described<'_> {
 
     fn tag(&self, coding: Coding) -> HeaderValue {
         match self.form {
-            Form::Json => pages::json_tag_in(coding, &self.page, self.http),
-            Form::Html => site::html_tag(coding, &self.page, self.http),
-            Form::Markdown(_) => entity_tag(&self.page, &["md"], coding.name()),
+            PageForm::Json => pages::json_tag_in(coding, &self.page, self.http),
+            PageForm::Html => site::html_tag(coding, &self.page, self.http),
+            PageForm::Markdown(_) => entity_tag(&self.page, &["md"], coding.name()),
         }
     }
 }

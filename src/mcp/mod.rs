@@ -27,32 +27,30 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 pub(crate) use self::guard::error_body;
 pub use self::hosts::AllowedHosts;
-use self::server::Server;
+use self::server::ToolServer;
 pub use self::tool_calls::Mcp;
 use crate::http::cors;
 use crate::http::error::ApiError;
 use crate::http::error_response::Endpoint;
 use crate::http::request::MAX_BODY_BYTES;
 
-/// For pages of allowed origins.
 pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
 /// Each holds a result of up to 4 MB, outside any other budget.
 const MOST_AT_ONCE: usize = 16;
 
-/// How long a message waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub struct Tools {
-    service: Arc<StreamableHttpService<Server, NeverSessionManager>>,
+    service: Arc<StreamableHttpService<ToolServer, NeverSessionManager>>,
     allowed: Arc<AllowedHosts>,
     turns: Arc<Semaphore>,
 }
 
 impl Tools {
     pub fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
-        let server = Server::new(mcp);
+        let server = ToolServer::new(mcp);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -97,7 +95,6 @@ impl Tools {
         origin.filter(|origin| self.allowed.admits_origin(origin))
     }
 
-    /// Without credentials.
     async fn preflight(self, request: Request) -> Response {
         let allowed = self.allowed;
         let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];

@@ -35,18 +35,17 @@ type Context = RequestContext<RoleServer>;
 
 /// `rmcp` clones it for each request.
 #[derive(Clone)]
-pub(super) struct Server(Arc<Inner>);
+pub(super) struct ToolServer(Arc<Inner>);
 
 struct Inner {
     mcp: Mcp,
     config: ServerConfig,
     versions: Vec<ProtocolVersion>,
     tools: ListToolsResult,
-    /// For revisions without a handshake.
     server_info: MetaObject,
 }
 
-impl Server {
+impl ToolServer {
     pub(super) fn new(mcp: Mcp) -> Self {
         let identity = Implementation::new(metadata::server_name(&mcp.base_url), metadata::SERVER_VERSION)
             .with_title(metadata::TITLE)
@@ -70,7 +69,7 @@ impl Server {
     }
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for ToolServer {
     fn get_info(&self) -> ServerConfig {
         self.0.config.clone()
     }

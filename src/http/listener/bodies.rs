@@ -24,7 +24,7 @@ const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Its bytes count until the request is answered. [`io::ErrorKind::QuotaExceeded`] means that all bodies together are
 /// too large.
-pub(super) struct RequestBody {
+pub(super) struct CountedBody {
     /// `None` once it is being dropped.
     body: Option<Incoming>,
     /// Without `100 Continue`, the client sends nothing.
@@ -55,7 +55,7 @@ impl Received {
     }
 }
 
-impl RequestBody {
+impl CountedBody {
     pub(super) fn new(headers: &HeaderMap, body: Incoming, all: Arc<Semaphore>) -> (Self, Arc<Received>) {
         let received = Received { all, held: Mutex::default(), is_whole: AtomicBool::new(false) };
         let received = Arc::new(received);
@@ -64,7 +64,7 @@ impl RequestBody {
     }
 }
 
-impl Body for RequestBody {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -91,7 +91,7 @@ impl Body for RequestBody {
     }
 }
 
-impl Drop for RequestBody {
+impl Drop for CountedBody {
     fn drop(&mut self) {
         let Some(body) = self.body.take().filter(|_| !self.is_expected && !self.received.is_whole()) else { return };
         tokio::spawn(timeout(DROPPING_TIMEOUT, drop_rest(body)));

@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutWriter;
 use tower::Service;
 
-use self::bodies::RequestBody;
+use self::bodies::CountedBody;
 pub use self::large_answers::{Full, LargeAnswers};
 use self::places::{Place, Places};
 use super::drain::Phase;
@@ -193,7 +193,7 @@ where
         let (body, received) = if body.is_end_stream() {
             (Body::empty(), None)
         } else {
-            let (body, received) = RequestBody::new(&head.headers, body, Arc::clone(&self.bodies));
+            let (body, received) = CountedBody::new(&head.headers, body, Arc::clone(&self.bodies));
             (Body::new(body), Some(received))
         };
         let mut response = self.app.clone().call(Request::from_parts(head, body)).await?;

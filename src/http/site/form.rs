@@ -43,7 +43,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 pub(in crate::http) async fn post(State(http): State<Arc<Http>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let client = http.proxies.client(&parts);
-    let form = Form { http: &http, form: preferred_form(&parts.headers) };
+    let form = Post { http: &http, form: preferred_form(&parts.headers) };
     let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
         ApiError::cross_origin().into_response()
     } else {
@@ -113,7 +113,7 @@ fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
     !headers.get_all(ORIGIN).iter().all(is_ours)
 }
 
-struct Form<'a> {
+struct Post<'a> {
     http: &'a Http,
     form: AnswerForm,
 }
@@ -124,7 +124,7 @@ struct PreviewBody<'a> {
     article_html: &'a str,
 }
 
-impl Form<'_> {
+impl Post<'_> {
     /// A browser's error page is the form with `sent` in it.
     fn answer<T>(&self, attempt: Limited<T>, sent: &PageFields, success: impl FnOnce(T) -> Response) -> Response {
         let quota = attempt.quota;

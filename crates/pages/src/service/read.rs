@@ -1,7 +1,6 @@
 //! Reading a page.
 //!
 //! An answer rests on a store's read that began after the request, or on an entry that the store knows to be current.
-//! If texts are apart, the head comes first: it alone answers 404, 410 and 304.
 
 use std::sync::Arc;
 
@@ -14,16 +13,14 @@ use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};
 use crate::values::slug::Slug;
 
-/// As far as the store was asked.
 pub struct FoundPage {
-    /// Of its present state.
     pub kept: Option<Arc<Kept>>,
-    record: Record,
+    record: FoundRecord,
     mark: Option<u64>,
     store_budget: StoreBudget,
 }
 
-enum Record {
+enum FoundRecord {
     Head(PageHead),
     Page(Arc<Page>),
 }
@@ -32,13 +29,13 @@ impl FoundPage {
     /// `None` if the page was read, or must be rendered again.
     pub fn head(&self) -> Option<&PageHead> {
         match &self.record {
-            Record::Head(head) if is_current(head) => Some(head),
-            Record::Head(_) | Record::Page(_) => None,
+            FoundRecord::Head(head) if is_current(head) => Some(head),
+            FoundRecord::Head(_) | FoundRecord::Page(_) => None,
         }
     }
 }
 
-impl Record {
+impl FoundRecord {
     fn head(&self) -> &PageHead {
         match self {
             Self::Head(head) => head,
@@ -59,8 +56,8 @@ impl PageService {
         let mut store_budget = StoreBudget::new(deadline);
         let record = until(deadline, async {
             Ok(match self.store.access() {
-                Access::Whole => Record::Page(self.existing(slug, &mut store_budget).await?),
-                Access::HeadFirst => Record::Head(self.existing_head(slug, &mut store_budget).await?),
+                Access::Whole => FoundRecord::Page(self.existing(slug, &mut store_budget).await?),
+                Access::HeadFirst => FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?),
             })
         });
         let record = record.await?;
@@ -79,8 +76,8 @@ impl PageService {
         let FoundPage { record, mut mark, mut store_budget, .. } = found;
         until(store_budget.deadline, async {
             let mut page = match record {
-                Record::Page(page) => page,
-                Record::Head(head) => self.page_of(head, &mut store_budget).await?,
+                FoundRecord::Page(page) => page,
+                FoundRecord::Head(head) => self.page_of(head, &mut store_budget).await?,
             };
             let permit = match self.large_reads.try_acquire(&page) {
                 Ok(permit) => permit,

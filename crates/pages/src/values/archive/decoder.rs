@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::line::{self, Body};
+use super::line::{self, LineBody};
 use super::{ArchiveError, Entry, EntryError, Header, MAX_LINE_BYTES, VERSION};
 use crate::values::hex;
 
@@ -58,8 +58,8 @@ impl Decoder {
         }
         let malformed = |reason| ArchiveError::Malformed { line: number, reason };
         let entry = match body.map_err(malformed)? {
-            Body::Header(_) => return Err(malformed(EntryError::SecondHeader)),
-            Body::Trailer(trailer) => {
+            LineBody::Header(_) => return Err(malformed(EntryError::SecondHeader)),
+            LineBody::Trailer(trailer) => {
                 let digest: [u8; 32] = self.digest.clone().finalize().into();
                 if trailer.sha256 != hex::encode(&digest) || trailer.records != self.records {
                     return Err(ArchiveError::WrongDigest);
@@ -68,8 +68,8 @@ impl Decoder {
                 self.summary = Some(summary.clone());
                 return Ok(Decoded::Trailer(summary));
             }
-            Body::Page(page) => page.into_entry().map_err(malformed)?,
-            Body::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
+            LineBody::Page(page) => page.into_entry().map_err(malformed)?,
+            LineBody::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
         };
         self.digest.update(line);
         self.records += 1;
@@ -85,8 +85,8 @@ impl Decoder {
     }
 }
 
-fn first_line(body: Result<Body<'_>, EntryError>) -> Result<Header, ArchiveError> {
-    let Ok(Body::Header(header)) = body else { return Err(ArchiveError::NotAnArchive) };
+fn first_line(body: Result<LineBody<'_>, EntryError>) -> Result<Header, ArchiveError> {
+    let Ok(LineBody::Header(header)) = body else { return Err(ArchiveError::NotAnArchive) };
     if header.version != VERSION {
         return Err(ArchiveError::Newer(header.version));
     }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_whole_line_that_no_store_may_have_is_refused() {
-        let good = line::encode(&Body::of(&page(Some("T"), "x")));
+        let good = line::encode(&LineBody::of(&page(Some("T"), "x")));
         let covered = String::from_utf8(line::covered(good.as_bytes()).unwrap().to_vec()).unwrap();
         let header = archive(&[]).split_inclusive(|&byte| byte == b'\n').next().unwrap().to_vec();
         for (from, to) in [
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_largest_page_fits_in_a_line() {
-        let line = line::encode(&Body::of(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400))));
+        let line = line::encode(&LineBody::of(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400))));
         assert!(line.len() < MAX_LINE_BYTES, "{}", line.len());
     }
 

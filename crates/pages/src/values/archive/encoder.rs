@@ -1,6 +1,6 @@
 use sha2::{Digest, Sha256};
 
-use super::line::{self, Body, HeaderJson, TrailerJson};
+use super::line::{self, HeaderJson, LineBody, TrailerJson};
 use super::{Entry, Header};
 use crate::values::hex;
 use crate::values::timestamp::UnixMillis;
@@ -17,13 +17,13 @@ impl Encoder {
     pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
         let header = Header { created_at, generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
-        let line = encoder.digested(&Body::Header(HeaderJson::of(&header)));
+        let line = encoder.digested(&LineBody::Header(HeaderJson::of(&header)));
         (encoder, line)
     }
 
     pub fn entry(&mut self, entry: &Entry) -> String {
         self.records += 1;
-        self.digested(&Body::of(entry))
+        self.digested(&LineBody::of(entry))
     }
 
     pub fn line(&mut self, line: &str) {
@@ -41,10 +41,10 @@ impl Encoder {
 
     pub fn end(self) -> String {
         let Self { digest, records, unreadable } = self;
-        line::encode(&Body::Trailer(TrailerJson { records, unreadable, sha256: hex::encode(&digest.finalize()) }))
+        line::encode(&LineBody::Trailer(TrailerJson { records, unreadable, sha256: hex::encode(&digest.finalize()) }))
     }
 
-    fn digested(&mut self, body: &Body<'_>) -> String {
+    fn digested(&mut self, body: &LineBody<'_>) -> String {
         let line = line::encode(body);
         self.digest.update(line.as_bytes());
         line
@@ -52,5 +52,5 @@ impl Encoder {
 }
 
 pub fn entry_line(entry: &Entry) -> String {
-    line::encode(&Body::of(entry))
+    line::encode(&LineBody::of(entry))
 }

@@ -27,7 +27,7 @@ const SUM_DIGITS: usize = 32;
 /// Without the checksum.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Body<'a> {
+pub(super) enum LineBody<'a> {
     Header(HeaderJson),
     Page(PageLine<'a>),
     Tombstone(TombstoneJson<'a>),
@@ -84,7 +84,7 @@ pub(super) struct TrailerJson {
     pub(super) sha256: String,
 }
 
-pub(super) fn encode(body: &Body<'_>) -> String {
+pub(super) fn encode(body: &LineBody<'_>) -> String {
     let json = serde_json::to_string(body).expect("texts and numbers are JSON");
     let covered = &json[1..];
     let mut line = String::with_capacity(BEFORE_SUM.len() + SUM_DIGITS + AFTER_SUM.len() + covered.len() + 1);
@@ -104,7 +104,7 @@ pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
     (claimed == sum(covered).as_bytes()).then_some(covered)
 }
 
-pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
+pub(super) fn decode(covered: &[u8]) -> Result<LineBody<'static>, EntryError> {
     Ok(serde_json::from_slice(&[b"{", covered].concat())?)
 }
 
@@ -146,7 +146,7 @@ impl HeaderJson {
     }
 }
 
-impl<'a> Body<'a> {
+impl<'a> LineBody<'a> {
     pub(super) fn of(entry: &'a Entry) -> Self {
         match entry {
             Entry::Page(head, content) => Self::Page(PageLine {
