@@ -33,7 +33,6 @@ fn slug_named(text: &str, base_url: &Origin) -> String {
     }
     let path = match Url::parse(text) {
         Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
-        // Another site's address, or none.
         _ => text.to_owned(),
     };
     let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(&path);

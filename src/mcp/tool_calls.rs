@@ -22,7 +22,6 @@ use handbill_pages::values::slug::Slug;
 
 pub struct Mcp {
     pub service: PageService,
-    /// Begins every address in a result.
     pub base_url: Origin,
     pub proxies: TrustedProxies,
     pub metrics: Arc<Metrics>,

@@ -14,7 +14,6 @@ use handbill_pages::values::page::Page;
 pub(super) struct ToolResult {
     text: String,
     structured: Value,
-    /// For clients that show links.
     link: Option<Resource>,
     warning: Option<&'static str>,
 }

@@ -38,7 +38,6 @@ impl ToolName {
     /// In the order of the list.
     pub(super) const ALL: [Self; 4] = [Self::Create, Self::Delete, Self::Get, Self::Update];
 
-    /// As every description of the service has it.
     const fn operation(self) -> &'static Operation {
         match self {
             Self::Create => &metadata::CREATE_PAGE,
@@ -56,7 +55,6 @@ impl ToolName {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
-    /// With the limits in `quotas`.
     pub(super) fn description(self, quotas: &Quotas) -> Tool {
         let operation = self.operation();
         let description = operation.tool_description() + &limit_sentence(operation.limit, quotas);
@@ -266,7 +264,6 @@ struct DeleteArguments {
     key: KeyArgument,
 }
 
-/// As messages list them.
 pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
     let named = iter::once("slug").chain(others.iter().copied()).map(str::to_owned);
     Fields { names: named.chain(options).collect(), in_list: Vec::new() }

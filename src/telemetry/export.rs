@@ -28,16 +28,16 @@ const MAX_QUEUED_SPANS: usize = 4096;
 
 const MAX_BATCH_SPANS: usize = 512;
 
-/// How long a span waits for others.
+/// A span waits this long for others.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// At the end of the process.
+/// Longest wait at the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// With retries.
+/// For one message, with retries.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes.
+/// Collectors' answers are short.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// The exporter also reads variables `OTEL_EXPORTER_OTLP_…`.
@@ -67,7 +67,6 @@ pub fn start(address: &Url, random: &Random) -> Result<(SdkTracer, Exports), Exp
     Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
-/// On the exporter's own thread.
 #[derive(Debug)]
 struct CollectorClient(Agent);
 

@@ -35,7 +35,6 @@ pub struct RequestTelemetry {
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
     pub random: Random,
-    /// Their traces are continued.
     pub trusted_proxies: Vec<IpNet>,
 }
 
@@ -43,7 +42,6 @@ pub struct RequestTelemetry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorName {
     pub code: &'static str,
-    /// Which part refused, if the code does not say it.
     pub refused_by: Option<&'static str>,
 }
 
@@ -53,7 +51,6 @@ pub struct Observed {
     began: Duration,
     id: String,
     method: &'static str,
-    /// `None` if no route matches.
     route: Option<MatchedPath>,
     trace: Option<Span>,
     status: Option<u16>,
@@ -92,7 +89,6 @@ impl Observed {
         }
     }
 
-    /// Also sets the request's id in `response`.
     pub fn answered(mut self, response: &mut Response) {
         let status = response.status().as_u16();
         self.status = Some(status);

@@ -7,7 +7,6 @@ use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLabels {
     pub http_request_method: &'static str,
-    /// Empty if no route matches.
     pub http_route: String,
     pub http_response_status_code: Option<u16>,
     /// The status from 500 on, or `abandoned` without an answer.
@@ -27,29 +26,23 @@ impl EncodeLabelSet for RequestLabels {
         if let Some(error) = self.error_type.as_deref() {
             [("error_type", error)].encode(encoder)?;
         }
-        // OpenTelemetry requires the scheme.
         [("url_scheme", "http")].encode(encoder)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
-    /// `_OTHER` for an unknown name.
     pub tool: &'static str,
-    /// Or the error's code.
     pub outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
-    /// `content` for a text on the blocklist, `blocklist` if the list cannot be read, `paused` or `budget` for all
-    /// creates.
     pub reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
     pub action: &'static str,
-    /// For a takedown its result.
     pub outcome: &'static str,
 }

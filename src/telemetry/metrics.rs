@@ -16,7 +16,6 @@ use super::labels::{OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
 use super::process::ProcessCollector;
 use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
-/// From `GIT_COMMIT` at build time.
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
@@ -46,7 +45,6 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// In the order in which they are exposed.
 #[derive(Default)]
 struct Declared(Registry);
 
@@ -70,7 +68,6 @@ impl Declared {
         metric
     }
 
-    /// With the metrics that are read on each scrape.
     fn with_collectors(self, dropped_lines: Option<ErrorCounter>) -> Registry {
         let Self(mut registry) = self;
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
@@ -85,7 +82,6 @@ impl Metrics {
         Self::with_log(None)
     }
 
-    /// All at zero. `dropped_lines` counts the log's lines.
     pub fn with_log(dropped_lines: Option<ErrorCounter>) -> Self {
         let mut declare = Declared::default();
         Self {

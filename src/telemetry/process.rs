@@ -14,11 +14,9 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-/// Leaves out values that cannot be read.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
     dropped_lines: Option<ErrorCounter>,
-    /// Seconds since 1970.
     started: f64,
 }
 
@@ -45,7 +43,6 @@ impl Collector for ProcessCollector {
         let help = "When the process started, since 1970";
         let kind = started.metric_type();
         started.encode(encoder.encode_descriptor("process_start_time", help, Some(&Unit::Seconds), kind)?)?;
-        // Resident pages (`proc_pid_statm(5)`).
         let pages = fs::read_to_string("/proc/self/statm").ok();
         let pages = pages.and_then(|statm| statm.split(' ').nth(1)?.parse::<u64>().ok());
         let resident = pages.map(|pages| pages.saturating_mul(page_size() as u64));

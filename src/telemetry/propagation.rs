@@ -27,7 +27,6 @@ pub enum Trust {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerTrace<'a> {
     pub traceparent: Option<&'a str>,
-    /// From other vendors' systems.
     pub tracestate: Option<&'a str>,
 }
 
@@ -37,7 +36,6 @@ impl<'a> CallerTrace<'a> {
         Self { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE) }
     }
 
-    /// Not valid if the caller names no span.
     pub(super) fn span(&self) -> Context {
         TraceContextPropagator::new().extract_with_context(&Context::new(), self)
     }

@@ -74,7 +74,6 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
         otel.kind = "server",
         http.request.method = method,
         http.route = (!route.is_empty()).then_some(route),
-        // The listener's own scheme, not the proxy's.
         url.scheme = "http",
         network.protocol.name = "http",
         network.protocol.version = protocol_version(head.version),
@@ -128,7 +127,6 @@ fn request_name(method: &'static str, route: &str) -> String {
     if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") }
 }
 
-/// `network.protocol.version`.
 fn protocol_version(version: http::Version) -> Option<&'static str> {
     match version {
         http::Version::HTTP_10 => Some("1.0"),
@@ -142,7 +140,6 @@ fn set_parent(span: &tracing::Span, parent: Context) {
     let _ = span.set_parent(parent);
 }
 
-/// In the request's extensions.
 #[derive(Clone, Debug)]
 pub struct RequestSpan {
     span: tracing::Span,
@@ -159,7 +156,6 @@ impl Span {
         Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// `trust` is the trust in the peer.
     pub fn of_request(&self, trust: Trust) -> RequestSpan {
         RequestSpan { span: self.0.clone(), trust }
     }
@@ -173,7 +169,6 @@ impl Span {
         Either::Right(work.with_context(self.0.context()))
     }
 
-    /// From closed sets.
     pub fn set(&self, key: &'static str, value: &'static str) {
         self.0.set_attribute(key, value);
     }
@@ -187,7 +182,6 @@ impl Span {
         self.end();
     }
 
-    /// Whether `outcome` is an error of the server.
     pub fn done(self, outcome: &'static str, is_error: bool) {
         self.set("handbill.outcome", outcome);
         if is_error {
@@ -205,7 +199,6 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // Neither call changes an ended span.
         self.set("error.type", ABANDONED);
         self.end();
     }

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{ConnectError, Connection, Manager, Pool};
 use super::settings::{OpenError, RedisSettings};
 
+/// Redis is not asked this long after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const PROBE_KEY_SECONDS: u32 = 3;

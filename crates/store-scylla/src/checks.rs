@@ -27,7 +27,6 @@ const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name 
 const SYNCED_BY_CASSANDRA: &[&str] = &["batch", "group"];
 const SYNCED_BY_SCYLLA: &[&str] = &["batch"];
 
-/// One sentence each. Ignores servers that cannot be asked.
 pub async fn findings(session: &Session) -> Vec<String> {
     let asking = async {
         // Only ScyllaDB has this table.
@@ -50,7 +49,6 @@ pub async fn findings(session: &Session) -> Vec<String> {
 
 async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<String>, Cause> {
     let mut findings = Vec::new();
-    // Each node has its own settings.
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
         let mut statement = Statement::new(cql);
         statement.set_consistency(Consistency::One);

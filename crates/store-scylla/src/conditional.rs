@@ -1,9 +1,8 @@
 //! Sends a conditional write of a row until its outcome is certain.
 //!
-//! An attempt is *applied*, *refused*, *not done* or *unknown* ([`super::write_outcome`]). After *unknown* the same
-//! statement with the same id is sent again. Paxos first completes an interrupted round, and all attempts are
-//! conditional on one revision, so at most one is ever applied. A refusal shows the row's revision and the ids of its
-//! last writes:
+//! After an *unknown* outcome ([`super::write_outcome`]), the same statement with the same id is sent again. Paxos
+//! first completes an interrupted round, and all attempts are conditional on one revision, so at most one is ever
+//! applied. A refusal shows the row's revision and the ids of its last writes:
 //!
 //! * The write's own id is there: it was **done**.
 //! * No earlier attempt is unknown, or the ids name every write that could be this one: it was **not done**, and never
@@ -55,14 +54,12 @@ enum Answer {
     Refused(Seen),
 }
 
-/// The row that a refusal shows.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     revision: i64,
     ids: WriteIds,
 }
 
-/// What a refusal says about a write.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Done,
@@ -82,7 +79,6 @@ impl Seen {
     }
 }
 
-/// The database did not answer in time.
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 pub(super) struct NoAnswerError;
@@ -104,7 +100,6 @@ pub(super) async fn run<V: SerializeRow>(
     random: &Random,
     deadline: Instant,
 ) -> Result<bool, StoreError> {
-    // Of the first attempt with an unknown outcome.
     let mut unknown: Option<Cause> = None;
     let mut not_done = 0;
     let mut longest_pause = FIRST_PAUSE;

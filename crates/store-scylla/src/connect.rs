@@ -22,11 +22,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error("{state} after --schema-wait: run `handbill migrate` with this version")]
-    SchemaWait {
-        /// Compared with this program's schema.
-        state: SchemaState,
-    },
-    /// A later program removed something from the schema.
+    SchemaWait { state: SchemaState },
     #[error("the schema was contracted by a later version of Handbill: run that version")]
     SchemaTooNew,
     #[error(transparent)]
@@ -41,17 +37,14 @@ pub enum ReachError {
     OutOfReach(String),
 }
 
-/// What connecting waits for, for `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// With the last error.
     OutOfReach(String),
     Schema(SchemaState),
     Connected,
 }
 
 enum Obstacle {
-    /// May disappear.
     Waiting(Progress),
     Fatal(ConnectError),
 }
@@ -140,7 +133,6 @@ impl ScyllaStore {
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }
 
-    /// For a command; waits up to `--schema-wait`.
     pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ReachError> {
         let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
         let waiting = Mutex::new("it did not answer".to_owned());

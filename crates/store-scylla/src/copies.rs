@@ -9,11 +9,9 @@ use scylla::statement::{Consistency, Statement};
 use super::schema::select;
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
-/// `None` if there is no such keyspace.
 pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, Cause> {
     let cql = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
     let mut statement = Statement::new(cql);
-    // Each node has the whole schema.
     statement.set_consistency(Consistency::One);
     let rows = select::<(BTreeMap<String, String>,)>(session, statement, ()).await?;
     Ok(rows.into_iter().next().map(|(replication,)| {
@@ -24,7 +22,6 @@ pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Opt
     }))
 }
 
-/// `None` if the replication rule names no datacentre, so that any node may have a copy.
 fn named(mut replication: BTreeMap<String, String>) -> Option<BTreeSet<String>> {
     let is_by_datacenter = replication.remove("class").is_some_and(|class| class.ends_with("NetworkTopologyStrategy"));
     let with_copies = replication.into_iter().filter(|(_, copies)| copies != "0");
@@ -51,7 +48,6 @@ pub(super) fn check(
     })
 }
 
-/// `migrate` wrote `found`.
 pub(super) fn check_consistency(settings: &ScyllaSettings, found: &str) -> Result<(), SettingsError> {
     if found == settings.consistency.to_string() {
         return Ok(());

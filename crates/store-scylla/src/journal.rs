@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::store::ScyllaStore;
 use super::write_ids::WriteId;
 
-/// Of one day.
+/// Partitions of one day.
 const SHARDS: u64 = 16;
 
 const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
@@ -47,7 +47,6 @@ struct JournalRow {
 }
 
 impl Act {
-    /// `None` if the journal has no such acts.
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
         let (slug, at, line) = match next {
             Record::Deleted(tombstone) => {
@@ -83,7 +82,6 @@ impl ScyllaStore {
         }
     }
 
-    /// In no order.
     pub async fn journal(&self) -> Result<impl Stream<Item = Result<Line, StoreError>> + Send + use<>, StoreError> {
         let unavailable = |error: Cause| StoreError::Unavailable(error);
         let connected = self.connected()?;
@@ -96,7 +94,6 @@ impl ScyllaStore {
 }
 
 impl JournalRow {
-    /// `None` if the row is void.
     fn act(self) -> Option<Line> {
         if self.is_void == Some(true) {
             return None;

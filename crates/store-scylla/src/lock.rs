@@ -34,7 +34,6 @@ impl Default for LockTimes {
 
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// For the whole wait.
     #[error("another process is migrating; run this again when it has finished")]
     Held,
     #[error("the lock of migrate could not be renewed in time; run this again")]

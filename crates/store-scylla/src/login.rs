@@ -24,7 +24,6 @@ pub(super) struct FileLogin {
 }
 
 impl FileLogin {
-    /// Fails if the file cannot be read now.
     pub(super) fn new(user: &str, file: &Path) -> Result<Self, SettingsError> {
         password(file)?;
         Ok(Self { user: user.to_owned(), file: file.to_owned() })

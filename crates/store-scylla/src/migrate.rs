@@ -23,7 +23,6 @@ use super::{copies, session};
 /// A busy server takes seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often [`repeated`] sends a statement again.
 const STATEMENT_REPEATS: usize = 3;
 const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -39,7 +38,6 @@ const FIRST_CONDITIONAL_WRITE: &str = "DELETE FROM pages WHERE slug = '-' IF EXI
 pub struct Report {
     pub keyspace: String,
     pub made_keyspace: bool,
-    /// As `number name`, in order.
     pub applied: Vec<String>,
 }
 
@@ -66,16 +64,12 @@ pub enum MigrateError {
     Execution(#[from] ExecutionError),
     #[error("the keyspace cannot be used: {0}")]
     Keyspace(#[from] UseKeyspaceError),
-    /// Unreadable, or not ours.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Another process is migrating, or has taken over.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A later program removed something from the schema.
     #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
     TooNew,
-    /// Although all migrations ran.
     #[error("after migrating the schema is {0:?}, not up to date")]
     NotCurrent(SchemaState),
 }
@@ -116,7 +110,6 @@ pub async fn migrate_with(
         };
         change_schema(session, &keyspace_statement(settings, datacenter)).await?;
     }
-    // The files name no keyspace.
     enter_keyspace(session, keyspace).await?;
     let found = copies::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
     copies::check(settings, datacenter, found.as_ref())?;
@@ -152,7 +145,6 @@ async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<String
     Ok(row.and_then(|(value,)| value).unwrap_or_default())
 }
 
-/// `statement` may be sent several times.
 async fn repeated(
     session: &Session,
     statement: impl Into<Statement> + Clone,
@@ -189,7 +181,6 @@ fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
     )
 }
 
-/// Returns the names of the applied migrations.
 async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
     let applied = schema::applied(session, keyspace).await?;
     if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
@@ -227,7 +218,6 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
     if let Some(node) = reachable.min_by_key(|node| node.host_id) {
         session::send_only_to(&mut statement, node);
     }
-    // The driver also waits for agreement.
     statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));
     match repeated(session, statement, ()).await {
         Err(error) if !is_already_done(&error) => Err(error.into()),

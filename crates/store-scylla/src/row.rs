@@ -26,7 +26,6 @@ use super::write_ids::WriteIds;
 pub(super) const HEAD: &str = "revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
      renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
 
-/// The text comes first.
 pub(super) const ALL: &str = "text, revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
      renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
 
@@ -34,7 +33,6 @@ const ACTIVE: &str = "active";
 const HIDDEN: &str = "hidden";
 const DELETED: &str = "deleted";
 
-/// This version of Handbill cannot read the row.
 #[derive(Debug, Error)]
 pub(super) enum RowError {
     #[error("the column {0} is missing or out of range")]
@@ -71,7 +69,6 @@ pub(super) struct HeadRow {
     text_digest: Option<Vec<u8>>,
 }
 
-/// The first column, then an `R`.
 #[derive(Debug)]
 pub(super) struct After<C, R>(pub(super) C, pub(super) R);
 
@@ -145,7 +142,6 @@ impl WholeRow {
         made_by == head.text_revision
     }
 
-    /// `head` is this row's.
     pub(super) fn page(&self, head: PageHead) -> Result<Arc<Page>, RowError> {
         let Some((_, packed)) =
             self.0.as_deref().filter(|_| self.is_whole()).and_then(|text| text.split_first_chunk::<8>())
@@ -155,7 +151,6 @@ impl WholeRow {
         Ok(Arc::new(Page { head, text: packed_text::unpack(packed)? }))
     }
 
-    /// A hidden page has its text.
     pub(super) fn record(&self, slug: &Slug) -> Result<Option<Record>, RowError> {
         Ok(match self.1.head(slug)? {
             Lookup::Active(head) => Some(Record::Active(self.page(head)?)),
@@ -166,7 +161,6 @@ impl WholeRow {
     }
 }
 
-/// Every column but the text, named as in [`HEAD`].
 #[derive(SerializeRow)]
 pub(super) struct HeadValues<'a> {
     slug: &'a str,
@@ -204,7 +198,6 @@ impl Text {
         row.text_digest.as_deref() == Some(&self.digest)
     }
 
-    /// For the write of `revision`.
     pub(super) fn cell(&self, revision: i64) -> Result<Vec<u8>, RowError> {
         let prefix = revision.to_be_bytes();
         Ok(if self.encoded.is_empty() { prefix.to_vec() } else { packed_text::pack(&prefix, &self.encoded)? })

@@ -24,10 +24,8 @@ const RECORD_BYTES: usize = 200;
 #[error("the cursor belongs to another store")]
 struct ForeignCursorError;
 
-/// Token, slug and row.
 type ScanRow = After<i64, After<String, WholeRow>>;
 
-/// What was read of a range, and what is left.
 type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
 
 impl ScyllaStore {
@@ -59,7 +57,6 @@ impl ScyllaStore {
         Ok((records, last.filter(|_| count == most).map(|last| (last, until))))
     }
 
-    /// `None` if the row has no record.
     async fn scanned(
         &self,
         name: String,
@@ -107,13 +104,11 @@ fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
     }
 }
 
-/// With what is left of each range.
 fn cursor_at(ranges: &[Tokens]) -> ScanCursor {
     let bytes = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
     ScanCursor::new(bytes.collect::<Vec<_>>().concat())
 }
 
-/// At least one range.
 fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
     let (tokens, rest) = cursor.as_bytes().as_chunks();
     let tokens: Vec<_> = tokens.iter().copied().map(i64::from_be_bytes).collect();

@@ -13,14 +13,12 @@ use scylla::statement::Statement;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// The partition key of all migrations.
 pub(super) const COMPONENT: &str = "handbill";
 
 /// `migrate` itself writes these tables.
 pub(super) const OWN_TABLES: [&str; 2] =
     [include_str!("../migrations/settings.cql"), include_str!("../migrations/schema_migrations.cql")];
 
-/// In order.
 pub const MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     phase: Phase::Expand,
@@ -31,7 +29,6 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
 /// A file of `migrations/`, named by the first three fields: `0002_expand_note.cql`.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// From 1.
     pub number: i32,
     pub phase: Phase,
     pub name: &'static str,
@@ -39,7 +36,6 @@ pub struct Migration {
     pub cql: &'static str,
 }
 
-/// The effect on programs that do not know the migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Such programs still work.
@@ -49,7 +45,6 @@ pub enum Phase {
 }
 
 impl Migration {
-    /// SHA-256 in hexadecimal.
     pub fn checksum(&self) -> String {
         hex::encode(&Sha256::digest(self.cql))
     }
@@ -61,7 +56,6 @@ impl Migration {
 }
 
 impl Phase {
-    /// For file names and the table of migrations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Expand => "expand",
@@ -70,12 +64,9 @@ impl Phase {
     }
 }
 
-/// Compared with this program's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaState {
-    /// No migration was ever applied.
     Missing,
-    /// Some migrations are missing.
     Older,
     Current,
     /// A later program only added to the schema.
@@ -98,7 +89,6 @@ impl fmt::Display for SchemaState {
 
 #[derive(Debug, Error)]
 pub enum SchemaError {
-    /// Another migration has a number of this program.
     #[error("migration {number} in the database differs from this program's: they do not belong together")]
     Changed { number: i32 },
     #[error("the schema cannot be read: {0}")]
@@ -116,7 +106,6 @@ pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Re
     compare(known, &applied(session, keyspace).await?)
 }
 
-/// Empty without a table of migrations.
 pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<AppliedMigration>, SchemaError> {
     if !exists(session, "tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'", keyspace).await? {
         return Ok(Vec::new());
@@ -126,7 +115,6 @@ pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<App
     Ok(select(session, Statement::new(cql), ()).await?)
 }
 
-/// `which` is a table of `system_schema` and a condition on `keyspace`.
 pub(super) async fn exists(session: &Session, which: &str, keyspace: &str) -> Result<bool, SchemaError> {
     let statement = Statement::new(format!("SELECT keyspace_name FROM system_schema.{which}"));
     Ok(!select::<(String,)>(session, statement, (keyspace,)).await?.is_empty())

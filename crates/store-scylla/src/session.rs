@@ -35,6 +35,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const SECOND_READ: SimpleSpeculativeExecutionPolicy =
     SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: Duration::from_millis(500) };
 
+/// Until all nodes have a change of the schema.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
 /// Ends an operation before its answer is needed, so that the caller learns what happened.
@@ -81,7 +82,6 @@ impl Limits {
         ranges: 8,
     };
 
-    /// For an operation that begins now.
     pub(super) fn deadline(&self, needed_by: Option<Instant>) -> Instant {
         let now = Instant::now();
         let own = now + self.operation;
@@ -89,7 +89,6 @@ impl Limits {
     }
 }
 
-/// Connects to nothing.
 pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsError> {
     if settings.nodes.is_empty() {
         return Err(SettingsError::NoNodes);

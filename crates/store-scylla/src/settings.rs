@@ -65,23 +65,19 @@ impl FromStr for ScyllaConsistency {
 
 #[derive(Clone, Debug)]
 pub struct ScyllaSettings {
-    /// `host:port`; they name the others.
     pub nodes: Vec<String>,
     /// Needs no quotes in CQL.
     pub keyspace: String,
     /// Required if there are several, unless the consistency is global.
     pub datacenter: Option<String>,
     pub consistency: ScyllaConsistency,
-    /// For a keyspace that `migrate` creates.
     pub replication_factor: u8,
     pub username: Option<String>,
-    /// Read for each new connection.
     pub password_file: Option<PathBuf>,
     /// PEM; turns on TLS.
     pub ca_file: Option<PathBuf>,
     /// PEM: certificate, its chain and its private key. Read for each new connection.
     pub client_cert_files: Vec<PathBuf>,
-    /// For the schema, and in `migrate` also for the cluster.
     pub schema_wait: Duration,
 }
 
@@ -89,10 +85,8 @@ pub struct ScyllaSettings {
 pub enum SettingsError {
     #[error("no node of the cluster is known: name some with --scylla-nodes")]
     NoNodes,
-    /// A user without a password, or a password without a user.
     #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
-    /// The certificate would not be shown.
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,
     #[error("cannot read {path}, named by {option} ({reason})")]

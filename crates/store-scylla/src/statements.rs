@@ -21,33 +21,25 @@ const SCAN_ROWS: i32 = 16;
 const JOURNAL_ROWS: i32 = 1000;
 
 pub(super) struct Statements {
-    /// Slug → `HeadRow`.
     pub(super) read_head: PreparedStatement,
-    /// Slug → `WholeRow`.
     pub(super) read_all: PreparedStatement,
     /// Also completes interrupted writes.
     pub(super) read_all_serially: PreparedStatement,
     /// Two tokens and a number → tokens, slugs and `WholeRow`s.
     pub(super) scan: PreparedStatement,
-    /// Binds a `Create`.
     pub(super) create: PreparedStatement,
     /// Binds a `Replace`; writes all but the text.
     pub(super) replace_head: PreparedStatement,
-    /// Binds a `ReplaceAll`.
     pub(super) replace_all: PreparedStatement,
-    /// Binds a `journal::Entry`.
     pub(super) write_journal: PreparedStatement,
-    /// Binds an entry's key.
     pub(super) void_journal: PreparedStatement,
     pub(super) read_journal: PreparedStatement,
-    /// Name → value.
     pub(super) read_setting: PreparedStatement,
     /// Binds value and name; the setting must exist.
     pub(super) change_setting: PreparedStatement,
 }
 
 impl Statements {
-    /// `keyspace` must have the current schema.
     pub(super) async fn prepare(
         session: &Session,
         keyspace: &str,

@@ -3,6 +3,7 @@
 
 pub(super) type WriteId = [u8; 16];
 
+/// Ids of the last writes that a row keeps.
 pub(super) const KEPT: u8 = 8;
 
 /// Newest first, then the first write's, which decides whether a create was done however many writes followed.
@@ -10,7 +11,6 @@ pub(super) const KEPT: u8 = 8;
 pub(super) struct WriteIds(Vec<WriteId>);
 
 impl WriteIds {
-    /// Ignores an incomplete id.
     pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         Self(bytes.as_chunks().0.to_vec())
     }

@@ -16,7 +16,6 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// `error` is of a single attempt.
 #[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
 pub(super) fn of_failed_write(error: &ExecutionError) -> Outcome {
     match error {

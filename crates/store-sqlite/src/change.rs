@@ -12,7 +12,6 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use super::database::{self, ReadError};
 use super::row::{COLUMNS, DELETED, HIDDEN, Row, RowError};
 
-/// A write that a caller waits for.
 #[derive(Debug)]
 pub(super) enum Operation {
     /// Stores the record, as this row, if the slug has what is expected.
@@ -31,7 +30,6 @@ pub(super) enum Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// The condition does not hold; nothing was changed.
     Refused,
 }
 
@@ -101,7 +99,6 @@ impl Expected {
     }
 }
 
-/// State, version and time.
 pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
     let mut statement = database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?1")?;
     let read = |row: &rusqlite::Row<'_>| {

@@ -48,7 +48,6 @@ const TABLES: &str = "
     CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Names of settings.
 pub(super) const SECRET: &str = "slug_secret";
 pub(super) const PAUSED: &str = "paused";
 pub(super) const APPLIED: &str = "journal_applied";
@@ -85,7 +84,6 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Makes missing tables.
     pub(super) fn for_writing(&self) -> Result<Connection, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::database(&self.path, &error);
         let database = self.connect(CACHE).map_err(failed)?;
@@ -191,7 +189,6 @@ pub(super) fn lookup(database: &Connection, slug: &Slug) -> Result<Lookup, ReadE
     Ok(find(database, slug)?.map_or(Lookup::Absent, Lookup::from))
 }
 
-/// Hidden or not.
 pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page>>, ReadError> {
     Ok(match find(database, slug)? {
         Some(Record::Active(page)) => Some(page),
@@ -199,7 +196,6 @@ pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page
     })
 }
 
-/// After the slug `after`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
     let mut statement =
         database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
@@ -227,7 +223,6 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// With hidden pages.
     pub pages: u64,
     pub hidden: u64,
     pub deletions: u64,

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpenError;
 
-/// Holds the pages.
 pub const DATABASE_FILE: &str = "handbill.sqlite3";
 
-/// Has each deletion, takedown, hiding and showing.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 
 /// Not the database itself, which `sqlite3` and Litestream may read.
@@ -24,12 +22,10 @@ const NETWORK_FILE_SYSTEMS: [u32; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
-    /// Removed at the end.
     is_temporary: bool,
 }
 
 impl Directory {
-    /// Creates a missing directory.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         create_all(path).map_err(|reason| OpenError::io(path, reason))?;
         let lock_file = path.join(LOCK_FILE);
@@ -48,7 +44,6 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock, is_temporary: false })
     }
 
-    /// For tests; ends with this value.
     pub(super) fn temporary() -> Result<Self, OpenError> {
         let name = handbill_pages::ports::random::hex_id(&handbill_pages::ports::random::Random::System);
         let path = std::env::temp_dir().join(format!("handbill-{name}"));
@@ -73,12 +68,10 @@ impl Directory {
         self.path.join(JOURNAL_FILE)
     }
 
-    /// Of the database, while a copy is made.
     pub(super) fn copy(&self) -> PathBuf {
         self.path.join("handbill.sqlite3.copy")
     }
 
-    /// Puts the names of new files on disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         sync(&self.path)
     }

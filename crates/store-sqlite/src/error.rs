@@ -29,7 +29,6 @@ pub enum OpenError {
 #[error("the writer of the page store failed: what was acknowledged is on disk, start Handbill again")]
 pub struct StoreEnded;
 
-/// The store was closed before the operation began.
 #[derive(Debug, Error)]
 #[error("the store is closed")]
 pub(super) struct Closed;

@@ -19,7 +19,6 @@ use super::directory::create_file;
 /// Far more than slug, time, reason and operator take.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// Takes `line` back.
 pub(super) fn void(line: &Line) -> Line {
     Line { kind: Kind::Void, reason: None, by: None, ..line.clone() }
 }
@@ -41,7 +40,6 @@ pub(super) struct Place {
     last: u64,
 }
 
-/// Open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -151,7 +149,6 @@ impl Journal {
         }
     }
 
-    /// A line ends at `offset`.
     fn place(&self, offset: u64) -> io::Result<Place> {
         let before = self.before(offset)?;
         let Some((_, line)) = before.split_last() else { return Ok(Place::default()) };
@@ -159,7 +156,6 @@ impl Journal {
         Ok(Place { offset, last: xxh3_64(&before[begin..]) })
     }
 
-    /// As many as a line may have.
     fn before(&self, offset: u64) -> io::Result<Vec<u8>> {
         let from = offset.saturating_sub(MAX_LINE_BYTES as u64);
         let mut bytes = vec![0; usize::try_from(offset - from).unwrap_or(MAX_LINE_BYTES)];

@@ -18,7 +18,6 @@ const CHANGED: u64 = UNDER_WAY + 1;
 
 pub(super) struct Marks(Box<[AtomicU64]>);
 
-/// Under way until dropped.
 pub(super) struct Changing<'a>(Vec<&'a AtomicU64>);
 
 impl Default for Marks {

@@ -84,13 +84,11 @@ impl Row {
         Ok(Self(values))
     }
 
-    /// In the order of [`COLUMNS`].
     pub(super) fn values(&self) -> impl Iterator<Item = ToSqlOutput<'_>> {
         self.0.iter().map(|value| ToSqlOutput::Borrowed(value.into()))
     }
 }
 
-/// `row` has all [`COLUMNS`].
 pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
     // Fails only for a column that the statement does not have.
     let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);

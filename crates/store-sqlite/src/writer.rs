@@ -21,7 +21,6 @@ use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, json_setting, s
 use super::journal::{Journal, Place, void};
 use super::marks::Marks;
 
-/// Of one commit.
 const BATCH_OPERATIONS: usize = 256;
 
 /// For lines of the journal that could not be applied.
@@ -43,7 +42,6 @@ const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())"
 pub(super) struct Shared {
     pub(super) opening: Opening,
     pub(super) marks: Marks,
-    /// Idle.
     pub(super) readers: Mutex<Vec<Connection>>,
 }
 
@@ -67,20 +65,17 @@ impl Shared {
 pub(super) struct Write {
     pub(super) operation: Operation,
     pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
-    /// In the queue.
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
 pub(super) enum Job {
     Write(Box<Write>),
-    /// After all earlier jobs.
     Close,
 }
 
 /// Why a batch was not done, or may not have been.
 struct Failure {
     reason: Arc<dyn std::error::Error + Send + Sync>,
-    /// Nothing was changed.
     is_certain: bool,
 }
 
@@ -106,7 +101,6 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Applies the journal.
     pub(super) fn new(shared: Arc<Shared>, database: Connection, journal: Journal) -> Result<Self, ReadError> {
         // A killed process leaves its log.
         let clean_at = Some(Instant::now() + CLEAN_AFTER);
@@ -216,7 +210,6 @@ impl Writer {
         is_gone && (voids.is_empty() || self.journal.append(&voids).is_ok())
     }
 
-    /// Applies the journal's new lines.
     fn catch_up(&mut self) -> Result<(), ReadError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.marks.change_all();

@@ -29,10 +29,9 @@ use super::spans;
 use crate::settings::{LogFormat, LogSettings};
 use handbill_pages::ports::clock::{Clock, SystemClock};
 
-/// The target of operators' acts.
 pub const AUDIT: &str = "handbill::audit";
 
-/// Most lines are under 500 bytes.
+/// Most lines have less than 500 bytes.
 const MAX_WAITING_LINES: usize = 4096;
 
 /// Also logs panics, and exports spans with `tracer`. Dropping the guard writes waiting lines, for about a second at
@@ -83,7 +82,6 @@ fn since_start() -> impl Fn() -> Duration {
     move || clock.monotonic()
 }
 
-/// Also writes every act of an operator.
 fn logging<S, F, W, A>(
     filter: F,
     format: LogFormat,
@@ -179,7 +177,6 @@ pub(super) mod tests {
     }
 
     impl Log {
-        /// Logs to this as the process does.
         pub(in crate::telemetry) fn layer<S>(
             &self,
             directives: &str,

@@ -54,7 +54,6 @@ impl PageService {
                     self.pages.drop_page(slug);
                     return Ok(());
                 }
-                // Another request changed or deleted the page.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();

@@ -19,7 +19,7 @@ pub enum ServiceError {
     MissingKey,
     #[error("the edit key is not that of the page")]
     InvalidKey,
-    /// Logs and browser histories keep the query string.
+    /// Logs and browser histories keep it.
     #[error("an edit key was presented in the query string")]
     KeyInQuery,
     #[error("no page has this slug")]
@@ -38,7 +38,6 @@ pub enum ServiceError {
     /// The blocklist refuses the text or its links.
     #[error("operators do not publish this content")]
     ContentRefused,
-    /// The blocklist was never read.
     #[error("it is not known what operators do not publish")]
     BlocklistUnknown,
     #[error("creates are paused")]
@@ -54,7 +53,6 @@ pub enum ServiceError {
     /// Too many large pages are being read. Nothing was done.
     #[error("too many large pages are being read at once")]
     Overloaded,
-    /// Nothing was changed.
     #[error(transparent)]
     Rendering(#[from] RenderError),
     #[error("no free slug was found")]
@@ -69,7 +67,6 @@ pub enum BodyReadError {
     TimedOut,
     #[error("there is no memory left for the body")]
     NoRoom,
-    /// Very many small chunks.
     #[error("the body comes in too many pieces")]
     InPieces,
     #[error("the connection broke before the end of the body")]
@@ -92,7 +89,6 @@ pub enum BodyError {
     /// Not sent, or `null`.
     #[error("the field {0} is missing")]
     Missing(&'static str),
-    /// Also no heading in the text.
     #[error("there is no title")]
     NoTitle,
     #[error(transparent)]
@@ -128,7 +124,6 @@ pub enum TokenError {
     /// No page has the slug, the page was deleted, or the key is wrong.
     #[error("no page has these client credentials")]
     WrongClient,
-    /// Asks for an unknown scope.
     #[error("the scope goes beyond what there is")]
     Scope,
 }
@@ -137,10 +132,8 @@ pub enum TokenError {
 pub enum FormError {
     #[error(transparent)]
     Read(#[from] BodyReadError),
-    /// Before or after percent-decoding.
     #[error("the form is not UTF-8")]
     NotUtf8,
-    /// Logs and browser histories keep the query string.
     #[error("a credential is in the query string")]
     InQuery,
     /// Named if the field has a meaning here.

@@ -11,7 +11,6 @@ use crate::values::page::{Page, PageHead, Tombstone};
 use crate::values::slug::Slug;
 use crate::values::takedown::Takedown;
 
-/// Cheap to clone.
 #[derive(Clone)]
 pub struct Operators {
     store: SharedStore,
@@ -19,10 +18,8 @@ pub struct Operators {
     random: Random,
 }
 
-/// As operators see a record.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Perhaps hidden.
     Page(Arc<Page>),
     Deleted(Tombstone),
     Absent,
@@ -32,7 +29,6 @@ pub enum Found {
 
 #[derive(Clone, Debug)]
 pub enum ActOutcome {
-    /// The new record.
     Done(Record),
     /// Nothing changed: it was so already, or the page was deleted.
     Already(Record),
@@ -46,9 +42,7 @@ impl Operators {
         Self { store, clock, random }
     }
 
-    /// Deletes the page, hidden or not, in any version.
-    ///
-    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the outcome is unknown. Trying again is safe.
+    /// In any version, hidden or not. Trying again after an error is safe.
     pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
@@ -79,12 +73,10 @@ impl Operators {
                     Ok(CasResult::Swapped) => {
                         return Ok(ActOutcome::Done(Record::Deleted(tombstone)));
                     }
-                    // The page's owner changed or deleted it.
                     Ok(CasResult::Stale) => back_off(&self.random).await,
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
-                        // Its owner may have been faster.
                         let is_ours = tombstone.takedown.as_ref() == Some(takedown);
                         let record = Record::Deleted(tombstone);
                         let outcome = if is_ours { ActOutcome::Done(record) } else { ActOutcome::Already(record) };
@@ -97,9 +89,7 @@ impl Operators {
         .await
     }
 
-    /// Hides the page in any version, or shows it again without `hiding`. Text and key stay.
-    ///
-    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the outcome is unknown. Trying again is safe.
+    /// In any version; shows the page again without `hiding`. Trying again after an error is safe.
     pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
@@ -150,7 +140,6 @@ impl Operators {
                 }
                 Err(error) => return Err(error),
             };
-            // Another operator may have shown it or taken it down.
             match store_budget.wait(self.store.page(&head)).await {
                 Ok(Some(page)) => return Ok(Found::Page(page)),
                 Ok(None) => {}
@@ -162,7 +151,6 @@ impl Operators {
         }
     }
 
-    /// What can be read of the record, in spite of `error`.
     async fn unreadable(
         &self,
         slug: &Slug,

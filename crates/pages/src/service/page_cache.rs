@@ -36,22 +36,19 @@ const USUAL_BYTES: u64 = 4 * 1024;
 /// Besides slug and forms.
 const ENTRY_BYTES: usize = 256;
 
-/// Its place, and the allocator's share.
+/// A form's place, and the allocator's share.
 const FORM_BYTES: usize = 128;
 
-/// More than a page's other fields take.
+/// More than a page's fields take besides its texts.
 const PAGE_BYTES: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
-    /// The answer was ready.
     pub hits: Counter,
-    /// The store was read.
     pub misses: Counter,
     pub bytes: Gauge,
 }
 
-/// Clones share it.
 #[derive(Clone)]
 pub struct PageCache {
     /// `None` if the cache is off.
@@ -68,7 +65,6 @@ pub struct Kept {
     pub state: PageState,
     pub renderer_version: u16,
     pub is_noindex: bool,
-    /// Taken before the lookup.
     mark: Option<u64>,
     page: Option<Arc<Page>>,
     /// `None` is not worth sending.
@@ -91,7 +87,6 @@ pub struct PageRead {
     pub(super) page: Arc<Page>,
     /// Taken before the lookup.
     pub(super) mark: Option<u64>,
-    /// The page itself is worth keeping.
     pub(super) keep_page: bool,
     pub(super) _permit: ReadPermit,
 }
@@ -105,7 +100,6 @@ impl Deref for PageRead {
 }
 
 impl PageCache {
-    /// 0 turns the cache off.
     pub fn new(bytes: u64, metrics: PageCacheMetrics) -> Self {
         let shards = (bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
         let options = OptionsBuilder::new()
@@ -157,7 +151,7 @@ impl PageCache {
         kept
     }
 
-    /// Adds a form that was made of `made_of`. A dropped entry does not come back.
+    /// A dropped entry does not come back.
     pub fn keep_coded(&self, slug: &Slug, kept: &Kept, form: FormNumber, bytes: Option<Bytes>, made_of: FormNumber) {
         let Some(standing) = self.entries.as_ref().and_then(|entries| entries.peek(slug)) else { return };
         if standing.state == kept.state && standing.renderer_version == kept.renderer_version {

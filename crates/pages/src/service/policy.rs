@@ -42,17 +42,14 @@ impl PublishingPolicy {
         allowed.refuses = Some(Arc::new(refuses));
     }
 
-    /// Until the blocklist is known.
     pub fn refuse_all(&self) {
         self.allowed.write().is_content_known = false;
     }
 
-    /// Returns whether that is a change.
     pub fn set_paused(&self, paused: bool) -> bool {
         self.allowed.write().paused.replace(paused).unwrap_or_default() != paused
     }
 
-    /// For the renderer, before a text is published.
     pub(super) fn refuses(&self) -> Result<Option<Refuses>, ServiceError> {
         let (is_known, refuses) = {
             let allowed = self.allowed.read();

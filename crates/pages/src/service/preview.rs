@@ -16,7 +16,6 @@ pub struct Preview {
 }
 
 impl PageService {
-    /// Checks as a create does, but needs no title.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: New| {
             let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;

@@ -24,7 +24,6 @@ pub(super) struct ReadBudget {
     most_bytes: usize,
 }
 
-/// Empty for a small page.
 #[derive(Default)]
 pub(super) struct ReadPermit(
     #[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>,
@@ -40,7 +39,6 @@ impl ReadBudget {
             return Ok(ReadPermit::default());
         }
         let bytes = text_bytes(page);
-        // Even the largest page fits.
         let bytes = u32::try_from((2 * bytes).min(self.most_bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.free)
             .try_acquire_many_owned(bytes)

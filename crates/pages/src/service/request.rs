@@ -23,10 +23,8 @@ pub struct PageFields {
     /// limit.
     pub file_name: Option<String>,
     pub content: Option<Option<Arc<str>>>,
-    /// In place of a whole new source.
     pub edits: Option<Vec<TextEdit>>,
     pub if_updated_at: Option<String>,
-    /// From the client.
     pub edit_key: Option<Result<EditKey, NotANewKey>>,
 }
 
@@ -34,14 +32,12 @@ pub struct PageFields {
 pub(super) struct New {
     pub(super) title: NewTitle,
     pub(super) content: Content,
-    /// From the client.
     pub(super) edit_key: Option<EditKey>,
 }
 
 #[derive(Debug)]
 pub(super) enum NewTitle {
     Given(Title),
-    /// The text's heading, else this file name.
     InText(String),
 }
 
@@ -58,7 +54,6 @@ impl NewTitle {
 pub(super) struct Update {
     pub(super) head: HeadChanges,
     pub(super) text: TextUpdate,
-    /// Last change of the expected state.
     if_updated_at: Option<UnixMillis>,
 }
 
@@ -89,11 +84,8 @@ pub enum Credential {
     /// Whatever else the request has.
     InQuery,
     Missing,
-    /// Does not have the shape of a key.
     Malformed,
-    /// The argument is not a string.
     WrongType,
-    /// Well-formed, right or wrong.
     Key(EditKey),
 }
 
@@ -112,12 +104,9 @@ impl States {
     }
 }
 
-/// By default there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
-    /// The page must be in one of these states.
     pub if_match: Option<States>,
-    /// The page must be in none of these states.
     pub if_none_match: Option<States>,
 }
 

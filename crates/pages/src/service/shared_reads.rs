@@ -12,13 +12,11 @@ use tokio::sync::{Mutex as Turn, OnceCell};
 
 use crate::ports::page_store::StoreError;
 
-/// By key: running, or waited for.
 pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Arc<Reads<T>>>>);
 
 struct Reads<T> {
     /// The running read holds this.
     turn: Turn<()>,
-    /// Not begun.
     next: Mutex<Arc<Answer<T>>>,
 }
 
@@ -65,7 +63,6 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
 impl<K: Eq + Hash, T> Drop for Caller<'_, K, T> {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
-        // The map's and this caller's.
         if Arc::strong_count(&self.reads) == 2 {
             all.remove(self.key);
         }

@@ -7,8 +7,6 @@ use tokio::time::{Instant, timeout};
 use super::error::ServiceError;
 use crate::ports::page_store::StoreError;
 
-/// The store then counts as unavailable.
-///
 /// All calls of one attempt share this time. After a lost compare-and-set the store evidently answers, so the next
 /// attempt has all of it, within [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
@@ -23,12 +21,10 @@ impl StoreBudget {
         Self { left: STORE_BUDGET, deadline }
     }
 
-    /// For another attempt.
     pub(super) fn renew(&mut self) {
         self.left = STORE_BUDGET;
     }
 
-    /// For a call that begins now.
     pub(super) fn needed_by(&self) -> Instant {
         self.deadline.min(Instant::now() + self.left)
     }

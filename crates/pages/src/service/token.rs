@@ -21,7 +21,6 @@ pub struct TokenForm {
 }
 
 pub struct TokenClient {
-    /// A page's slug as sent.
     pub id: String,
     pub secret: Credential,
 }

@@ -20,13 +20,11 @@ use crate::values::page::{Page, PageHead, PageState, PageVersion};
 use crate::values::slug::Slug;
 use crate::values::text_edits;
 
-/// Its key was presented.
 struct Opened {
     head: PageHead,
     store_budget: StoreBudget,
 }
 
-/// Checked, with the new text rendered.
 struct Edit<'a> {
     update: Update,
     /// Only for a whole new text.
@@ -138,7 +136,6 @@ impl PageService {
             let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 CasResult::Swapped => return Ok(next),
-                // Another request changed or deleted the page.
                 CasResult::Stale => back_off(&self.random).await,
             }
             store_budget.renew();
@@ -146,7 +143,7 @@ impl PageService {
         }
     }
 
-    /// The version to replace, the new page, and the memory of a large page that was read.
+    /// Also returns the memory of a large page that was read.
     async fn next(
         &self,
         head: PageHead,
@@ -200,7 +197,6 @@ impl PageService {
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
         check_text(key, "content", content.as_str())?;
-        // Many may wait to be rendered, without the old text.
         let head = page.head.clone();
         drop((page, permit));
         let Made { rendered, .. } = self.publishable(&content, Some(key)).await?;
