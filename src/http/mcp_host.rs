@@ -9,8 +9,7 @@ use http::request::Parts;
 use super::state::SiteSettings;
 use crate::http::error::{ApiError, Code};
 use crate::http::metadata::{ICONS, path};
-use handbill_pages::values::authority::Authority;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::origin::{Authority, Origin};
 
 pub(super) struct McpHost {
     host: Authority,

@@ -8,10 +8,9 @@ use crate::http::coding::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::site::assets::short_hash;
 use handbill_pages::service::PageService;
-use handbill_pages::values::contact::Contact;
+use handbill_pages::values::contact::{Contact, SiteLink};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::{PageHead, PageState};
-use handbill_pages::values::site_link::SiteLink;
 use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,7 @@
 use http::HeaderValue;
 use url::Url;
 
-use handbill_pages::values::authority::Authority;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::origin::{Authority, Origin};
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -35,7 +34,6 @@ impl AllowedHosts {
         Self { hosts, origins, local }
     }
 
-    /// Without a port, every port is allowed.
     pub(super) fn hosts(&self) -> impl Iterator<Item = String> {
         self.hosts.iter().map(Authority::to_string).chain(self.loopback().map(str::to_owned))
     }

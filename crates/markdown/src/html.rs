@@ -1,12 +1,11 @@
 //! Writes HTML of bounded depth and size, escaped exactly as the sanitiser serialises it.
 
 use super::facts::Facts;
-use super::placeholder;
+use super::source::{byte_set, is_reserved, original, restored};
 
 /// The sanitiser's work grows with the square of the depth (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Contract decision 12, as the next two.
 const MAX_BYTES: usize = 4_000_000;
 
 const BASE_BYTES: usize = 64_000;
@@ -23,7 +22,6 @@ const MAX_TEXT_FACTOR: usize = 5;
 /// `"` is written as `&quot;`.
 const MAX_VALUE_FACTOR: usize = 6;
 
-/// Bytes.
 const LINE_ENDS: usize = 3;
 
 pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
@@ -62,7 +60,6 @@ impl<'s> HtmlWriter<'s> {
         &mut self.facts
     }
 
-    /// Ignores positions before an earlier one.
     pub(super) fn text_is_past(&mut self, position: usize) {
         if position > self.passed && self.source.is_char_boundary(position) {
             self.passed = position;
@@ -136,7 +133,7 @@ impl<'s> HtmlWriter<'s> {
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        let plain = placeholder::restored(text);
+        let plain = restored(text);
         self.facts.text(&if plain.contains('\0') { plain.replace('\0', "\u{fffd}").into() } else { plain });
         escape(text, Place::Text, &mut self.html);
     }
@@ -191,20 +188,8 @@ enum Place {
     Value,
 }
 
-/// First bytes of characters that [`escape`] replaces.
-const MAY_BE_ESCAPED: [bool; 256] = {
-    let mut table = [false; 256];
-    table[b'&' as usize] = true;
-    table[b'<' as usize] = true;
-    table[b'>' as usize] = true;
-    table[b'"' as usize] = true;
-    table[b'\r' as usize] = true;
-    table[b'\0' as usize] = true;
-    // U+00A0 and the placeholders.
-    table[0xc2] = true;
-    table[0xef] = true;
-    table
-};
+/// With the first bytes of U+00A0 and of placeholders.
+const MAY_BE_ESCAPED: [bool; 256] = byte_set(b"&<>\"\r\0\xc2\xef");
 
 fn escape(text: &str, place: Place, out: &mut String) {
     let (mut written, mut at) = (0, 0);
@@ -232,7 +217,7 @@ fn replacement(character: char, place: Place) -> Option<&'static str> {
         // An HTML parser reads a carriage return as a line feed.
         '\r' => Some("\n"),
         '\0' => Some("\u{fffd}"),
-        _ if placeholder::is_reserved(character) => Some(placeholder::original(character).unwrap_or("\u{fffd}")),
+        _ if is_reserved(character) => Some(original(character).unwrap_or("\u{fffd}")),
         _ => None,
     }
 }

@@ -1,16 +1,19 @@
-//! Decides which addresses a page may have: the URL standard's parser decides, not a list of bad addresses.
+//! Which addresses a page may have: the URL standard's parser decides, not a list of bad addresses.
 
 use std::sync::LazyLock;
 
+use percent_encoding::percent_decode_str;
 use url::Url;
-
-use crate::host_name::is_short_enough;
 
 /// No page is ever served there.
 static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
 
 /// Bytes. The sanitiser takes time in the square of a value's length (`sanitize::divided`).
 pub(super) const MAX_VALUE_BYTES: usize = 8 * 1024;
+
+/// Host names, in letters (RFC 1035 counts bytes).
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkAddress {
@@ -99,6 +102,17 @@ fn same_site(written: &str) -> Option<LinkAddress> {
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
 }
 
+/// Whether `text`, perhaps percent-encoded, may be a host name. Decoders take time in the square of a label's length.
+pub fn is_short_enough(text: &str) -> bool {
+    if text.len() <= MAX_LABEL {
+        return true;
+    }
+    let name = percent_decode_str(text).decode_utf8_lossy();
+    let mut labels = name.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']);
+    let is_longer = |text: &str, most: usize| text.chars().nth(most).is_some();
+    !is_longer(name.trim_end_matches('.'), MAX_NAME) && labels.all(|label| !is_longer(label, MAX_LABEL))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +138,15 @@ mod tests {
         for allowed in ["/", "#", "mailto:a@a.example?subject=", "https://a.example/:"] {
             assert!(link(&format!("{allowed}{long}")).is_some(), "{allowed}");
         }
+    }
+
+    #[test]
+    fn a_label_has_63_letters_and_a_name_253_however_they_are_written() {
+        for (letter, dot) in [("a", "."), ("ä", "。"), ("%C3%A4", "%2E"), ("%61", "．"), ("一", "｡")] {
+            let name = |letters: usize, labels: usize| vec![letter.repeat(letters); labels].join(dot);
+            assert!(is_short_enough(&name(63, 1)) && !is_short_enough(&name(64, 1)), "{letter}");
+            assert!(is_short_enough(&name(1, 127)) && !is_short_enough(&name(1, 128)), "{letter}");
+        }
+        assert!(is_short_enough("") && is_short_enough("[2001:db8::1]") && is_short_enough("example.org."));
     }
 }

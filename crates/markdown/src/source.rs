@@ -1,6 +1,17 @@
-//! Hides from the parser what must stay text, behind placeholders ([`super::placeholder`]).
+//! Hides from the parser what must stay text, behind placeholders.
+//!
+//! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7). The originals return after the parser.
 
-use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
+use std::borrow::Cow;
+use std::ops::Range;
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag};
+
+/// Replaces the `[` that would define a footnote.
+pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
+
+/// Makes the next character text, and is removed after the parser.
+pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
 
 /// A list or quote further right is text. The parser checks every open list and quote on every line: 50 KB of `- ` and
 /// 50 KB of lines take 0.8 s.
@@ -32,19 +43,14 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
         let line;
         let end = if has_returns { remaining.find(['\n', '\r']) } else { remaining.find('\n') };
         (line, remaining) = remaining.split_at(end.map_or(remaining.len(), |end| end + 1));
-        let markers = markers(line);
-        let (start, mut rest) = line.split_at(markers.bytes);
+        let (start, is_too_far) = markers(line);
+        let (start, mut rest) = line.split_at(start);
         prepared.push_str(start);
-        match markers.end {
-            End::TooFar => prepared.push(LITERAL_MARKER),
-            End::Text if begins_footnote(rest) => {
-                prepared.push(LITERAL_BRACKET);
-                rest = &rest["[".len()..];
-            }
-            End::Text if begins_tag(rest) && !(spared == Spared::Addresses && awaits_address(previous)) => {
-                prepared.push(LITERAL_MARKER);
-            }
-            End::Text => {}
+        if is_too_far || (begins_tag(rest) && !(spared == Spared::Addresses && awaits_address(previous))) {
+            prepared.push(LITERAL_MARKER);
+        } else if begins_footnote(rest) {
+            prepared.push(LITERAL_BRACKET);
+            rest = &rest["[".len()..];
         }
         push_line(rest, &mut prepared);
         if line != "\n" {
@@ -54,36 +60,27 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     prepared
 }
 
-struct Markers {
-    bytes: usize,
-    end: End,
-}
-
-enum End {
-    Text,
-    TooFar,
-}
-
-fn markers(line: &str) -> Markers {
+/// The bytes of white space and markers, and whether another marker is too far right.
+fn markers(line: &str) -> (usize, bool) {
     let bytes = line.as_bytes();
     let rule = rule_start(bytes);
     let (mut at, mut column) = (0, 0);
     loop {
-        match bytes.get(at) {
-            Some(b' ') => (at, column) = (at + 1, column + 1),
-            Some(b'\t') => (at, column) = (at + 1, column / 4 * 4 + 4),
-            _ => {
-                let length = marker_length(&bytes[at..]);
-                // A thematic break looks like many empty lists.
-                if length == 0 || at >= rule {
-                    return Markers { bytes: at, end: End::Text };
-                }
-                if column >= MARKER_COLUMNS {
-                    return Markers { bytes: at, end: End::TooFar };
-                }
-                (at, column) = (at + length, column + length);
+        let length = match bytes.get(at) {
+            Some(b' ') => 1,
+            Some(b'\t') => {
+                (at, column) = (at + 1, column / 4 * 4 + 4);
+                continue;
             }
+            // A thematic break looks like many empty lists.
+            _ if at >= rule => 0,
+            _ => marker_length(&bytes[at..]),
+        };
+        let is_too_far = length > 0 && bytes[at] != b' ' && column >= MARKER_COLUMNS;
+        if length == 0 || is_too_far {
+            return (at, is_too_far);
         }
+        (at, column) = (at + length, column + length);
     }
 }
 
@@ -144,17 +141,18 @@ fn awaits_address(line: &str) -> bool {
     line.ends_with("](") || line.ends_with("]:")
 }
 
-const MAY_BE_REPLACED: [bool; 256] = {
-    let mut table = [false; 256];
-    table[b':' as usize] = true;
-    table[b'<' as usize] = true;
-    table[b'*' as usize] = true;
-    table[b'_' as usize] = true;
-    table[b'~' as usize] = true;
-    // Placeholders.
-    table[0xef] = true;
-    table
-};
+/// With the first byte of placeholders.
+const MAY_BE_REPLACED: [bool; 256] = byte_set(b":<*_~\xef");
+
+pub(super) const fn byte_set(bytes: &[u8]) -> [bool; 256] {
+    let mut set = [false; 256];
+    let mut at = 0;
+    while at < bytes.len() {
+        set[bytes[at] as usize] = true;
+        at += 1;
+    }
+    set
+}
 
 fn push_line(line: &str, out: &mut String) {
     let bytes = line.as_bytes();
@@ -166,7 +164,7 @@ fn push_line(line: &str, out: &mut String) {
         let byte = bytes[at];
         next = at + 1;
         let (end, placeholder) = match byte {
-            b':' if at >= address_end && bytes[at + 1..].starts_with(b"//") && ends_with_web_scheme(&line[..at]) => {
+            b':' if at >= address_end && bytes[at + 1..].starts_with(b"//") && web_scheme(&line[..at]).is_some() => {
                 address_end = at + 1 + address_bytes(&line[at + 1..]);
                 continue;
             }
@@ -185,10 +183,11 @@ fn push_line(line: &str, out: &mut String) {
     out.push_str(&line[copied..]);
 }
 
-fn ends_with_web_scheme(text: &str) -> bool {
+/// The start of the `http` or `https` at the end of `text`.
+pub(super) fn web_scheme(text: &str) -> Option<usize> {
     let letters = text.bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
-    let scheme = &text[text.len() - letters..];
-    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    let start = text.len() - letters;
+    ["http", "https"].iter().any(|scheme| text[start..].eq_ignore_ascii_case(scheme)).then_some(start)
 }
 
 /// Bytes of `rest` that certainly belong to the address, wherever it stands.
@@ -214,4 +213,67 @@ fn address_bytes(rest: &str) -> usize {
 fn goes_on(rest: &str) -> bool {
     let next = rest.chars().take(MAX_DELIMITERS).find(|c| !matches!(c, '*' | '_' | '~'));
     next.is_some_and(|c| c.is_ascii())
+}
+
+pub(super) fn is_reserved(character: char) -> bool {
+    matches!(character, '\u{fdd0}'..='\u{fdd8}')
+}
+
+fn literal_delimiter(delimiter: char) -> Option<char> {
+    match delimiter {
+        '*' => Some('\u{fdd6}'),
+        '_' => Some('\u{fdd7}'),
+        '~' => Some('\u{fdd8}'),
+        _ => None,
+    }
+}
+
+/// References to reserved characters mean U+FFFD, like the characters themselves.
+pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
+    let has_references = refers_to_reserved(source);
+    Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter().map(move |(mut event, range)| {
+        match &mut event {
+            // A reference is an event of its own, not borrowed from the source. An address with a reference is a copy.
+            Event::Start(Tag::Link { dest_url: text, .. } | Tag::Image { dest_url: text, .. }) | Event::Text(text)
+                if has_references && !matches!(text, CowStr::Borrowed(_)) =>
+            {
+                *text = text.replace(is_reserved, "\u{fffd}").into();
+            }
+            _ => {}
+        }
+        (event, range)
+    })
+}
+
+fn refers_to_reserved(source: &str) -> bool {
+    source.split("&#").skip(1).any(|rest| {
+        let (radix, rest) = rest.strip_prefix(['x', 'X']).map_or((10, rest), |rest| (16, rest));
+        let number = rest.split_once(';').and_then(|(digits, _)| u32::from_str_radix(digits, radix).ok());
+        number.and_then(char::from_u32).is_some_and(is_reserved)
+    })
+}
+
+pub(super) fn original(character: char) -> Option<&'static str> {
+    match character {
+        LITERAL_BRACKET => Some("["),
+        LITERAL_MARKER => Some(""),
+        '\u{fdd6}' => Some("*"),
+        '\u{fdd7}' => Some("_"),
+        '\u{fdd8}' => Some("~"),
+        _ => None,
+    }
+}
+
+pub(super) fn restored(text: &str) -> Cow<'_, str> {
+    if !text.as_bytes().contains(&0xef) || !text.contains(is_reserved) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match original(character) {
+            Some(original) => out.push_str(original),
+            None => out.push(character),
+        }
+    }
+    Cow::Owned(out)
 }

@@ -5,15 +5,14 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
-use super::constructs;
-use super::elements::ElementWriter;
-use super::facts::Facts;
-use super::heading::FirstHeading;
+use super::facts::{Facts, FirstHeading};
 use super::html::HtmlWriter;
 use super::links;
-use super::placeholder::restored;
+use super::source::restored;
 use super::tables;
 use super::text_run::TextRun;
+
+const MAX_LANGUAGE_BYTES: usize = 32;
 
 pub(super) struct Filtered {
     pub(super) html: String,
@@ -33,7 +32,7 @@ pub(super) fn filter<'a>(
     let mut filter = Filter {
         source,
         may_have_tables: source.contains('|'),
-        out: ElementWriter::new(HtmlWriter::new(max_bytes, source)),
+        out: HtmlWriter::new(max_bytes, source),
         open: Vec::new(),
         alt: None,
         images: 0,
@@ -79,7 +78,7 @@ enum Lines {
 struct Filter<'s> {
     source: &'s str,
     may_have_tables: bool,
-    out: ElementWriter<'s>,
+    out: HtmlWriter<'s>,
     open: Vec<Open>,
     alt: Option<String>,
     images: usize,
@@ -96,7 +95,7 @@ struct Filter<'s> {
 impl Filter<'_> {
     fn event(&mut self, event: Event<'_>, range: &Range<usize>) {
         self.first_heading.read(&event);
-        let is_inline = constructs::is_inline(&event);
+        let is_inline = is_inline(&event);
         if is_inline {
             let begins_line = mem::take(&mut self.line_begins);
             if self.table.is_none() && begins_line && self.has_table_at(range.start) {
@@ -191,7 +190,7 @@ impl Filter<'_> {
             | Tag::TableRow
             | Tag::TableCell
             | Tag::MetadataBlock(_) => {
-                self.out.html().fresh_line();
+                self.out.fresh_line();
                 Open::FlatBlock
             }
         }
@@ -225,7 +224,7 @@ impl Filter<'_> {
                     self.out.image(address.as_deref(), &alt);
                 }
             }
-            Some(Open::FlatBlock) => self.out.html().fresh_line(),
+            Some(Open::FlatBlock) => self.out.fresh_line(),
             Some(Open::FlatInline) | None => {}
         }
     }
@@ -233,13 +232,13 @@ impl Filter<'_> {
     /// An image's text is written after the image.
     fn pass_text_before(&mut self, position: usize) {
         if self.images == 0 {
-            self.out.html().text_is_past(position);
+            self.out.text_is_past(position);
         }
     }
 
     fn paragraph(&mut self, range: &Range<usize>) -> Open {
         if self.has_table_at(range.start) {
-            self.out.html().fresh_line();
+            self.out.fresh_line();
             return Open::FlatBlock;
         }
         self.block("p")
@@ -253,7 +252,7 @@ impl Filter<'_> {
             // A rule after a table reads as the underline of a heading.
             return self.paragraph(range);
         }
-        self.block(constructs::heading(level))
+        self.block(heading_name(level))
     }
 
     fn block(&mut self, name: &'static str) -> Open {
@@ -267,7 +266,7 @@ impl Filter<'_> {
     fn code_block(&mut self, kind: &CodeBlockKind<'_>) -> Open {
         self.lines = Lines::Code;
         let language = match kind {
-            CodeBlockKind::Fenced(info) => constructs::language(info),
+            CodeBlockKind::Fenced(info) => language(info),
             CodeBlockKind::Indented => None,
         };
         if self.out.code_block(language) { Open::CodeBlock } else { Open::FlatBlock }
@@ -286,7 +285,7 @@ impl Filter<'_> {
     fn text(&mut self, text: &str) {
         match &mut self.alt {
             Some(alt) => alt.push_str(&restored(text)),
-            None => self.out.html().text(text),
+            None => self.out.text(text),
         }
     }
 
@@ -298,7 +297,7 @@ impl Filter<'_> {
         if self.links == 0 {
             self.out.run(&self.run);
         } else {
-            self.out.html().text(self.run.as_str());
+            self.out.text(self.run.as_str());
         }
         self.run.clear();
     }
@@ -318,7 +317,7 @@ impl Filter<'_> {
 
     fn begin_table(&mut self, position: usize) {
         self.end_run();
-        self.out.html().trim_line_end();
+        self.out.trim_line_end();
         while let Some(Open::Inline(_) | Open::FlatInline | Open::Link | Open::FlatLink) = self.open.last() {
             self.end();
         }
@@ -339,14 +338,52 @@ impl Filter<'_> {
         let last_row = last_row.filter(|row| row.starts_with('='));
         let is_open = self.out.code_block(None);
         let rows: Vec<_> = tables::rows(text, self.quotes).chain(last_row).collect();
-        for row in tables::padded(&rows, |bytes| self.out.html().has_room(bytes)) {
-            self.out.html().text(&row);
-            self.out.html().text("\n");
+        for row in tables::padded(&rows, |bytes| self.out.has_room(bytes)) {
+            self.out.text(&row);
+            self.out.text("\n");
         }
         self.open.push(if is_open { Open::CodeBlock } else { Open::FlatBlock });
         self.end();
         if is_underlined && last_row.is_none() {
             self.out.rule();
         }
+    }
+}
+
+/// The title is the page's `h1` (contract decision 12), and the subset ends at `h4`.
+fn heading_name(level: HeadingLevel) -> &'static str {
+    match level {
+        HeadingLevel::H1 | HeadingLevel::H2 => "h2",
+        HeadingLevel::H3 => "h3",
+        HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => "h4",
+    }
+}
+
+/// The first word of a fence's info string, if it is a plain name of a language.
+fn language(info: &str) -> Option<&str> {
+    let name = info.split(|c: char| c.is_whitespace() || c == ',').next()?;
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+#._-".contains(&b));
+    (plain && (1..=MAX_LANGUAGE_BYTES).contains(&name.len())).then_some(name)
+}
+
+/// Whether `event` is within a line of text.
+fn is_inline(event: &Event<'_>) -> bool {
+    let is_inline_end = |tag| {
+        matches!(
+            tag,
+            TagEnd::Emphasis
+                | TagEnd::Strong
+                | TagEnd::Strikethrough
+                | TagEnd::Superscript
+                | TagEnd::Subscript
+                | TagEnd::Link
+                | TagEnd::Image
+        )
+    };
+    match event {
+        Event::Start(tag) => is_inline_end(tag.to_end()),
+        Event::End(tag) => is_inline_end(*tag),
+        Event::Rule | Event::Html(_) => false,
+        _ => true,
     }
 }

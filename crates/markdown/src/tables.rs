@@ -4,7 +4,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::placeholder;
+use super::source::restored;
 
 /// A head and a row of delimiters: one `---`, `:--`, `--:` or `:-:` for each cell of the head. One of the two lines has
 /// a `|`.
@@ -67,7 +67,7 @@ pub(super) fn padded(rows: &[&str], has_room: impl FnOnce(usize) -> bool) -> Vec
 }
 
 fn width(cell: &str) -> usize {
-    placeholder::restored(cell).width()
+    restored(cell).width()
 }
 
 fn split_line(text: &str) -> Option<(&str, &str)> {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::links::{self, LinkAddress};
-use super::placeholder::restored;
+use super::source::{restored, web_scheme};
 
 #[derive(Default)]
 pub(super) struct TextRun {
@@ -62,17 +62,14 @@ impl TextRun {
     }
 
     fn scheme_start(&self, colon: usize) -> Option<usize> {
-        let letters = self.text[..colon].bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
-        let start = colon - letters;
-        let scheme = &self.text[start..colon];
-        let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+        let start = web_scheme(&self.text[..colon])?;
         let slashes_end = colon + "://".len();
         let escape = self.escaped.partition_point(|&at| at < start);
         let reference = self.references.partition_point(|range| range.end <= start);
         // `http\://` means no link.
         let is_plain = self.escaped.get(escape).is_none_or(|&at| at >= slashes_end)
             && self.references.get(reference).is_none_or(|range| range.start >= slashes_end);
-        (is_web && is_plain).then_some(start)
+        is_plain.then_some(start)
     }
 
     fn end(&self, host: usize) -> Option<usize> {

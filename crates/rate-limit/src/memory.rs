@@ -12,8 +12,9 @@ use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use crate::values::network_limits::Window;
 use crate::values::quota::{Counted, Decision, Quota};
-use crate::values::reservation::{Reservation, Reserved};
+use crate::values::slug::{Reservation, Reserved};
 
+/// One for each limit.
 const TABLES: usize = 4;
 
 /// Bytes, without the attempts.

@@ -17,8 +17,7 @@ use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use crate::values::network_limits::Window;
 use crate::values::quota::Decision;
-use crate::values::reservation::{Reservation, Reserved};
-use crate::values::slug::Slug;
+use crate::values::slug::{Reservation, Reserved, Slug};
 
 /// Twice the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;

@@ -12,8 +12,7 @@ use handbill_pages::ports::page_store::{
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;
 use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::slug_secret::SlugSecret;
+use handbill_pages::values::slug::{Slug, SlugSecret};
 use scylla::SerializeRow;
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
@@ -33,7 +32,6 @@ use super::settings::ScyllaConsistency;
 use super::statements::Statements;
 use super::write_ids::WriteIds;
 
-/// Names of settings.
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";
 pub(super) const CONSISTENCY: &str = "consistency";
@@ -56,7 +54,6 @@ pub(super) struct Connected {
     pub(super) statements: Statements,
 }
 
-/// Nothing was sent.
 #[derive(Debug, Error)]
 #[error("too many operations on the database are running")]
 struct Overloaded;
@@ -84,7 +81,6 @@ struct ReplaceAll<'a> {
 }
 
 impl ScyllaStore {
-    /// Not connected.
     pub fn new(limits: Limits, random: Random, clock: SharedClock) -> Self {
         Self {
             connected: OnceLock::new(),
@@ -96,7 +92,6 @@ impl ScyllaStore {
         }
     }
 
-    /// `keyspace` must have the current schema.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
@@ -109,7 +104,6 @@ impl ScyllaStore {
         Ok(store)
     }
 
-    /// Connects this store, unless it is connected.
     pub(super) async fn prepare(
         &self,
         session: Arc<Session>,
@@ -162,7 +156,6 @@ impl ScyllaStore {
         self.first_row(&self.connected()?.statements.read_head, (slug.as_str(),)).await
     }
 
-    /// The text belongs to the head.
     async fn whole_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
         let row = self.first_row(&self.connected()?.statements.read_all, (slug.as_str(),)).await?;
         match row {
@@ -187,7 +180,6 @@ impl ScyllaStore {
         })
     }
 
-    /// Returns whether the slug was free.
     async fn insert(&self, record: &Record, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;

@@ -13,8 +13,7 @@ use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::slug_secret::{SECRET_BYTES, SlugSecret};
+use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -48,7 +47,6 @@ pub struct SqliteStore {
     writer: Mutex<Option<JoinHandle<()>>>,
     has_ended: watch::Receiver<bool>,
     directory: Arc<Directory>,
-    /// While a copy is made.
     copying: Arc<Mutex<()>>,
 }
 
@@ -138,7 +136,6 @@ impl SqliteStore {
         Some(writer)
     }
 
-    /// The last line may be unfinished.
     pub fn journal_path(&self) -> PathBuf {
         self.directory.journal()
     }

@@ -13,10 +13,10 @@ use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::quota::{Decision, Quota};
-use handbill_pages::values::reservation::Reserved;
+use handbill_pages::values::slug::Reserved;
 
 /// A status's description, which names all errors that share it, and one of them.
-type Answer = (&'static str, ApiError);
+type Example = (&'static str, ApiError);
 
 pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, limit: Option<LimitKind>) {
     let mut answers = common();
@@ -48,7 +48,7 @@ pub(super) fn describe_token_errors(operation: &mut Operation) {
 }
 
 /// Errors of every operation, from the layers or a store.
-fn common() -> Vec<Answer> {
+fn common() -> Vec<Example> {
     vec![
         ("The address and headers are too large (`headers_too_large`).", ApiError::headers_too_large()),
         ("Handbill is at fault (`internal`).", ApiError::internal()),
@@ -56,7 +56,7 @@ fn common() -> Vec<Answer> {
     ]
 }
 
-fn body(of_create: bool) -> [Answer; 3] {
+fn body(of_create: bool) -> [Example; 3] {
     let error = |error| ApiError::from(&ServiceError::Body(error));
     let invalid = if of_create {
         "Invalid body (`invalid_body`), empty content (`empty_content`), or an invalid request head (`invalid_request`). After the limit, and so with quota: content that the operators do not publish (`content_refused`), a key that is in use (`key_in_use`)."
@@ -73,14 +73,14 @@ fn body(of_create: bool) -> [Answer; 3] {
     ]
 }
 
-fn no_page() -> [Answer; 2] {
+fn no_page() -> [Example; 2] {
     [
         ("No page ever had this slug (`not_found`).", ApiError::from(&ServiceError::NotFound)),
         ("The page was deleted (`gone`).", ApiError::from(&ServiceError::Gone)),
     ]
 }
 
-fn not_changed() -> [Answer; 2] {
+fn not_changed() -> [Example; 2] {
     [
         (
             "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).",
@@ -93,7 +93,7 @@ fn not_changed() -> [Answer; 2] {
     ]
 }
 
-fn token() -> [Answer; 4] {
+fn token() -> [Example; 4] {
     let error = |error| ApiError::from(&ServiceError::Token(error));
     [
         (
@@ -113,7 +113,7 @@ fn token() -> [Answer; 4] {
 }
 
 /// The specification's default limit (§8), used up half an hour ago.
-fn rate_limited(limited: LimitKind) -> Answer {
+fn rate_limited(limited: LimitKind) -> Example {
     let limit = if limited == LimitKind::Create { 10 } else { 60 };
     let quota = Quota { limit, window: Duration::from_hours(1) };
     let more_after = Duration::from_mins(30);
@@ -121,7 +121,7 @@ fn rate_limited(limited: LimitKind) -> Answer {
     ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(limited, decision)))
 }
 
-fn add(operation: &mut Operation, answers: Vec<Answer>, schema: &str, challenge: &str, body: fn(ApiError) -> Value) {
+fn add(operation: &mut Operation, answers: Vec<Example>, schema: &str, challenge: &str, body: fn(ApiError) -> Value) {
     for (description, error) in answers {
         let status = error.code.status().to_string();
         operation.responses.responses.insert(status, response(description, error, schema, challenge, body).into());

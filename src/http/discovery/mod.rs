@@ -17,9 +17,9 @@ use super::state::SiteSettings;
 use crate::http::metadata::{self, Operation, path};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::Quotas;
+use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::oauth;
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::site_link::SiteLink;
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

@@ -8,8 +8,8 @@ use std::iter;
 use memchr::memmem;
 use percent_encoding::percent_decode_str;
 
-use handbill_pages::values::excerpt::collapsed;
 use handbill_pages::values::markdown::CODE_BLOCK;
+use handbill_pages::values::plain_text::collapsed;
 
 /// Long lines scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;

@@ -23,11 +23,11 @@ use crate::http::error::quota_in_words;
 use crate::http::metadata;
 use crate::http::state::Http;
 use handbill_pages::ports::rate_limiter::LimitKind;
-use handbill_pages::values::excerpt::{collapsed, shorten};
+use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::language::{Language, UNDETERMINED};
 use handbill_pages::values::origin::Origin;
+use handbill_pages::values::plain_text::{collapsed, shorten};
 use handbill_pages::values::quota::Quota;
-use handbill_pages::values::site_link::SiteLink;
 use handbill_pages::values::timestamp::UnixMillis;
 
 /// Our style sheet, our icon, and images over `https`.

@@ -16,7 +16,7 @@ use handbill_pages::service::{
 use handbill_pages::values::client::Client;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::quota::{Counted, Decision, Quota};
-use handbill_pages::values::reservation::{Reservation, Reserved};
+use handbill_pages::values::slug::{Reservation, Reserved};
 use handbill_pages::values::title::Title;
 use handbill_store_sqlite::SqliteStore;
 

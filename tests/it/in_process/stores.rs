@@ -11,8 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::slug_secret::SlugSecret;
+use handbill_pages::values::slug::{Slug, SlugSecret};
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

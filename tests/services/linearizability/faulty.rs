@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::slug_secret::{SECRET_BYTES, SlugSecret};
+use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

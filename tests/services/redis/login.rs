@@ -8,7 +8,7 @@ use std::time::Duration;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::quota::Quota;
-use handbill_pages::values::reservation::{Reservation, Reserved};
+use handbill_pages::values::slug::{Reservation, Reserved};
 use handbill_rate_limit::{OpenError, RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -5,8 +5,7 @@ use std::time::Duration;
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::quota::Quota;
-use handbill_pages::values::reservation::{Reservation, Reserved};
-use handbill_pages::values::slug::{Slug, SlugSuffix};
+use handbill_pages::values::slug::{Reservation, Reserved, Slug, SlugSuffix};
 use handbill_pages::values::title::Title;
 use redis::AsyncCommands;
 

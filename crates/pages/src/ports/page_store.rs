@@ -21,8 +21,7 @@ use tokio::time::Instant;
 
 use crate::values::archive::Stored;
 use crate::values::page::{Page, PageHead, PageVersion, Tombstone};
-use crate::values::slug::Slug;
-use crate::values::slug_secret::SlugSecret;
+use crate::values::slug::{Slug, SlugSecret};
 
 #[async_trait]
 pub trait PageStore: Send + Sync {
@@ -47,7 +46,6 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// Not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
@@ -69,7 +67,6 @@ pub trait PageStore: Send + Sync {
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
 }
 
-/// How to read records best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Whole,

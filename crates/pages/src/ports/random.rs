@@ -13,7 +13,7 @@ use rand::rngs::SysRng;
 use rand::{Rng, TryRng};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::values::slug_secret::{SECRET_BYTES, SlugSecret};
+use crate::values::slug::{SECRET_BYTES, SlugSecret};
 
 /// A source of random numbers. Clones share it.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::values::client::Client;
 use crate::values::network_limits::Window;
 use crate::values::quota::{Decision, Quota};
-use crate::values::reservation::{Reservation, Reserved};
+use crate::values::slug::{Reservation, Reserved};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
@@ -45,7 +45,6 @@ impl Attempt {
         Self { kind, own: Window { network: client.network(), quota }, wider: Vec::new(), slug: None }
     }
 
-    /// Narrowest first.
     pub fn within(kind: LimitKind, windows: Vec<Window>) -> Option<Self> {
         let mut windows = windows.into_iter();
         Some(Self { kind, own: windows.next()?, wider: windows.collect(), slug: None })

@@ -22,14 +22,11 @@ use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use crate::values::content::Content;
 use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::values::quota::Decision;
-use crate::values::reservation::{Reservation, Reserved};
-use crate::values::slug::Slug;
-use crate::values::slug_secret::SlugSecret;
+use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
 /// Spans that are exported and never logged.
 pub const TRACES: &str = "handbill::trace";
 
-/// Only spans of calls have this name.
 pub const CALL: &str = "call";
 
 /// Seconds. 0.05 and 0.25 are the objectives for reads and writes.
@@ -38,7 +35,6 @@ const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02
 /// A store that is down fails every request, so a line says how many it left out.
 const FAILURES_PAUSE: Duration = Duration::from_mins(1);
 
-/// In seconds.
 pub type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,7 +46,6 @@ pub struct CallLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
     pub limit: &'static str,
-    /// Or `refused`.
     pub outcome: &'static str,
 }
 
@@ -78,7 +73,6 @@ impl Default for CallMetrics {
     }
 }
 
-/// Clones share their instruments.
 #[derive(Clone)]
 pub(super) struct Calls {
     metrics: CallMetrics,
@@ -90,7 +84,6 @@ pub(super) struct Calls {
 struct CallSpan(Option<Span>);
 
 impl CallSpan {
-    /// `system` is the database's name in OpenTelemetry.
     fn new(system: Option<&'static str>, operation: &'static str, target: &'static str) -> Self {
         // SQLite is a library, and Redis has no tables.
         let is_remote = system.is_some_and(|system| system != "sqlite");
@@ -109,7 +102,6 @@ impl CallSpan {
         )))
     }
 
-    /// Whether `outcome` is an error of the server.
     fn done(mut self, outcome: &'static str, is_error: bool) {
         if let Some(span) = self.0.take() {
             span.record("handbill.outcome", outcome);
@@ -139,8 +131,7 @@ impl Calls {
         (answer, self.clock.monotonic().saturating_sub(began))
     }
 
-    /// Errors left out of the log before this one; `None` if this one is left out too. Unreadable records are always
-    /// logged.
+    /// `None` if this error is left out too. Unreadable records are always logged.
     fn left_out(&self, error: &StoreError, now: Duration) -> Option<u64> {
         match error {
             StoreError::Unreadable(_) => Some(0),
@@ -204,7 +195,6 @@ impl SharedStore {
         Self { store, calls: Calls::new(metrics, clock), shared: Arc::default() }
     }
 
-    /// `name` names an answer in metrics and spans.
     async fn call<T>(
         &self,
         operation: &'static str,
@@ -285,7 +275,6 @@ impl SharedStore {
     }
 }
 
-/// For metrics and spans.
 const SWAP_NAME: fn(&CasResult) -> &'static str = |answer| match answer {
     CasResult::Swapped => "done",
     CasResult::Stale => "stale",

@@ -13,9 +13,7 @@ use crate::ports::rate_limiter::LimitKind;
 use crate::values::client::Client;
 use crate::values::edit_key::EditKey;
 use crate::values::page::{Page, PageHead};
-use crate::values::reservation::{Reservation, Reserved};
-use crate::values::slug::{Slug, SlugSuffix};
-use crate::values::slug_secret::SlugSecret;
+use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret, SlugSuffix};
 use crate::values::title::{Title, TitleError};
 
 /// With 28⁸ suffixes even a second try is rarer than a failing disk.
@@ -46,7 +44,6 @@ impl PageService {
         self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
-    /// `None` if the slug needs the text or the store.
     fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
         let NewTitle::Given(title) = &new.title else { return None };
         let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
@@ -121,7 +118,7 @@ impl PageService {
         Err(ServiceError::NoFreeSlug)
     }
 
-    /// After `counter` others. Derived with `secret`, so that a repeat finds its page, or random.
+    /// Derived with `secret`, so that a repeat finds its page, or random.
     fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
         match secret {
             Some(secret) => secret.slug(title, key, counter),

@@ -55,9 +55,7 @@ use crate::values::content::Content;
 use crate::values::network_limits::{SharedNetwork, windows};
 use crate::values::page::{Page, PageHead};
 use crate::values::quota::Decision;
-use crate::values::reservation::{Reservation, Reserved};
-use crate::values::slug::Slug;
-use crate::values::slug_secret::SlugSecret;
+use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
 pub use calls::{CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds};
 pub use create::Created;
@@ -74,7 +72,7 @@ pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use token::{TokenClient, TokenForm};
 
-/// With waits for stores. Afterwards the caller does not know the outcome.
+/// Afterwards the caller does not know the outcome.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Before a lost compare-and-set is tried again.
@@ -90,12 +88,10 @@ pub struct ServiceParts {
     /// Their clients share one larger window.
     pub networks: Vec<SharedNetwork>,
     pub policy: PublishingPolicy,
-    /// Memory for large pages that are read or changed.
     pub large_bytes: usize,
     pub pages: PageCache,
 }
 
-/// Cheap to clone.
 #[derive(Clone)]
 pub struct PageService {
     store: SharedStore,
@@ -108,14 +104,12 @@ pub struct PageService {
     large_reads: ReadBudget,
     pages: PageCache,
     policy: PublishingPolicy,
-    /// Never changes.
     slug_secret: Arc<OnceCell<SlugSecret>>,
 }
 
 /// A result, with the state of its rate limit.
 #[derive(Debug)]
 pub struct Limited<T> {
-    /// Or the first check that failed.
     pub outcome: Result<T, ServiceError>,
     /// `None` if the limiter was not asked or the limit is off.
     pub quota: Option<(LimitKind, Decision)>,
@@ -162,7 +156,6 @@ impl PageService {
         self.admit_with_slug(kind, client, None, |_| work).await
     }
 
-    /// `work` learns what became of the reservation of `slug`.
     async fn admit_with_slug<T, W: Future<Output = Result<T, ServiceError>>>(
         &self,
         kind: LimitKind,
@@ -219,7 +212,6 @@ async fn back_off(mut random: &Random) {
     tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
 }
 
-/// For an operation that begins now.
 fn deadline() -> Instant {
     Instant::now() + DEADLINE
 }

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::invisible::is_ignorable;
+use super::plain_text::is_ignorable;
 
 /// Lets people and secret scanners recognise a key.
 pub const PREFIX: &str = "hbk_";

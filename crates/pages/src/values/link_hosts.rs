@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-use super::host_name::is_short_enough;
+use super::markdown::is_short_enough;
 
 /// IPv6 in brackets, names in ASCII and lower case.
 pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {

@@ -3,10 +3,9 @@
 //! No I/O, clock, randomness or async: time and random numbers are arguments. Parsing never panics.
 
 pub use handbill_markdown as markdown;
-pub use handbill_markdown::{excerpt, host_name, invisible, language};
+pub use handbill_markdown::{language, plain_text};
 
 pub mod archive;
-pub mod authority;
 pub mod client;
 pub mod contact;
 pub mod content;
@@ -21,10 +20,7 @@ pub mod origin;
 pub mod packed_text;
 pub mod page;
 pub mod quota;
-pub mod reservation;
-pub mod site_link;
 pub mod slug;
-pub mod slug_secret;
 pub mod takedown;
 pub mod text_edits;
 pub mod timestamp;

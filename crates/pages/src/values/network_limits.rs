@@ -12,6 +12,7 @@ use super::quota::Quota;
 /// Many providers give a customer a /48.
 const WIDER_PREFIX: u8 = 48;
 
+/// Times a client's quota.
 const WIDER_FACTOR: u32 = 64;
 
 /// Keeps the largest window under 2^32 attempts.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::content::Content;
 use super::edit_key::{EditKey, EditKeyHash};
 use super::language::Language;
-use super::markdown::{Rendered, any_external};
+use super::markdown::Rendered;
 use super::origin::Origin;
 use super::slug::Slug;
 use super::takedown::Takedown;
@@ -168,7 +168,7 @@ impl PageHead {
     }
 
     pub fn has_external_links(&self, own: &Origin) -> bool {
-        any_external(&self.link_origins, own.as_str())
+        self.link_origins.iter().any(|origin| origin != own.as_str())
     }
 
     pub fn tombstone(&self, now: UnixMillis) -> Tombstone {

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::reservation::Reserved;
+use super::slug::Reserved;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {

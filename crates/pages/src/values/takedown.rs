@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::invisible::shows_nothing;
+use super::plain_text::shows_nothing;
 
 /// Enough for a mail address or a ticket.
 pub const MAX_BY_CHARS: usize = 100;

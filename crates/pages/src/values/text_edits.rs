@@ -9,6 +9,7 @@ pub const MAX_EDITS: usize = 100;
 /// Fewer characters show no nearest place.
 const SHORTEST_MATCH: usize = 4;
 
+/// Around a place.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::invisible::shows_nothing;
+use super::plain_text::shows_nothing;
 
 /// Unicode scalar values (spec §8 says "characters").
 pub const MAX_CHARS: usize = 200;
