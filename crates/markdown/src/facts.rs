@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_heading_of_level_1_names_a_text_else_the_first_of_any_level() {
+    fn the_first_h1_or_else_any_first_heading_names_a_text() {
         for (markdown, title) in [
             ("# One\n\n# Two", Some("One")),
             ("text\n\n## Lower\n\n# Upper", Some("Upper")),

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_opened_only_where_the_text_to_come_finds_room_after_it() {
+    fn an_element_leaves_room_for_the_text_to_come() {
         let text = "&".repeat(100);
         let link: Element<'_> = ("a", &[("href", "/\"")]);
         let tags = "<a href=\"/&quot;\"></a>".len() + LINE_ENDS;

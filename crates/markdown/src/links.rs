@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_has_63_letters_and_a_name_253_however_they_are_written() {
+    fn a_label_has_63_letters_and_a_name_253_in_any_spelling() {
         for (letter, dot) in [("a", "."), ("ä", "。"), ("%C3%A4", "%2E"), ("%61", "．"), ("一", "｡")] {
             let name = |letters: usize, labels: usize| vec![letter.repeat(letters); labels].join(dot);
             assert!(is_short_enough(&name(63, 1)) && !is_short_enough(&name(64, 1)), "{letter}");

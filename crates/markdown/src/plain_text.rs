@@ -100,7 +100,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn an_excerpt_is_bounded_and_on_one_line_whatever_it_is_made_from(
+        fn an_excerpt_of_anything_is_bounded_and_on_one_line(
             markdown in "(\\PC|[<>&;\"#x/ \\n]|&amp;|\n\n|\\*){0,400}",
         ) {
             let text = render(&markdown).excerpt;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_ignorable_characters_and_blank_braille_show_nothing() {
+    fn white_space_ignorables_and_blank_braille_show_nothing() {
         for nothing in ["", " \t", "\u{200b}", "\u{2800}", "\u{3164}\u{115f}", "\u{ad}\u{feff}\u{e0001}\u{fe0f}"] {
             assert!(shows_nothing(nothing), "{nothing:?}");
         }

@@ -70,7 +70,7 @@ fn code_is_verbatim() {
 }
 
 #[test]
-fn a_fence_names_its_language_in_a_class_when_it_is_a_plain_name() {
+fn a_fence_with_a_plain_name_has_its_language_as_a_class() {
     assert_renders("```rust\na\n```", "<pre><code class=\"language-rust\">a\n</code></pre>\n");
     assert_renders("``` c++,ignore x\na\n```", "<pre><code class=\"language-c++\">a\n</code></pre>\n");
     assert_renders("```&amp;\na\n```", "<pre><code>a\n</code></pre>\n");
@@ -130,7 +130,7 @@ fn addresses_in_angle_brackets_and_bare_ones_are_links() {
 }
 
 #[test]
-fn a_reference_to_a_placeholder_is_a_replacement_character_as_the_character_itself_is() {
+fn a_placeholder_or_a_reference_to_one_is_replaced() {
     for number in 0xfdd0..=0xfdd8 {
         let character = char::from_u32(number).unwrap();
         for written in
@@ -149,7 +149,7 @@ fn a_reference_to_a_placeholder_is_a_replacement_character_as_the_character_itse
 }
 
 #[test]
-fn a_reference_to_a_placeholder_leaves_code_and_other_addresses_as_they_are() {
+fn such_a_reference_leaves_code_and_other_addresses() {
     assert_renders("`&#xFDD0;`", "<p><code>&amp;#xFDD0;</code></p>\n");
     assert_renders("    &#xFDD0;", "<pre><code>&amp;#xFDD0;</code></pre>\n");
     assert_renders("\\&#xFDD0;", "<p>&amp;#xFDD0;</p>\n");
@@ -208,7 +208,7 @@ fn raw_html_is_text() {
 }
 
 #[test]
-fn no_line_begins_a_block_of_raw_html_even_where_it_might_have_been_an_address() {
+fn no_line_begins_raw_html_even_after_an_open_address() {
     assert_renders("# [a](\n<b c>\n*d*", "<h2>[a](</h2>\n<p>&lt;b c&gt;\n<em>d</em></p>\n");
     assert_renders("    [a]:\n<b c>\n*d*", "<pre><code>[a]:\n</code></pre>\n<p>&lt;b c&gt;\n<em>d</em></p>\n");
     for tag in ["<div>", "<b>", "</p>", "<!--", "<?x", "<!A", "<![CDATA[", "<script>", "<x-y z>"] {
@@ -229,7 +229,7 @@ fn constructs_outside_the_subset_are_text() {
 }
 
 #[test]
-fn the_definition_of_a_footnote_is_text_even_where_it_could_be_an_address() {
+fn a_footnote_is_text_even_if_it_could_be_an_address() {
     assert_renders("a[^1]\n\n[^1]: /b", "<p>a[^1]</p>\n<p>[^1]: /b</p>\n");
     assert_renders("> - [^n]: b", "<blockquote>\n<ul>\n<li>[^n]: b</li>\n</ul>\n</blockquote>\n");
     assert_renders("`a\n[^1]: b`\n\n    [^1]: c", "<p><code>a [^1]: b</code></p>\n<pre><code>[^1]: c</code></pre>\n");
@@ -242,7 +242,7 @@ fn a_byte_order_mark_hides_no_heading() {
 }
 
 #[test]
-fn lists_and_quotes_begin_in_the_first_256_columns_and_their_markers_are_text_after() {
+fn markers_of_lists_and_quotes_are_text_after_256_columns() {
     let quotes = |count: usize| render(&(">".repeat(count) + "a")).html;
     assert!(!quotes(256).contains("&gt;"));
     assert!(quotes(258).contains("\n&gt;&gt;a\n"), "{}", quotes(258));
@@ -261,14 +261,14 @@ fn what_is_nested_deeper_than_32_elements_is_flattened() {
 }
 
 #[test]
-fn after_50_000_elements_no_further_one_is_opened_and_the_text_is_kept() {
+fn after_50_000_elements_only_text_is_kept() {
     let html = render(&("***\n".repeat(51_000) + "*end*")).html;
     assert_eq!(html.matches("<hr>").count(), 50_000);
     assert!(html.ends_with("<hr>\nend\n"), "{}", &html[html.len() - 100..]);
 }
 
 #[test]
-fn beyond_64_kb_and_six_times_the_source_no_element_is_opened_and_the_text_is_kept() {
+fn beyond_64_kb_and_six_times_the_source_only_text_is_kept() {
     let source = (">".repeat(30) + "a\n\n").repeat(3000) + "*end*";
     let html = render(&source).html;
     assert!(html.len() <= html::max_bytes(source.len()), "{} bytes", html.len());
@@ -279,7 +279,7 @@ fn beyond_64_kb_and_six_times_the_source_no_element_is_opened_and_the_text_is_ke
 }
 
 #[test]
-fn a_table_is_shown_as_its_source_wherever_a_paragraph_may_stand() {
+fn a_table_in_place_of_any_paragraph_is_shown_as_source() {
     let table = |rows: &str| format!("<pre><code>{rows}\n</code></pre>\n");
     assert_renders("\\|a|b\n-|-", &table("| \\|a | b |\n| --- | - |"));
     assert_renders("a\\|b|c\n-|-", &table("| a\\|b | c |\n| ---- | - |"));
@@ -305,7 +305,7 @@ fn a_table_is_shown_as_its_source_wherever_a_paragraph_may_stand() {
 }
 
 #[test]
-fn a_link_or_image_with_an_address_or_alternative_text_over_8_kb_is_text() {
+fn a_link_or_image_with_a_value_over_8_kb_is_text() {
     for (bytes, is_element) in [(8 * 1024, true), (8 * 1024 + 1, false)] {
         let (address, alt) = (format!("https://a.example/{}", "b".repeat(bytes - 18)), "c".repeat(bytes));
         assert_eq!(render(&format!("[d]({address})")).html.contains("<a "), is_element, "{bytes}");

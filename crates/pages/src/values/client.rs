@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_only_looks_like_a_translation_is_an_ipv6_network() {
+    fn a_network_that_only_looks_translated_is_an_ipv6_network() {
         for (other, network) in [
             // RFC 8215: each operator decides where the IPv4 address stands.
             ("64:ff9b:1::198.51.100.7", "64:ff9b:1::/64"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_limits_of_a_private_network_or_of_everyone_by_an_address_with_one_in_it() {
+    fn an_embedded_private_address_gives_no_private_limits() {
         for private in ["10.0.0.1", "172.16.0.1", "192.168.0.1", "127.0.0.1", "169.254.0.1", "100.64.0.1"] {
             let address = format!("64:ff9b::{private}");
             assert_eq!(client(&address).to_string(), "64:ff9b::/64", "{address}");

@@ -61,7 +61,7 @@ fn filled(url: &Url, page: &str) -> String {
     url.as_str().replace("{url}", page).replace("%7Burl%7D", page)
 }
 
-/// Without a page.
+/// A URI that names no page.
 impl fmt::Display for Contact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

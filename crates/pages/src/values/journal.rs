@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_changes_no_page_of_a_later_time_and_deletes_a_hidden_page_that_is_missing() {
+    fn an_act_spares_later_pages_and_deletes_missing_hidden_ones() {
         let act = |kind, at| line(kind, 5, at).act().unwrap();
         let state = PageState { version: PageVersion::new(3), updated_at: UnixMillis::new(30) };
         for kind in [Kind::Hide, Kind::Show] {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_its_own_window_and_an_ipv6_client_the_window_of_its_48_too() {
+    fn a_client_has_a_window_and_an_ipv6_client_its_48s_too() {
         let six = named(&[("2001:db8:1:203::/64", 10), ("2001:db8:1::/48", 640)]);
         assert_eq!(windows(&[], "2001:db8:1:203::4"), six);
         for four in ["192.0.2.7", "::ffff:192.0.2.7", "2002:c000:207:1::1", "64:ff9b::192.0.2.7"] {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_of_a_shared_network_have_its_window_alone_and_the_smallest_network_counts() {
+    fn clients_of_a_shared_network_have_the_smallest_ones_window() {
         let shared = ["10.0.0.0/8=2", "10.1.2.3/16=30", "2001:db8::/32=500", "10.9.9.9/32=5"];
         assert_eq!(windows(&shared, "10.2.3.4"), named(&[("10.0.0.0/8", 20)]));
         assert_eq!(windows(&shared, "::ffff:10.1.0.9"), named(&[("10.1.0.0/16", 300)]));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_a_port_admits_every_port_and_one_with_a_port_only_that() {
+    fn a_host_without_a_port_admits_every_port_else_only_its_own() {
         assert!(admits("pages.example", "Pages.Example:8443"));
         assert!(admits("pages.example:8443", "pages.example:8443"));
         assert!(!admits("pages.example:8443", "pages.example"));

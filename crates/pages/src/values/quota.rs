@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn several_windows_tell_the_client_of_its_own_quota_and_the_numbers_of_the_narrowest() {
+    fn a_client_sees_its_own_quota_and_the_narrowest_numbers() {
         let decision = |limit, remaining, seconds| Decision {
             admitted: true,
             quota: Quota { limit, window: HOUR },

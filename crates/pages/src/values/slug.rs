@@ -90,7 +90,7 @@ fn words(title: &str) -> String {
     if joined.is_empty() { NO_WORDS.to_owned() } else { joined }
 }
 
-/// As its hash.
+/// As many as its hash has.
 pub const SECRET_BYTES: usize = 32;
 
 /// The secret of a deployment, from which a key and title derive a slug (contract, decision 22). It is in no log and no

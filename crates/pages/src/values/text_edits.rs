@@ -9,7 +9,7 @@ pub const MAX_EDITS: usize = 100;
 /// Fewer characters show no nearest place.
 const SHORTEST_MATCH: usize = 4;
 
-/// Around a place.
+/// Shown around a place.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_the_text_has_twice_is_refused_even_if_the_places_overlap() {
+    fn a_part_that_occurs_twice_is_refused_even_if_overlapping() {
         let TextEditError::Ambiguous { edit: 2, places } = error("x. one apple, one pear", &[("x", ""), ("one", "1")])
         else {
             panic!("it is ambiguous")
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_the_text_does_not_have_is_refused_with_the_nearest_words() {
+    fn a_missing_part_is_refused_with_the_nearest_words() {
         let text = "The quick brown fox jumps.";
         let near = |old| match error(text, &[(old, "")]) {
             TextEditError::NotFound { near, differs_in_white_space, .. } => (near, differs_in_white_space),

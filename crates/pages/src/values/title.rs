@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_that_no_characters_could_make_so_long_is_too_long_whatever_they_are() {
+    fn a_title_of_too_many_bytes_is_too_long_whatever_they_are() {
         for character in ["\u{200b}", "\u{7}", "\u{202e}", "a"] {
             let chars = MAX_BYTES / character.len() + 1;
             assert_eq!(Title::parse(&character.repeat(chars)), Err(TitleError::TooLong { chars }), "{character:?}");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_missing_doubled_or_in_another_order_are_refused() {
+    fn missing_doubled_or_reordered_lines_are_refused() {
         let whole = archive(&[page(None, "one"), page(None, "two")]);
         let lines: Vec<_> = whole.split_inclusive(|&byte| byte == b'\n').collect();
         for order in [&[0, 1, 3][..], &[0, 1, 1, 2, 3], &[0, 2, 1, 3], &[0, 3]] {

@@ -43,7 +43,7 @@ pub struct Header {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Without the rendering.
+    /// An import renders the content again.
     Page(PageHead, Content),
     Tombstone(Tombstone),
 }
