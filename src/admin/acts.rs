@@ -25,7 +25,7 @@ const UNREADABLE: &str = "The record of this page cannot be read, so the page ca
 pub struct ActRequest {
     /// Slugs or addresses, at most [`MAX_PAGES`].
     pub pages: Vec<String>,
-    /// Not for `/show`.
+    /// Only `/show` has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<TakedownReason>,
     pub by: String,

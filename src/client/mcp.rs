@@ -49,7 +49,7 @@ struct Bridge {
     api: Api,
     server: Origin,
     keys: KeyFile,
-    /// By `initialize`.
+    /// The revision from `initialize`.
     agreed: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub(super) fn entity_tag(page: &About<'_>, representation: &[&str], coding: &str
     HeaderValue::try_from(tag).expect("it is ASCII")
 }
 
-/// Weak or not.
+/// Tags may be weak.
 pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == tag)
 }

@@ -67,7 +67,7 @@ impl Tools {
         match *request.method() {
             Method::OPTIONS => self.preflight(request).await,
             Method::POST => self.answer_message(request).await,
-            // A refusal.
+            // `rmcp` refuses other methods.
             _ => self.service.handle(request).await.map(Body::new),
         }
     }

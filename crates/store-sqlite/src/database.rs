@@ -117,7 +117,7 @@ impl Opening {
         Ok(database)
     }
 
-    /// Writes only copies.
+    /// Reads the database, and writes only copies.
     pub(super) fn for_copying(&self) -> rusqlite::Result<Connection> {
         self.connect(CACHE / READS_AT_ONCE)
     }

@@ -29,7 +29,7 @@ pub struct ApiError {
     pub code: Code,
     /// Also says how to solve the problem.
     pub message: String,
-    /// Whole seconds.
+    /// Whole seconds after which a retry makes sense.
     pub retry_after: Option<u64>,
     /// For the log, where the code does not say what refused the request.
     pub refused_by: Option<&'static str>,

@@ -67,7 +67,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// One eighth.
+    /// One eighth of the connections.
     const SHARE_OF_A_CLIENT: usize = 8;
 
     /// Fewer if the process has few file descriptors.

@@ -14,10 +14,10 @@ use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
-/// With the dot.
+/// The dot counts.
 const MAX_EXTENSION_CHARS: usize = 9;
 
-/// Not checked.
+/// A post whose fields are not checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct RawPost {
     /// The file's name has no folder and extension; empty without a file.

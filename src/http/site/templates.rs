@@ -141,7 +141,7 @@ impl PageTemplate<'_> {
         first_image(self.content_html)
     }
 
-    /// Shown smaller.
+    /// Such a title is shown smaller.
     pub(super) fn is_long(title: &str) -> bool {
         // Letters of East Asia are about twice as wide as Latin ones.
         title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
