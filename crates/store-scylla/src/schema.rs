@@ -49,7 +49,7 @@ impl Migration {
         hex::encode(&Sha256::digest(self.cql))
     }
 
-    /// With the comments before each. A semicolon ends a statement, but no line of a comment.
+    /// Each with the comments before it. A semicolon at the end of a line ends a statement; no line of a comment ends so.
     pub(super) fn statements(&self) -> impl Iterator<Item = &'static str> {
         self.cql.split_inclusive(";\n")
     }
