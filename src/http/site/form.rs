@@ -18,7 +18,7 @@ use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, Layout};
 use crate::http::error::{self, ApiError, Code};
-use crate::http::error_response::Endpoint;
+use crate::http::error_response::{Endpoint, shows_key};
 use crate::http::pages::{json_tag, respond};
 use crate::http::request::accept::weight;
 use crate::http::request::raw_post;
@@ -46,6 +46,8 @@ pub(in crate::http) async fn post(State(http): State<Arc<Http>>, request: Reques
     let form = Post { http: &http, form: preferred_form(&parts.headers) };
     let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
         ApiError::cross_origin().into_response()
+    } else if shows_key(&parts.uri) {
+        http.failed(&ServiceError::KeyInQuery)
     } else {
         let is_script = form.form == AnswerForm::Json;
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;

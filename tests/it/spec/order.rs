@@ -132,7 +132,13 @@ async fn a_key_in_the_query_of_a_create_comes_first_and_uses_no_quota() {
     let app = Setup::new().limits(2, 60).start();
     let key = format!("key={}", app.published().await.key);
     for body in ["nonsense".to_owned(), too_large(), r#"{"title": "T", "content": "c"}"#.to_owned()] {
-        app.send(Request::create(body).query(&key)).await.expect_error(401, "key_in_query");
+        app.send(Request::create(body.clone()).query(&key)).await.expect_error(401, "key_in_query");
+        for query in [&key, &key.replace("key=", "title=")] {
+            let raw = Request::new("POST", "/").query(query).header("content-type", "text/markdown");
+            app.send(raw.header("accept", "application/json").body(body.clone()))
+                .await
+                .expect_error(401, "key_in_query");
+        }
     }
     app.published().await;
     let create = Request::create(r#"{"title": "T", "content": "c"}"#);
