@@ -109,7 +109,7 @@ class Figures:
     def handbill(self, name, *settings, **more):
         """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
         data = self.folder / f"data-{name}"
-        options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", "--cache-size=128MiB", "--drain-delay=0s", *settings]
+        options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", "--cache-size=128MiB", *settings]
         server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
         server.until_ready()
         return server

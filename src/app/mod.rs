@@ -186,7 +186,7 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings) -> Result
 }
 
 fn drain_limits(settings: &HttpSettings) -> DrainLimits {
-    DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
+    DrainLimits { delay: settings.drain_delay, timeout: settings.drain_timeout }
 }
 
 async fn serve_async(

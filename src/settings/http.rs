@@ -54,10 +54,9 @@ pub struct HttpSettings {
     /// Connections at once; one client gets an eighth, except a trusted proxy
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "NUMBER", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
-    /// Time to accept requests after SIGTERM, while /readyz answers 503 [default: 5s with --trusted-proxies, 0s
-    /// otherwise]
-    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", value_parser = humantime::parse_duration)]
-    drain_delay: Option<Duration>,
+    /// Time to accept requests after SIGTERM, while /readyz answers 503
+    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub drain_delay: Duration,
     /// Time for requests in flight to finish after --drain-delay
     #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
     pub drain_timeout: Duration,
@@ -90,16 +89,7 @@ impl HttpSettings {
         });
         origins.collect()
     }
-
-    /// Without a proxy, nothing watches `/readyz`.
-    pub fn drain_delay(&self) -> Duration {
-        let usual = if self.trusted_proxies.is_empty() { Duration::ZERO } else { DELAY_BEHIND_PROXIES };
-        self.drain_delay.unwrap_or(usual)
-    }
 }
-
-/// A few of a proxy's checks, which come each second or two.
-const DELAY_BEHIND_PROXIES: Duration = Duration::from_secs(5);
 
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let text = text.trim();

@@ -23,7 +23,7 @@ const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
-    let options = ["--trusted-proxies", "127.0.0.0/8", "--drain-delay", "0s"];
+    let options = ["--trusted-proxies", "127.0.0.0/8"];
     let server = Server::start(directory.path(), &options);
     (directory, server)
 }

@@ -321,7 +321,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("max-connections", "4096"),
         ("cache-size", "a quarter of the memory limit of the container or service, 64MiB without one"),
         ("edge-max-age", "0s"),
-        ("drain-delay", "5s with --trusted-proxies, 0s otherwise"),
+        ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
         ("store", "sqlite"),
         ("data-dir", "./handbill-data"),
