@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, VARY};
+use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
@@ -70,7 +70,7 @@ impl PageForm {
         if let Some(response) = self.ready(service.kept(slug).as_deref(), slug, http, headers) {
             return Ok(response);
         }
-        let found = service.find(slug).await?;
+        let found = service.find(slug, headers.contains_key(IF_NONE_MATCH)).await?;
         if let Some(response) = self.ready(found.kept.as_deref(), slug, http, headers) {
             return Ok(response);
         }

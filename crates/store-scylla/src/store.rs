@@ -7,7 +7,7 @@ use handbill_pages::ports::clock::{SharedClock, SystemClock};
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_store::{
-    Access, CasResult, Cause, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
+    CasResult, Cause, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
 };
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;
@@ -295,10 +295,6 @@ impl PageStore for ScyllaStore {
 
     fn system(&self) -> Option<&'static str> {
         Some("cassandra")
-    }
-
-    fn access(&self) -> Access {
-        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {

@@ -11,7 +11,7 @@ use handbill_pages::niceness::give_way;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -223,10 +223,6 @@ impl PageStore for SqliteStore {
 
     fn system(&self) -> Option<&'static str> {
         Some("sqlite")
-    }
-
-    fn access(&self) -> Access {
-        Access::Whole
     }
 
     fn mark(&self, slug: &Slug) -> Option<u64> {

@@ -56,7 +56,7 @@ async fn a_page_that_is_absent_or_large_is_asked_for_once() {
     store.take_reads();
     for slug in [&gone.slug, "nothing-2222bbbb"] {
         assert!(app.read(slug).await.status >= 404);
-        assert_eq!(store.take_reads(), Reads { heads: 1, ..Reads::default() });
+        assert_eq!(store.take_reads(), Reads { lookups: 1, ..Reads::default() });
     }
 }
 

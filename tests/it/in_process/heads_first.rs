@@ -1,4 +1,4 @@
-//! A store that keeps texts apart from heads, as a cluster's does, and counts what is read of it.
+//! A store that other replicas write to, as a cluster's, and counts what is read of it.
 //!
 //! It does everything on the thread of its caller, so that a test can stop the clock.
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use tokio::task::yield_now;
@@ -83,10 +83,6 @@ impl PageStore for HeadsFirst {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         Ok(self.read(slug, |reads| reads.lookups += 1).await)
-    }
-
-    fn access(&self) -> Access {
-        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
@@ -166,10 +166,6 @@ impl PageStore for WatchedStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
-    }
-
-    fn access(&self) -> Access {
-        self.inner.access()
     }
 
     fn mark(&self, slug: &Slug) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
@@ -131,13 +131,6 @@ impl PageStore for FaultyStore {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
-    fn access(&self) -> Access {
-        match self.fault {
-            Fault::TextsApart | Fault::StaleHead => Access::HeadFirst,
-            _ => Access::Whole,
-        }
-    }
-
     fn mark(&self, slug: &Slug) -> Option<u64> {
         match self.fault {
             // The mark of a page stays for ever, whatever happens to the page.
@@ -149,7 +142,7 @@ impl PageStore for FaultyStore {
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        if matches!(self.access(), Access::HeadFirst) {
+        if matches!(self.fault, Fault::TextsApart | Fault::StaleHead) {
             let found = self.inner.head(slug).await?;
             return Ok(match (found, self.before(slug)) {
                 (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleHead) => {
@@ -162,7 +155,7 @@ impl PageStore for FaultyStore {
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        if matches!(self.access(), Access::HeadFirst) {
+        if matches!(self.fault, Fault::TextsApart | Fault::StaleHead) {
             return self.inner.page(head).await;
         }
         let before = self.before(&head.slug).filter(|before| before.head.state() == head.state());

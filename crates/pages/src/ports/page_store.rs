@@ -37,8 +37,6 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    fn access(&self) -> Access;
-
     /// Changes whenever the page may have changed: a lookup that began after the mark was taken is current while the
     /// mark is the same. `None` while the page may be changing, and if others change pages without the store's
     /// knowledge.
@@ -65,13 +63,6 @@ pub trait PageStore: Send + Sync {
     /// Replaces an [unreadable](StoreError::Unreadable) record by `tombstone`; [`CasResult::Stale`] if there is none. A
     /// store with copies returns the error, and leaves the record to a repair.
     async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    Whole,
-    /// Head first: the store keeps texts apart, so a head costs much less.
-    HeadFirst,
 }
 
 /// What a used slug has.

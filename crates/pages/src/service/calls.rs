@@ -16,7 +16,7 @@ use tracing::{Span, info_span};
 use super::shared_reads::SharedReads;
 use crate::log_throttle::LogThrottle;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use crate::values::content::Content;
@@ -219,10 +219,6 @@ impl SharedStore {
         metrics.store.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
         span.done(outcome, result.is_err());
         result
-    }
-
-    pub(super) fn access(&self) -> Access {
-        self.store.access()
     }
 
     pub(super) fn mark(&self, slug: &Slug) -> Option<u64> {

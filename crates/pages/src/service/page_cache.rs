@@ -113,6 +113,11 @@ impl PageCache {
         Self { entries: (bytes > 0).then(cache).map(Arc::new), metrics }
     }
 
+    /// Whether there is an entry, in any state.
+    pub(super) fn has(&self, slug: &Slug) -> bool {
+        self.entries.as_ref().is_some_and(|entries| entries.contains_key(slug))
+    }
+
     pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<Kept>> {
         self.entries.as_ref()?.get(slug).filter(|kept| kept.state == state)
     }

@@ -1,13 +1,13 @@
 //! Reading a page.
 //!
 //! An answer rests on a store's read that began after the request, or on an entry that the store knows to be current.
+//! If the cache or the caller has the page in some state, its head is read first. Else the whole page is read at once.
 
 use std::sync::Arc;
 
 use super::error::ServiceError;
 use super::page_cache::{Kept, PageCache, PageRead};
 use super::{PageService, StoreBudget, deadline, until};
-use crate::ports::page_store::Access;
 use crate::ports::renderer::{Checks, Made, Purpose};
 use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};
@@ -50,14 +50,15 @@ impl PageService {
         self.pages.current(slug, self.store.mark(slug)?)
     }
 
-    /// Reads no more than is needed to know the state.
-    pub async fn find(&self, slug: &Slug) -> Result<FoundPage, ServiceError> {
+    /// Reads no more than is needed to know the state. `is_held`: the caller has the page in some state.
+    pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage, ServiceError> {
         let (deadline, mark) = (deadline(), self.store.mark(slug));
         let mut store_budget = StoreBudget::new(deadline);
         let record = until(deadline, async {
-            Ok(match self.store.access() {
-                Access::Whole => FoundRecord::Page(self.existing(slug, &mut store_budget).await?),
-                Access::HeadFirst => FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?),
+            Ok(if mark.is_none() && (is_held || self.pages.has(slug)) {
+                FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?)
+            } else {
+                FoundRecord::Page(self.existing(slug, &mut store_budget).await?)
             })
         });
         let record = record.await?;
@@ -91,7 +92,7 @@ impl PageService {
                 }
             };
             // A later read would ask for the text, or render it, again.
-            let keep_page = !is_current(&page.head) || self.store.access() == Access::HeadFirst;
+            let keep_page = !is_current(&page.head) || mark.is_none();
             let page = self.current(page).await?;
             self.pages.metrics.misses.inc();
             Ok(PageRead { page, mark, keep_page, _permit: permit })
@@ -100,7 +101,7 @@ impl PageService {
     }
 
     pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
-        self.load(self.find(slug).await?).await
+        self.load(self.find(slug, false).await?).await
     }
 
     pub fn cache(&self) -> &PageCache {
