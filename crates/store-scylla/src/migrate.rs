@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::Cause;
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::hex;
 use scylla::client::session::Session;
@@ -231,11 +230,5 @@ fn is_already_done(error: &ExecutionError) -> bool {
             ALREADY_DONE.iter().any(|part| message.contains(part))
         }
         _ => false,
-    }
-}
-
-impl From<Cause> for MigrateError {
-    fn from(cause: Cause) -> Self {
-        Self::Schema(SchemaError::Unreadable(cause))
     }
 }

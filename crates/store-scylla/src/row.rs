@@ -19,7 +19,7 @@ use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::write_ids::WriteIds;
+use super::write_ids::{WriteId, WriteIds};
 
 /// With [`ALL`] the only list that is ever read at a quorum: Cassandra repairs only selected columns, and other lists
 /// would leave rows that no write has made.
@@ -205,9 +205,10 @@ impl Text {
 }
 
 impl<'a> HeadValues<'a> {
-    /// In place of `base`. Also returns whether the text must be written.
-    pub(super) fn new(record: &'a Record, text: &Text, base: Option<&HeadRow>, ids: &WriteIds) -> (Self, bool) {
+    /// In place of `base`, by the write `id`. Also returns whether the text must be written.
+    pub(super) fn new(record: &'a Record, text: &Text, base: Option<&HeadRow>, id: WriteId) -> (Self, bool) {
         let revision = base.and_then(|base| base.revision).unwrap_or(0) + 1;
+        let ids = WriteIds::of_bytes(base.and_then(|base| base.write_ids.as_deref()).unwrap_or_default()).with(id);
         let kept = base.filter(|base| text.is_in(base)).and_then(|base| base.text_revision);
         let common = |slug: &'a Slug, version: PageVersion, times: [UnixMillis; 2], takedown: Option<&'a Takedown>| {
             let [created_at, updated_at] = times.map(|time| CqlTimestamp(time.get()));

@@ -140,6 +140,7 @@ pub(super) async fn connect<E: From<SettingsError>>(
 /// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the asked node's datacentre, so with [`ScyllaConsistency::Local`] no other
 /// one is asked.
 fn profile(consistency: ScyllaConsistency, datacenter: Option<&str>) -> ExecutionProfile {
+    let (quorum, serial, _) = consistency.levels();
     let nodes = DefaultPolicy::builder().token_aware(true).permit_dc_failover(consistency == ScyllaConsistency::Global);
     let nodes = match datacenter {
         Some(name) => nodes.prefer_datacenter(name.to_owned()),
@@ -147,8 +148,8 @@ fn profile(consistency: ScyllaConsistency, datacenter: Option<&str>) -> Executio
     };
     ExecutionProfile::builder()
         .load_balancing_policy(nodes.build())
-        .consistency(consistency.quorum())
-        .serial_consistency(Some(consistency.serial()))
+        .consistency(quorum)
+        .serial_consistency(Some(serial))
         .speculative_execution_policy(Some(Arc::new(SECOND_READ)))
         .request_timeout(Some(REQUEST_TIMEOUT))
         .build()

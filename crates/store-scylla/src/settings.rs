@@ -19,25 +19,11 @@ pub enum ScyllaConsistency {
 }
 
 impl ScyllaConsistency {
-    pub(super) fn quorum(self) -> Consistency {
+    /// For plain requests and commits, for conditional writes, and for reads that complete interrupted writes.
+    pub(super) fn levels(self) -> (Consistency, SerialConsistency, Consistency) {
         match self {
-            Self::Local => Consistency::LocalQuorum,
-            Self::Global => Consistency::Quorum,
-        }
-    }
-
-    pub(super) fn serial(self) -> SerialConsistency {
-        match self {
-            Self::Local => SerialConsistency::LocalSerial,
-            Self::Global => SerialConsistency::Serial,
-        }
-    }
-
-    /// Completes interrupted writes.
-    pub(super) fn serial_read(self) -> Consistency {
-        match self {
-            Self::Local => Consistency::LocalSerial,
-            Self::Global => Consistency::Serial,
+            Self::Local => (Consistency::LocalQuorum, SerialConsistency::LocalSerial, Consistency::LocalSerial),
+            Self::Global => (Consistency::Quorum, SerialConsistency::Serial, Consistency::Serial),
         }
     }
 }

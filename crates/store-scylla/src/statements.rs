@@ -27,10 +27,8 @@ pub(super) struct Statements {
     pub(super) read_all_serially: PreparedStatement,
     /// Two tokens and a number → tokens, slugs and `WholeRow`s.
     pub(super) scan: PreparedStatement,
-    pub(super) create: PreparedStatement,
-    /// Binds a `Replace`; writes all but the text.
-    pub(super) replace_head: PreparedStatement,
-    pub(super) replace_all: PreparedStatement,
+    /// Binds a `WritePage`.
+    pub(super) write_page: PreparedStatement,
     pub(super) write_journal: PreparedStatement,
     pub(super) void_journal: PreparedStatement,
     pub(super) read_journal: PreparedStatement,
@@ -46,6 +44,7 @@ impl Statements {
         consistency: ScyllaConsistency,
         limits: &Limits,
     ) -> Result<Self, PrepareError> {
+        let (quorum, serial, serial_read) = consistency.levels();
         let plain = async |cql: String, at: Consistency| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
             statement.set_consistency(at);
@@ -56,18 +55,16 @@ impl Statements {
         };
         let conditional = async |cql: String| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(consistency.quorum());
-            statement.set_serial_consistency(Some(consistency.serial()));
+            statement.set_consistency(quorum);
+            statement.set_serial_consistency(Some(serial));
             statement.set_request_timeout(Some(limits.operation));
             statement.set_is_idempotent(false);
             // After a retry, the last error does not say what the first attempt did.
             statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
             Ok::<_, PrepareError>(statement)
         };
-        let quorum = consistency.quorum();
         let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
         let set = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
-        let expected = "IF revision = :expected_revision AND write_ids = :expected_write_ids";
         let mut scan = plain(
             format!("SELECT token(slug), slug, {ALL} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?"),
             quorum,
@@ -83,16 +80,13 @@ impl Statements {
         Ok(Self {
             read_head: plain(format!("SELECT {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
             read_all: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), quorum).await?,
-            read_all_serially: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), consistency.serial_read())
-                .await?,
+            read_all_serially: plain(format!("SELECT {ALL} FROM {pages} WHERE slug = ?"), serial_read).await?,
             scan,
-            create: conditional(format!(
-                "UPDATE {pages} SET {set}, text = :text WHERE slug = :slug IF revision = null AND write_ids = null"
+            write_page: conditional(format!(
+                "UPDATE {pages} SET {set}, text = :text WHERE slug = :slug \
+                 IF revision = :expected_revision AND write_ids = :expected_write_ids"
             ))
             .await?,
-            replace_head: conditional(format!("UPDATE {pages} SET {set} WHERE slug = :slug {expected}")).await?,
-            replace_all: conditional(format!("UPDATE {pages} SET {set}, text = :text WHERE slug = :slug {expected}"))
-                .await?,
             write_journal: plain(
                 format!(
                     "INSERT INTO {journal} (day, shard, at, slug, id, kind, version, reason, done_by) \

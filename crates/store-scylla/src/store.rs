@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use handbill_pages::ports::clock::{SharedClock, SystemClock};
+use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_store::{
@@ -20,17 +20,17 @@ use scylla::errors::PrepareError;
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::value::MaybeUnset;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::conditional::{self, Conditional, NO_ROW, NoAnswerError, new_id};
 use super::journal::Act;
-use super::row::{HeadRow, HeadValues, RowError, Text, WholeRow};
+use super::row::{HeadRow, HeadValues, Text, WholeRow};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
 use super::statements::Statements;
-use super::write_ids::WriteIds;
 
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";
@@ -58,26 +58,15 @@ pub(super) struct Connected {
 #[error("too many operations on the database are running")]
 struct Overloaded;
 
+/// In place of the row with the expected values, or of no row if they are null.
 #[derive(SerializeRow)]
-struct Create<'a> {
+struct WritePage<'a> {
     #[scylla(flatten)]
     head: HeadValues<'a>,
-    text: Vec<u8>,
-}
-
-#[derive(SerializeRow)]
-struct Replace<'a> {
-    #[scylla(flatten)]
-    head: HeadValues<'a>,
-    expected_revision: i64,
-    expected_write_ids: &'a [u8],
-}
-
-#[derive(SerializeRow)]
-struct ReplaceAll<'a> {
-    #[scylla(flatten)]
-    replace: Replace<'a>,
-    text: Vec<u8>,
+    /// Unset, so not written, if the row has it.
+    text: MaybeUnset<Vec<u8>>,
+    expected_revision: Option<i64>,
+    expected_write_ids: Option<Vec<u8>>,
 }
 
 impl ScyllaStore {
@@ -92,19 +81,8 @@ impl ScyllaStore {
         }
     }
 
-    pub async fn on(
-        session: Arc<Session>,
-        keyspace: &str,
-        consistency: ScyllaConsistency,
-        limits: Limits,
-        random: Random,
-    ) -> Result<Self, PrepareError> {
-        let store = Self::new(limits, random, Arc::new(SystemClock::new()));
-        store.prepare(session, keyspace, consistency).await?;
-        Ok(store)
-    }
-
-    pub(super) async fn prepare(
+    /// Connects this store with `keyspace`, which must have the current schema, unless it is connected.
+    pub async fn prepare(
         &self,
         session: Arc<Session>,
         keyspace: &str,
@@ -170,29 +148,21 @@ impl ScyllaStore {
         self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
     }
 
-    async fn found(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let Some(row) = self.whole_row(slug).await? else { return Ok(Lookup::Absent) };
-        Ok(match row.1.head(slug)? {
-            Lookup::Active(head) => Lookup::Active(row.page(head)?),
-            Lookup::Hidden(head) => Lookup::Hidden(head),
-            Lookup::Deleted(tombstone) => Lookup::Deleted(tombstone),
-            Lookup::Absent => Lookup::Absent,
-        })
+    /// Of a hidden page with its text.
+    async fn record(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
+        let _permit = self.read_permit().await?;
+        Ok(self.whole_row(slug).await?.map_or(Ok(None), |row| row.record(slug))?)
     }
 
     async fn insert(&self, record: &Record, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        let id = new_id(&self.random);
-        let act = Act::of(record, false, id, self.clock.now());
-        if act.is_some() && in_time(deadline, self.head_row(record.slug())).await?.is_some() {
+        // The journal gets no act on a slug that is taken.
+        let is_act = !matches!(record, Record::Active(page) if page.head.hidden.is_none());
+        if is_act && in_time(deadline, self.head_row(record.slug())).await?.is_some() {
             return Ok(false);
         }
-        let text = Text::of(record)?;
-        let (head, _) = HeadValues::new(record, &text, None, &WriteIds::default().with(id));
-        let text = text.cell(head.revision)?;
-        let statement = &self.connected()?.statements.create;
-        self.write(Conditional { statement, values: Create { head, text }, id, expected: NO_ROW }, act, deadline).await
+        self.write(record, None, deadline).await
     }
 
     /// Only if `is_expected` holds for the stored head.
@@ -205,42 +175,31 @@ impl ScyllaStore {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         let Some(base) = in_time(deadline, self.head_row(next.slug())).await? else { return Ok(CasResult::Stale) };
-        match base.head(next.slug())? {
-            Lookup::Active(head) if is_expected(&head) => {}
-            Lookup::Hidden(head) if is_expected(&head) => {}
-            _ => return Ok(CasResult::Stale),
-        }
-        let revision = base.revision.ok_or(RowError::Column("revision"))?;
-        let write_ids = base.write_ids.as_deref().ok_or(RowError::Column("write_ids"))?;
-        let id = new_id(&self.random);
-        let act = Act::of(next, base.is_hidden(), id, self.clock.now());
-        let text = Text::of(next)?;
-        let ids = WriteIds::of_bytes(write_ids).with(id);
-        let (head, has_new_text) = HeadValues::new(next, &text, Some(&base), &ids);
-        let made = head.revision;
-        let replace = Replace { head, expected_revision: revision, expected_write_ids: write_ids };
-        let Statements { replace_head, replace_all, .. } = &self.connected()?.statements;
-        let is_done = if has_new_text {
-            let values = ReplaceAll { replace, text: text.cell(made)? };
-            self.write(Conditional { statement: replace_all, values, id, expected: revision }, act, deadline).await?
-        } else {
-            self.write(Conditional { statement: replace_head, values: replace, id, expected: revision }, act, deadline)
-                .await?
+        let is_expected = match base.head(next.slug())? {
+            Lookup::Active(head) => is_expected(&head),
+            Lookup::Hidden(head) => is_expected(&head),
+            Lookup::Deleted(_) | Lookup::Absent => false,
         };
+        let is_done = is_expected && self.write(next, Some(&base), deadline).await?;
         Ok(if is_done { CasResult::Swapped } else { CasResult::Stale })
     }
 
-    /// The journal has `act` first.
-    async fn write<V: SerializeRow>(
-        &self,
-        write: Conditional<'_, V>,
-        act: Option<Act>,
-        deadline: Instant,
-    ) -> Result<bool, StoreError> {
+    /// Puts `next` in the place of `base`, or of no row, if that is still so. The journal has an act first.
+    async fn write(&self, next: &Record, base: Option<&HeadRow>, deadline: Instant) -> Result<bool, StoreError> {
+        let Connected { session, statements } = self.connected()?;
+        let id = new_id(&self.random);
+        let text = Text::of(next)?;
+        let (head, has_new_text) = HeadValues::new(next, &text, base, id);
+        let text = if has_new_text { MaybeUnset::Set(text.cell(head.revision)?) } else { MaybeUnset::Unset };
+        let expected_revision = base.and_then(|base| base.revision);
+        let expected_write_ids = base.and_then(|base| base.write_ids.clone());
+        let act = Act::of(next, base.is_some_and(HeadRow::is_hidden), id, self.clock.now());
         if let Some(act) = &act {
             in_time(deadline, self.write_journal(act)).await?;
         }
-        let session = &self.connected()?.session;
+        let values = WritePage { head, text, expected_revision, expected_write_ids };
+        let expected = expected_revision.unwrap_or(NO_ROW);
+        let write = Conditional { statement: &statements.write_page, values, id, expected };
         let done = conditional::run(session, write, &self.limits, &self.random, deadline).await;
         if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(act)) = (&done, &act) {
             self.void_journal(act).await;
@@ -289,8 +248,7 @@ impl PageStore for ScyllaStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let _permit = self.read_permit().await?;
-        self.found(slug).await
+        Ok(self.record(slug).await?.map_or(Lookup::Absent, Lookup::from))
     }
 
     fn system(&self) -> Option<&'static str> {
@@ -303,11 +261,8 @@ impl PageStore for ScyllaStore {
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        let _permit = self.read_permit().await?;
-        let Some(row) = self.whole_row(&head.slug).await? else { return Ok(None) };
-        Ok(match row.1.head(&head.slug)? {
-            Lookup::Active(found) if found.state() == head.state() => Some(row.page(found)?),
-            Lookup::Hidden(found) if found.state() == head.state() => Some(row.page(*found)?),
+        Ok(match self.record(&head.slug).await? {
+            Some(Record::Active(page)) if page.head.state() == head.state() => Some(page),
             _ => None,
         })
     }
@@ -347,12 +302,12 @@ impl CreatesSwitch for ScyllaStore {
     async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
         let deadline = self.limits.deadline(None);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        let statement = &self.connected()?.statements.change_setting;
-        let write =
-            Conditional { statement, values: (paused.to_string(), PAUSED), id: new_id(&self.random), expected: NO_ROW };
-        if self.write(write, None, deadline).await? {
-            return Ok(());
-        }
-        Err(StoreError::Unavailable("there is no switch of creates: run `handbill migrate`".into()))
+        let connected = self.connected()?;
+        let statement = &connected.statements.change_setting;
+        let (values, id) = ((paused.to_string(), PAUSED), new_id(&self.random));
+        let write = Conditional { statement, values, id, expected: NO_ROW };
+        let is_there = conditional::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
+        let missing = || StoreError::Unavailable("there is no switch of creates: run `handbill migrate`".into());
+        is_there.then_some(()).ok_or_else(missing)
     }
 }

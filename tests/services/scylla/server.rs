@@ -127,13 +127,14 @@ pub(crate) async fn store() -> Arc<ScyllaStore> {
 
 /// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, limits: Limits) -> Arc<ScyllaStore> {
-    let keyspace = migrated_keyspace().await;
-    Arc::new(ScyllaStore::on(session, keyspace, ScyllaConsistency::Local, limits, Random::System).await.unwrap())
+    store_in(session, migrated_keyspace().await, limits).await
 }
 
 /// A store on `session` in `keyspace`, which was migrated.
 pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, limits: Limits) -> Arc<ScyllaStore> {
-    Arc::new(ScyllaStore::on(session, keyspace, ScyllaConsistency::Local, limits, Random::System).await.unwrap())
+    let store = unconnected(limits);
+    store.prepare(session, keyspace, ScyllaConsistency::Local).await.unwrap();
+    Arc::new(store)
 }
 
 /// A store that sends every request through a proxy.
