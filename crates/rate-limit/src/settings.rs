@@ -85,9 +85,9 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
         let url = url.0.trim();
         // The library also accepts Unix sockets, and a way to turn off the verification of TLS.
         let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
-        let address = url.into_connection_info().ok().filter(|_| is_ours);
-        let address =
-            address.filter(|address| !matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. }));
+        let insecure =
+            |address: &ConnectionInfo| matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. });
+        let address = url.into_connection_info().ok().filter(|address| is_ours && !insecure(address));
         addresses.push(address.ok_or(OpenError::Address(index + 1))?.set_tcp_settings(tcp_settings()));
     }
     match addresses.iter().filter(|address| is_tls(address)).count() {
@@ -154,11 +154,8 @@ fn read_files(
 /// The library accepts a file without certificates, and trusts nothing.
 fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(error.to_string()),
-    }
+    let certificates = certificates.map_err(|error| error.to_string())?;
+    if certificates.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(certificates) }
 }
 
 pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
