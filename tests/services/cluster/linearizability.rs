@@ -32,7 +32,8 @@ async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() 
     let mut service = Service::start(Settings { has_movable_clocks: true, ..Settings::unlimited() }).await;
     service.check_clocks().await;
     let (seed, calls) = (setting("LIN_SEED", 4), setting("LIN_OPS", 2500));
-    let plan = Plan { seed, calls, groups: 6, clients: 4, burst: 10, has_operators: true };
+    let groups = setting("LIN_PAGES", 6);
+    let plan = Plan { seed, calls, groups, clients: 4, burst: 10, has_operators: true };
     let (faults, minutes) = (setting("LIN_FAULTS", KINDS), setting("LIN_MINUTES", 60));
     let began = Instant::now();
     let until = began + Duration::from_mins(minutes);
