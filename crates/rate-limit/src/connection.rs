@@ -42,7 +42,8 @@ pub(super) enum Connection {
 }
 
 impl Manager {
-    pub(super) fn new(settings: &RedisSettings) -> Result<Self, OpenError> {
+    /// Checks `settings` and the files that they name. Connects to nothing yet.
+    pub(super) fn pool(settings: &RedisSettings) -> Result<Pool, OpenError> {
         let addresses = parse_addresses(settings)?;
         let several = addresses.len() > 1;
         let mode = settings.mode.unwrap_or(if several { RedisMode::Cluster } else { RedisMode::Single });
@@ -55,11 +56,7 @@ impl Manager {
             RedisMode::Cluster => drop(manager.cluster()?),
             RedisMode::Sentinel => drop(manager.sentinel()?),
         }
-        Ok(manager)
-    }
-
-    pub(super) fn into_pool(self) -> Pool {
-        Pool::builder(self).max_size(POOL_SIZE).build().expect("a pool without timeouts needs no runtime")
+        Ok(Pool::builder(manager).max_size(POOL_SIZE).build().expect("a pool without timeouts needs no runtime"))
     }
 
     fn single(&self) -> Result<deadpool_redis::Manager, OpenError> {

@@ -26,5 +26,5 @@ pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};
 
 /// Reads the files, and connects to nothing.
 pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
-    connection::Manager::new(settings).map(drop)
+    connection::Manager::pool(settings).map(drop)
 }

@@ -31,7 +31,7 @@ pub(super) struct Link {
 impl Link {
     /// The caller must be within a Tokio runtime.
     pub(super) fn open(settings: &RedisSettings, fallback: Gauge, probe_key: String) -> Result<Arc<Self>, OpenError> {
-        let pool = Manager::new(settings)?.into_pool();
+        let pool = Manager::pool(settings)?;
         let link =
             Arc::new(Self { pool, limit: settings.timeout, is_down: watch::Sender::new(false), fallback, probe_key });
         let first = Arc::clone(&link);
