@@ -66,7 +66,7 @@ impl Default for Limits {
             permit: Duration::from_millis(250),
             reads: 512,
             writes: 64,
-            ranges: 1,
+            ranges: 4,
         }
     }
 }
