@@ -44,10 +44,13 @@ impl Facts {
     }
 
     pub(super) fn tag(&mut self, name: &str) {
-        if !matches!(name, "a" | "strong" | "em" | "del" | "code") {
-            self.excerpt.push(" ");
-            self.sample.push(" ");
+        // A word may continue across other elements, and a line across an image.
+        match name {
+            "a" | "strong" | "em" | "del" | "code" => return,
+            "img" => self.excerpt.push(" "),
+            _ => self.excerpt.end_line(),
         }
+        self.sample.push(" ");
     }
 
     pub(super) fn text(&mut self, text: &str) {

@@ -41,7 +41,7 @@ use subset::Filtered;
 
 /// Grows whenever the same Markdown would give other HTML or another excerpt. Pages with a lower version are rendered
 /// again when they are read.
-pub const RENDERER_VERSION: u16 = 5;
+pub const RENDERER_VERSION: u16 = 6;
 
 /// Begins a code block. In rendered HTML, `<` only ever begins a tag.
 pub const CODE_BLOCK: &str = "<pre>";

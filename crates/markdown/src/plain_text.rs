@@ -9,17 +9,45 @@ pub const MAX_CHARS: usize = 160;
 /// One character more shows a word's end, and one may be a space.
 const MAX_TEXT_BYTES: usize = 4 * (MAX_CHARS + 2);
 
+/// Stands between two lines of a text that become one, unless the first ends with punctuation of its own.
+const LINE_MARK: &str = " · ";
+
 #[derive(Default)]
-pub(super) struct Excerpt(String);
+pub(super) struct Excerpt {
+    text: String,
+    is_line_over: bool,
+}
 
 impl Excerpt {
     pub(super) fn push(&mut self, text: &str) {
-        push_collapsed(&mut self.0, text, MAX_TEXT_BYTES);
+        if self.is_line_over && text.contains(|c: char| !c.is_whitespace() && !c.is_control()) {
+            self.is_line_over = false;
+            self.text.truncate(self.text.trim_end().len());
+            let ends_itself = |c: char| ".,:;!?…—–-·。，、：；！？".contains(c);
+            let is_marked = !self.text.is_empty() && !self.text.ends_with(ends_itself);
+            self.push_collapsed(if is_marked { LINE_MARK } else { " " });
+        }
+        self.push_collapsed(text);
+    }
+
+    /// The text goes on in a new line.
+    pub(super) fn end_line(&mut self) {
+        self.is_line_over = true;
     }
 
     pub(super) fn cut(&self) -> String {
-        shorten(self.0.trim_end(), MAX_CHARS)
+        shorten(self.text.trim_end(), MAX_CHARS)
     }
+
+    fn push_collapsed(&mut self, text: &str) {
+        push_collapsed(&mut self.text, text, MAX_TEXT_BYTES);
+    }
+}
+
+/// `excerpt` without its beginning `title`; all of it if it does not begin so.
+pub fn without_title<'a>(excerpt: &'a str, title: &str) -> &'a str {
+    let rest = excerpt.strip_prefix(title).unwrap_or(excerpt);
+    rest.strip_prefix(LINE_MARK).unwrap_or(rest).trim_start()
 }
 
 /// Cuts after a word if possible, and adds an ellipsis.
@@ -29,7 +57,7 @@ pub fn shorten(text: &str, max_chars: usize) -> String {
     let at_word_end = text[end..].starts_with(' ');
     let last_space = cut.rfind(' ').filter(|&space| space > end / 2 && !at_word_end);
     let kept = &cut[..last_space.unwrap_or(end)];
-    format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…']))
+    format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…', '·']))
 }
 
 /// Puts `text` on one line, with one space for each run of white space and control characters.
@@ -79,9 +107,24 @@ mod tests {
     #[test]
     fn an_excerpt_is_the_visible_text_on_one_line() {
         let markdown = "# One\n\nt*wo* [three](/x),  \nfour\n![no](https://a.example/x)five `&lt;b>`\n\n---\n";
-        assert_eq!(render(markdown).excerpt, "One two three, four five &lt;b>");
+        assert_eq!(render(markdown).excerpt, "One · two three, four five &lt;b>");
         assert_eq!(render("---\n\n![a](https://a.example/x)").excerpt, "");
         assert_eq!(collapsed(" a \t\n b\u{a0}"), "a b");
+    }
+
+    #[test]
+    fn an_excerpt_marks_where_a_line_ends_without_punctuation() {
+        for (markdown, excerpt) in [
+            (
+                "# Pancakes\n\n- 250 g flour\n- 3 *eggs*\n\nMix. Bake!\n\nEat:  \nnow",
+                "Pancakes · 250 g flour · 3 eggs · Mix. Bake! Eat: now",
+            ),
+            ("Roses are red\\\nViolets are blue", "Roses are red · Violets are blue"),
+            ("wrapped\nlines ![x](https://a.example/x) go on", "wrapped lines go on"),
+            ("---\n\n> one\n\n---\n\n# two", "one · two"),
+        ] {
+            assert_eq!(render(markdown).excerpt, excerpt);
+        }
     }
 
     #[test]

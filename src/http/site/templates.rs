@@ -26,7 +26,7 @@ use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::language::{Language, UNDETERMINED};
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::plain_text::{collapsed, shorten};
+use handbill_pages::values::plain_text::{collapsed, shorten, without_title};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
 
@@ -128,8 +128,8 @@ impl PageTemplate<'_> {
     fn described(&self) -> Option<&str> {
         let repeated =
             self.title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
-        let rest = repeated.and_then(|title| self.description.strip_prefix(&*collapsed(title)));
-        Some(rest.unwrap_or(self.description).trim_start()).filter(|text| !text.is_empty())
+        let rest = repeated.map_or(self.description, |title| without_title(self.description, &collapsed(title)));
+        Some(rest).filter(|text| !text.is_empty())
     }
 
     fn article(&self) -> Cow<'_, str> {
@@ -290,7 +290,7 @@ mod tests {
         let described = |title, content_html, description| {
             PageTemplate { title: Some(title), content_html, description, ..page() }.described().map(str::to_owned)
         };
-        let repeated = described("A title", "<h2>A title</h2>\n<p>Text.</p>\n", "A title Text.");
+        let repeated = described("A title", "<h2>A title</h2>\n<p>Text.</p>\n", "A title · Text.");
         assert_eq!(repeated.as_deref(), Some("Text."));
         assert_eq!(described("Dogs", "<p>Dogs bark.</p>\n", "Dogs bark.").as_deref(), Some("Dogs bark."));
         assert_eq!(described("A title", "<h2>A title</h2>\n", "A title"), None);
