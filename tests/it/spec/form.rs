@@ -188,7 +188,7 @@ async fn an_error_is_json_and_for_browsers_the_form_with_the_text() {
     let html = answer.text();
     assert!(html.contains("\n\nMy &#60;b&#62;text&#60;/b&#62; &#38; more</textarea>"), "{html}");
     assert!(html.contains("\na\u{7}b &#38; c</textarea>"), "{html}");
-    assert!(html.contains("role=\"status\">The field title is not valid"), "{html}");
+    assert!(html.contains("role=\"status\"><span>The field title is not valid"), "{html}");
 }
 
 #[tokio::test]
@@ -404,7 +404,7 @@ async fn a_text_with_a_key_s_form_is_published_with_a_warning() {
         app.send(form(&parts).header("accept", BROWSER)).await
     };
     // The page has the warning for its script too.
-    let shown = "role=\"status\">Your text contains what looks like an edit key.";
+    let shown = "role=\"status\"><span>Your text contains what looks like an edit key.";
     for (title, content, is_warned) in
         [("T", pasted.as_str(), true), (pasted.as_str(), "c", true), ("hbk_", &pasted[..46], false)]
     {

@@ -12,8 +12,7 @@ const [login, editor] = [$('login'), $('editor')];
 const loginButton = login.querySelector('button');
 editor.noValidate = true;
 
-let key = null;
-let opened = null;
+let [key, opened] = [null, null];
 
 /** A link may bring the key after `#`, which is never sent. The key leaves the address bar and the history at once. */
 function takeKeyFromAddress() {
@@ -25,7 +24,6 @@ function takeKeyFromAddress() {
 }
 
 const hasText = (body) => 'content' in body;
-
 const withKey = (method, fields, etag) => ask(path, {
     method,
     expect: fields && hasText,
@@ -82,21 +80,22 @@ const open = once(loginButton, async () => {
     // A person who opened an edit link may think that it is saved now.
     $('keeping').open = !showLink(shown, 'This browser doesn’t remember the edit link. You will need it next time.', saved(slug)?.edit_key !== key);
     const unsaved = takeDraft(slug);
-    if (unsaved && changes(unsaved)) {
-        fill(unsaved);
-        // If the page has changed since, saving says so.
-        opened.etag = unsaved.etag;
-        say('Your unsaved changes are back.');
-    }
     startPreview();
     content.setSelectionRange(0, 0);
     content.focus({ preventScroll: true });
     scrollTo(0, 0);
+    if (!unsaved || !changes(unsaved)) return;
+    if (unsaved.updated_at === opened.updated_at) {
+        fill(unsaved);
+        say('Your unsaved changes are back.');
+    } else {
+        choose(unsaved, read);
+    }
 });
 
 function load({ body, etag }) {
     // A field has LF alone, whatever the page's source has.
-    opened = { title: body.title ?? '', content: body.content.replace(/\r\n?/g, '\n'), etag };
+    opened = { title: body.title ?? '', content: body.content.replace(/\r\n?/g, '\n'), updated_at: body.updated_at, etag };
     fill(opened);
     follow();
 }
@@ -106,12 +105,29 @@ $('remove').addEventListener('click', () => {
     location.assign('/pages');
 });
 
-// Saving
-
 /** The fields of `text` that differ from the page; none if they are equal. */
 function changes(text = sheet()) {
-    const changed = Object.entries(text).filter(([field, value]) => field in opened && field !== 'etag' && value !== opened[field]);
+    const changed = ['title', 'content'].filter((field) => text[field] !== opened[field]).map((field) => [field, text[field]]);
     return changed.length ? Object.fromEntries(changed) : null;
+}
+
+/** The draft, with what the page was when its writing began. */
+const draft = () => ({ ...sheet(), updated_at: opened.updated_at, etag: opened.etag });
+
+/** Shows the draft `mine` of a page that has changed to `now`, and lets its writer choose. */
+function choose(mine, now) {
+    opened = { ...opened, updated_at: mine.updated_at, etag: mine.etag };
+    fill(mine);
+    keepDraft();
+    follow();
+    say('This page changed since you opened it, maybe in another tab. Your text is still here.', 'bad',
+        element('a', 'See current page', { href: `/${slug}`, target: '_blank', className: 'button' }),
+        answer('Use current page', () => {
+            load(now);
+            keepDraft();
+            say('This is the current page.', '', answer('Back to my text', () => choose(mine, now)));
+        }),
+        answer('Save mine anyway', once($('save'), () => save(null))));
 }
 
 async function save(etag) {
@@ -122,9 +138,7 @@ async function save(etag) {
         const now = await ask(path, { expect: hasText });
         // It may be this very text, saved by a request whose answer was lost.
         if ((now.body.title ?? '') === title.value && now.body.content === content.value) return done(now);
-        say('This page changed since you opened it, maybe in another tab. Your text is still here.', 'bad',
-            element('a', 'See the current page', { href: `/${slug}`, target: '_blank', className: 'button' }),
-            answer('Save mine anyway', once($('save'), () => save(null))));
+        choose(draft(), now);
     }
 }
 
@@ -145,10 +159,8 @@ const saveNow = once($('save'), () => {
 login.addEventListener('submit', open);
 editor.addEventListener('submit', saveNow);
 helpTyping(saveNow, saveNow);
-const keepDraft = guard(slug, () => opened && changes() && { ...sheet(), etag: opened.etag }, 'Not published yet · Draft saved', isLinkSafe);
+const keepDraft = guard(slug, () => opened && changes() && draft(), 'Not published yet · Draft saved', isLinkSafe);
 $('show-preview').addEventListener('click', once($('show-preview'), togglePreview));
-
-// Deleting
 
 // On a phone, the question is below the screen.
 $('deleting').addEventListener('toggle', () => $('deleting').scrollIntoView({ block: 'nearest' }));

@@ -77,7 +77,6 @@ const [publishButton, previewButton] = ['publish', 'preview'].map((value) => edi
 
 /** Milliseconds before a text is sent again whose answer was lost. */
 const AGAIN_AFTER = [500, 2000];
-
 const isLost = ({ status }) => navigator.onLine && [0, 502, 504].includes(status);
 
 /** Sends the text with its key, which is stored before. If it is sent again, the server finds the page that it made. */
@@ -119,14 +118,9 @@ const publish = once(publishButton, async () => {
     fill({ title: '', content: '' });
     tell('');
     scrollTo(0, 0);
-    if (!name) nameByServer(made).catch(() => {});
+    // A heading has become the title.
+    if (!name) ask(`/api/pages/${made.slug}`).then(({ body }) => saved(made.slug) && keep({ ...made, title: body.title })).catch(() => {});
 });
-
-/** Asks which heading became the title of the page `made`, and saves that too. */
-async function nameByServer(made) {
-    const { body } = await ask(`/api/pages/${made.slug}`);
-    if (saved(made.slug)) keep({ ...made, title: body.title });
-}
 
 editor.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -138,8 +132,6 @@ helpTyping(publish, () => {
     keepDraft();
     tell('Draft saved.');
 });
-
-// The receipt
 
 function showReceipt(page) {
     // The key is stored before anything else happens. The draft may take the room that it needs.

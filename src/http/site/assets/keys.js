@@ -96,7 +96,7 @@ export function takeDraft(slug) {
     return typeof draft?.content === 'string' ? draft : null;
 }
 
-/** Returns the reason if the draft is not stored. */
+/** Returns why the draft is not stored, if so. */
 export function saveDraft(slug, fields) {
     if (![null, written].includes(raw(DRAFT + slug))) return 'Not saved: another tab has the draft';
     const text = JSON.stringify(fields);

@@ -17,7 +17,9 @@ function confirmIn(item, page) {
             if (problem.status !== 410) throw problem;
         }
         forget(page.slug);
-        take(item);
+        const at = [...$('pages').children].indexOf(item);
+        list();
+        ($('pages').children[at]?.querySelector('a') ?? $('pages-name')).focus();
         tell(`${page.title} was deleted.`);
     }));
     const cancel = named('Cancel', page.title, () => {
@@ -30,13 +32,6 @@ function confirmIn(item, page) {
     item.append(question);
     // Enter twice, or held down, deletes nothing.
     cancel.focus();
-}
-
-function take(item) {
-    const next = item.nextElementSibling ?? item.previousElementSibling;
-    item.remove();
-    (next?.querySelector('a, button') ?? $('pages-name')).focus();
-    showParts();
 }
 
 function entry(page) {
@@ -52,16 +47,12 @@ function entry(page) {
     return item;
 }
 
-function showParts() {
+function list() {
+    $('pages').replaceChildren(...pages().map(entry));
     const isEmpty = !$('pages').children.length;
     $('none').hidden = !isEmpty;
     $('export').hidden = $('saved-name').hidden = $('saved-here').hidden = isEmpty;
     $('keys').hidden = false;
-}
-
-function list() {
-    $('pages').replaceChildren(...pages().map(entry));
-    showParts();
 }
 
 $('open').addEventListener('submit', once($('open').querySelector('button'), () => {

@@ -5,11 +5,7 @@ import { $, Problem, answer, mark, say } from './ui.js';
 
 export const [title, content] = [$('title'), $('content')];
 
-/** The limits in force, which the page names beside the counter. */
 const [MAX_BYTES, MAX_CHARS] = [$('count').dataset.maxBytes, $('count').dataset.maxChars].map(Number);
-
-/** The counter names the limit from this part of it on. */
-const NEAR = 0.8;
 
 const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}][\p{L}\p{M}\p{N}'’-]*/gu;
 
@@ -18,18 +14,6 @@ const used = () => `${Math.ceil(size() / 1024)} of ${MAX_BYTES / 1024} KB`;
 
 /** What to say if the text is too long for a page, else nothing. */
 export const excess = () => (size() > MAX_BYTES ? `Text too long: ${used()}` : '');
-
-// Firefox has no fields that grow with their text.
-const grows = CSS.supports('field-sizing', 'content');
-function grow() {
-    if (grows) return;
-    const place = scrollY;
-    for (const field of [title, content]) {
-        field.style.blockSize = 'auto';
-        field.style.blockSize = `${field.scrollHeight}px`;
-    }
-    scrollTo(scrollX, place);
-}
 
 // Such a line stands alone: it is empty, part of a list, a quote, code, a table, a heading or a rule.
 const ALONE = /^\s*$|^[ \t]*([-*+]\s|[-*_=]+\s*$|[>#]|```|~~~|\d{1,9}[.)]\s)|^( {4}|\t)|\|/;
@@ -50,10 +34,10 @@ function joined(text) {
 
 const joinsShort = (text) => joined(text).some(([line, isJoined]) => isJoined && line.length < SHORT);
 
-/** Puts a backslash behind each line that Markdown joins with the next one. */
+/** Puts two spaces behind each line that Markdown joins with the next one: a break that nobody sees in the text. */
 function keepBreaks() {
     content.focus();
-    replace(0, content.value.length, joined(content.value).map(([line, isJoined]) => (isJoined ? `${line}\\` : line)).join('\n'));
+    replace(0, content.value.length, joined(content.value).map(([line, isJoined]) => (isJoined ? `${line}  ` : line)).join('\n'));
 }
 
 $('breaks').addEventListener('click', () => {
@@ -61,11 +45,7 @@ $('breaks').addEventListener('click', () => {
     if (document.activeElement !== content) $('preview').focus();
 });
 
-/** What the button says that sends the text. */
-function sending() {
-    const { dataset, textContent } = content.form.querySelector('.actions .main');
-    return dataset.words ?? textContent;
-}
+const act = $('save') ? 'Save' : 'Publish';
 
 let isBreakAsked = false;
 
@@ -73,34 +53,35 @@ let isBreakAsked = false;
 export function askForBreaks(send, before = '') {
     if (isBreakAsked || joinsShort(before) || !joinsShort(content.value)) return false;
     isBreakAsked = true;
-    const keep = answer('Keep line breaks', () => {
+    const keep = answer(`${act} with line breaks`, () => {
         keepBreaks();
         send();
     });
-    say('Some of your lines will run together into one paragraph.', '', keep, answer(`${sending()} as it is`, send));
+    say('Some of your lines will run together into one paragraph.', '', keep, answer(`${act} as it is`, send));
     keep.focus();
     return true;
 }
 
 let state = '';
 
-/** Shows how long the fields are. */
 export function count() {
     const words = content.value.match(WORDS)?.length ?? 0;
     const counted = words && `${words.toLocaleString('en')} ${words === 1 ? 'word' : 'words'}`;
-    $('count').textContent = [counted, excess() || (size() >= NEAR * MAX_BYTES && used()), state].filter(Boolean).join(' · ');
+    $('count').textContent = [counted, excess() || (size() > 0.8 * MAX_BYTES && used()), state].filter(Boolean).join(' · ');
     $('count').classList.toggle('over', Boolean(excess()));
     $('joined').hidden = !joined(content.value).some(([, isJoined]) => isJoined);
     content.setAttribute('aria-invalid', Boolean(excess()));
     const chars = [...title.value.trim()].length;
     if (chars > MAX_CHARS) mark(title, `Title too long: ${chars} of ${MAX_CHARS} characters.`);
-    grow();
 }
 
 let warned;
 /** Fails if the text must not be sent: it is empty, does not fit, or holds what looks like a key, which gets one warning. */
 export function check() {
     for (const field of [title, content]) mark(field, '');
+    // Enter has begun a last item that nobody has written.
+    const last = content.value.slice(begun[0]);
+    if (last && ITEM.exec(last)?.[0] === last) replace(begun[0], content.value.length, '');
     if (!content.value) throw new Problem('Write some text first.', { field: content });
     count();
     if (excess()) throw new Problem(`${excess()}. Shorten it, or split it into several pages.`, { field: content });
@@ -108,7 +89,7 @@ export function check() {
     const keys = `${title.value} ${content.value}`.match(/hbk_[0-9A-Za-z]{43}/g)?.join();
     if (!keys || keys === warned) return;
     warned = keys;
-    throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${sending()} again if you mean it.`);
+    throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${act} again if you mean it.`);
 }
 
 export function fill(text) {
@@ -128,7 +109,6 @@ export function form(action) {
     return fields;
 }
 
-/** The text as it is now. */
 export const sheet = () => ({ title: title.value, content: content.value });
 
 /**
@@ -155,7 +135,6 @@ export function guard(slug, draft, words, isSafe) {
         timer = setTimeout(keep, 300);
     });
     addEventListener('pagehide', keep);
-    addEventListener('resize', grow);
     document.addEventListener('visibilitychange', () => document.hidden && keep());
     addEventListener('beforeunload', (event) => {
         keep();
@@ -164,9 +143,7 @@ export function guard(slug, draft, words, isSafe) {
     return keep;
 }
 
-// Help while typing. Each change can be undone like typed text.
-
-/** Replaces the text between `start` and `end`, and then selects the part of it from `from` to `to`. */
+/** Replaces the text between `start` and `end`, as typing does, and then selects the part of it from `from` to `to`. */
 function replace(start, end, text, from = text.length, to = from) {
     content.setSelectionRange(start, end);
     // Only this keeps the history of changes. The preview may hide the field, which takes no commands then.
@@ -192,7 +169,6 @@ function surround(mark) {
 }
 
 const ADDRESS = /^https?:\/\/[^\s<>]+$/i;
-
 const inLink = (address) => address.replaceAll('(', '%28').replaceAll(')', '%29');
 
 function link() {
@@ -216,6 +192,9 @@ function paste(event) {
 
 const ITEM = /^([ \t]*)([-*+]|(\d{1,8})([.)]))([ \t]+)(\[[ xX]\][ \t]+)?/;
 
+/** Where Enter has begun an item, and where the item's marker ends. */
+let begun = [0, Infinity];
+
 /** Enter at the end of an item begins the next item. In an empty item it ends the list with an empty line. */
 function goOn(event) {
     const [value, start, end] = selection();
@@ -225,15 +204,25 @@ function goOn(event) {
     event.preventDefault();
     const isEmpty = whole === line && !/\S/.test(value.slice(start).split('\n', 1)[0]);
     if (isEmpty) return replace(start - line.length, start, '\n');
-    replace(start, end, `\n${lead}${number ? `${Number(number) + 1}${dot}` : bullet}${space}${box ? '[ ] ' : ''}`);
+    const marker = `${number ? `${Number(number) + 1}${dot}` : bullet}${space}${box ? '[ ] ' : ''}`;
+    replace(start, end, `\n${lead}${marker}`);
+    begun = [content.selectionStart - marker.length, content.selectionStart];
 }
 
-/** A line break within a paragraph. */
+/** A marker that a person types behind Enter's takes its place. */
+function takeMarker({ data }) {
+    const [value, start] = selection();
+    const typed = value.slice(begun[1], start);
+    if (data !== ' ' || !/^([-*+]|\d{1,8}[.)]) $/.test(typed)) return;
+    replace(begun[0], start, typed);
+    begun = [0, Infinity];
+}
+
 function breakLine(event) {
     const [value, start, end] = selection();
     if (!start || value[start - 1] === '\n') return;
     event.preventDefault();
-    replace(start, end, '\\\n');
+    replace(start, end, '  \n');
 }
 
 const inText = { b: () => surround('**'), i: () => surround('*'), k: link };
@@ -260,4 +249,5 @@ export function helpTyping(send, save) {
         act();
     });
     content.addEventListener('paste', paste);
+    content.addEventListener('input', takeMarker);
 }

@@ -1,7 +1,6 @@
 // Shared by every page of the editor: messages, requests, copying.
 
 export const $ = (id) => document.getElementById(id);
-
 export const element = (name, textContent = '', properties = {}) =>
     Object.assign(document.createElement(name), { textContent, ...properties });
 
@@ -14,7 +13,7 @@ export function button(label, act, properties = {}) {
 /** Shows `text` below the bar until the next action. A failure has the kind `bad`. The message may end in buttons. */
 export function say(text, kind = '', ...buttons) {
     $('status').className = `said ${kind}`;
-    $('status').replaceChildren(text, ...buttons);
+    $('status').replaceChildren(...(text ? [element('span', text)] : []), ...buttons);
 }
 
 /** A button in a message, which goes when it is pressed. */

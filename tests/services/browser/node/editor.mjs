@@ -105,7 +105,7 @@ await withBrowser(name, async (browser) => {
     assert.equal((await read(base, slug)).content, 'Their text.');
     assert.equal(await tab.$eval('#status a', (link) => link.getAttribute('href')), `/${slug}`);
     await look(tab, 'conflict');
-    await press(tab, '#status button');
+    await press(tab, '#status button:nth-of-type(2)');
     await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, 'My text.');
 

@@ -279,6 +279,22 @@ await withBrowser(name, async (browser) => {
         await said(tab, 'Your text is still here');
         assert.equal(await text(tab, 'content'), 'My own text.');
         assert.equal((await read(base, page.slug)).content, 'Their text.');
+        // Who comes back later is asked again, may look at the other text, and may take either.
+        await tab.goto(`${base}/help`);
+        await tab.goto(edit);
+        await said(tab, 'Your text is still here');
+        assert.equal(await text(tab, 'content'), 'My own text.');
+        await press(tab, '#status button:nth-of-type(1)');
+        await said(tab, 'This is the current page');
+        assert.equal(await text(tab, 'content'), 'Their text.');
+        await press(tab, '#status button');
+        await said(tab, 'Your text is still here');
+        assert.equal(await text(tab, 'content'), 'My own text.');
+        await press(tab, '#save');
+        await said(tab, 'Your text is still here');
+        await press(tab, '#status button:nth-of-type(2)');
+        await said(tab, 'Saved');
+        assert.equal((await read(base, page.slug)).content, 'My own text.');
     });
 
     // A title that stands alone survives a file, and one that is too long is counted, not cut.

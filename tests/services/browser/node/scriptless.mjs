@@ -20,6 +20,8 @@ await withBrowser(name, async (browser) => {
     await tab.setViewport({ width: 320, height: 700 });
     await tab.goto(`${base}/`);
     assert.ok(await tab.$eval('#pick', (button) => button.hidden), 'no script runs');
+    assert.equal(await (await tab.$('.scripted')).boundingBox(), null, 'nothing is said to be remembered');
+    assert.ok(await (await tab.$('.sheet noscript .hint')).isVisible(), 'it is said how a line breaks');
     const submit = (value) => Promise.all([tab.waitForNavigation(), press(tab, `[value=${value}]`)]);
     const source = async () => (await tab.content());
     await tab.type('#title', 'Without script');

@@ -90,6 +90,9 @@ await withBrowser(name, async (browser) => {
         [['* [x] done', 'to do'], '* [x] done\n* [ ] to do'],
         [['--- ', 'text'], '--- \ntext'],
         [['text - text', 'text'], 'text - text\ntext'],
+        // A person may type the marker that is there already, or another one.
+        [['1) milk', '2) bread', '- jam'], '1) milk\n2) bread\n- jam'],
+        [['- milk', '- bread', '* * *'], '- milk\n- bread\n* * *'],
     ]) {
         await write(tab, 'content', ' ');
         await tab.keyboard.press('Backspace');
@@ -106,14 +109,14 @@ await withBrowser(name, async (browser) => {
     await tab.keyboard.press('Enter');
     await tab.keyboard.up('Shift');
     await tab.keyboard.type('second line');
-    assert.equal(await value(tab), 'First line\\\nsecond line');
+    assert.equal(await value(tab), 'First line  \nsecond line');
 
     // A whole text keeps its lines at one press, and its lists, code and tables stay as they are.
     assert.ok(await tab.$eval('#joined', (offer) => offer.hidden), 'no line would be joined');
     const alone = '- milk\n- bread\n\n```\nlet x\nlet y\n```\n\na|b\n-|-\nc|d\n\n# Heading\n\n';
     await write(tab, 'content', `${alone}250 g flour\n500 ml milk\n**3** eggs\n`);
     await press(tab, '#breaks');
-    assert.equal(await value(tab), `${alone}250 g flour\\\n500 ml milk\\\n**3** eggs\n`);
+    assert.equal(await value(tab), `${alone}250 g flour  \n500 ml milk  \n**3** eggs\n`);
     assert.ok(await tab.$eval('#joined', (offer) => offer.hidden));
 
     // On a phone the offer is above the preview, and Publish asks a person who has not looked. Long lines may be a file's.
@@ -122,13 +125,13 @@ await withBrowser(name, async (browser) => {
     await press(tab, '[value=preview]');
     await shown(tab, 'breaks');
     await press(tab, '#breaks');
-    assert.equal(await value(tab), 'Roses are red\\\nViolets are blue\n');
+    assert.equal(await value(tab), 'Roses are red  \nViolets are blue\n');
     await tab.waitForFunction(() => document.querySelector('#preview-article br'));
     await press(tab, '[value=preview]');
     await write(tab, 'content', 'Roses are red\nViolets are blue\n');
     await press(tab, '[value=publish]');
     await said(tab, 'will run together');
-    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Keep line breaks');
+    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Publish with line breaks');
     await keepScreenshot(tab, `${name}-sheet-breaks`);
     await tab.setViewport({ width: 1280, height: 800 });
 
@@ -185,10 +188,12 @@ await withBrowser(name, async (browser) => {
     assert.match((await read(base, slug)).title, /^A title that is long/);
 
     // Short lines stay lines if the writer says so, and run together if not. The question comes once for a text.
-    for (const [choice, kept] of [[1, 'Roses are red\\\nViolets are blue'], [2, 'Roses are red\nViolets are blue']]) {
+    for (const [choice, kept] of [[1, 'Roses are red  \nViolets are blue\n\n- the end\n'], [2, 'Roses are red\nViolets are blue\n\n- the end\n']]) {
         await openEditor(tab, base);
         await write(tab, 'title', 'A poem');
-        await write(tab, 'content', 'Roses are red\nViolets are blue');
+        await write(tab, 'content', 'Roses are red\nViolets are blue\n\n- the end');
+        // The item that Enter begins is not published if it stays empty.
+        await tab.keyboard.press('Enter');
         await press(tab, '[value=publish]');
         await said(tab, 'will run together');
         await press(tab, `#status button:nth-of-type(${choice})`);
