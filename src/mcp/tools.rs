@@ -161,7 +161,7 @@ struct SlugArgument {
 #[expect(dead_code, reason = "only the schema is used; `arguments` takes the key")]
 struct KeyArgument {
     // `Bearer ` may stand before it.
-    /// The key that `create_page` returned for this very page. Send it only here, and never publish it.
+    /// The key that `create_page` returned for this very page, or its edit link. Send it only here, and never publish it.
     #[schemars(regex(pattern = "hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
 }
@@ -212,7 +212,7 @@ pub(super) struct UpdateOptions {
     /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
     edits: Option<Vec<EditArgument>>,
-    /// The page's `updated_at` when it was last read.
+    /// The page's `updated_at` when it was last read; until the first change it is `created_at`.
     if_updated_at: Option<String>,
     /// Whether the result has `content`; by default unless `edits` are sent.
     include_content: Option<bool>,

@@ -58,11 +58,14 @@ fn in_headers(headers: &HeaderMap) -> Credential {
     without_scheme(text).map_or(Credential::Missing, key)
 }
 
-/// With or without `Bearer`.
+/// With or without `Bearer`, or in an edit link.
 pub fn in_argument(value: Option<&Value>) -> Credential {
     match value {
         None => Credential::Missing,
-        Some(Value::String(text)) => key(without_scheme(text.trim()).unwrap_or(text)),
+        Some(Value::String(text)) => {
+            let text = without_scheme(text.trim()).unwrap_or(text);
+            key(text.split_once("/edit#").map_or(text, |(_, key)| key))
+        }
         Some(_) => Credential::WrongType,
     }
 }

@@ -92,7 +92,10 @@ async fn an_impossible_page_name_is_not_found_and_is_not_counted() {
 async fn a_key_is_taken_with_bearer_and_white_space_around_it() {
     let (app, client, page) = start().await;
     let key = &page.key;
-    for form in [format!("Bearer {key}"), format!("BEARER   {key}"), format!(" {key}\n"), format!(" bearer {key} ")] {
+    let link = format!("{BASE_URL}/{}/edit#{key}", page.slug);
+    for form in
+        [format!("Bearer {key}"), format!("BEARER   {key}"), format!(" {key}\n"), format!(" bearer {key} "), link]
+    {
         client.call("update_page", json!({"slug": page.slug, "edit_key": form})).await.done();
     }
     let delete = json!({"slug": page.slug, "edit_key": format!("Bearer {key}")});

@@ -87,7 +87,7 @@ async fn every_description_of_the_service_names_the_host_of_the_tools() {
         ("/", 1),
         ("/pages", 0),
         ("/help", 1),
-        ("/llms.txt", 5),
+        ("/llms.txt", 6),
         ("/openapi.json", 0),
         ("/mcp/server-card", 2),
         ("/.well-known/mcp/server-card.json", 2),

@@ -133,9 +133,12 @@ async fn the_examples_of_llms_txt_work_as_they_are_written() {
     let app = TestApp::new();
     let text = app.get(LLMS).await.text().to_owned();
     let bodies: Vec<&str> = text.split("-d '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
-    let [create, update] = bodies.as_slice() else { panic!("{bodies:?}") };
+    let [create, update, call] = bodies.as_slice() else { panic!("{bodies:?}") };
     let created = app.create((*create).to_owned()).await;
     let (slug, key) = (created.expect_status(201).field("slug"), created.field("edit_key"));
     app.send(Request::update(&slug, (*update).to_owned()).key(&key)).await.expect_status(200);
+    let call = call.replace("<slug>", &slug).replace("<edit_key>", &key);
+    app.send(Request::new("POST", "/mcp").json(call)).await.expect_status(200);
+    assert_eq!(app.page(&slug).await["content"], "My *third* thoughts.");
     assert!(text.contains(&format!("`{BASE_URL}/<slug>`")));
 }
