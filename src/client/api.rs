@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use serde::Deserialize;
 use serde_json::Value;
 use ureq::{Agent, SendBody, Timeout};
 
@@ -156,15 +155,12 @@ pub(super) fn authorized(key: &EditKey) -> HeaderMap {
 
 /// The server's message says what to do.
 pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
-    #[derive(Deserialize)]
-    struct ErrorMessage {
-        message: String,
-    }
-    let message = match serde_json::from_str(answer.body()) {
-        Ok(ErrorMessage { message }) => message.replace(char::is_control, " "),
+    let body: Value = serde_json::from_str(answer.body()).unwrap_or_default();
+    let message = match body["message"].as_str() {
+        Some(message) => message.replace(char::is_control, " "),
         // A proxy may have limits of its own.
-        Err(_) if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
-        Err(_) => return not_handbill(server),
+        None if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
+        None => return not_handbill(server),
     };
     match answer.status().as_u16() {
         404 | 410 => ClientError::NoPage(message),

@@ -1,7 +1,7 @@
 //! The commands, from arguments to output.
 
 use std::fs;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use http::Method;
@@ -51,11 +51,7 @@ fn publish_all(PublishArgs { files, title, again, connection }: &PublishArgs) ->
         if !again && let Some(source) = &draft.source {
             expect_new(&name_of(file), source, server, &keys.keys()?)?;
         }
-        let page = publish(&api, &keys, server, draft)?.map_err(|refusal| match explain(&refusal, server) {
-            // The address is not one for creates.
-            ClientError::NoPage(message) => ClientError::Failed(message),
-            error => error,
-        })?;
+        let page = publish(&api, &keys, server, draft)?.map_err(|refusal| explain(&refusal, server))?;
         print_line(&page.page.url())?;
     }
     hint(&format!("The edit key is saved in {}.", keys.path().display()));
@@ -218,17 +214,19 @@ fn page_text(file: &Path) -> Result<String, ClientError> {
 }
 
 fn read_text(file: &Path) -> Result<String, ClientError> {
-    let (name, mut bytes) = (name_of(file), Vec::new());
     let read = if is_standard(file) {
         if io::stdin().is_terminal() {
             hint("Write the text, then press Ctrl+D on a new line.");
         }
-        io::stdin().take(MAX_FILE_BYTES).read_to_end(&mut bytes)
+        io::read_to_string(io::stdin().take(MAX_FILE_BYTES))
     } else {
-        fs::File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes))
+        fs::File::open(file).and_then(|file| io::read_to_string(file.take(MAX_FILE_BYTES)))
     };
-    read.map_err(|error| ClientError::cannot(&format!("read {name}"), &error))?;
-    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
+    let name = name_of(file);
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => ClientError::Failed(format!("{name} isn't a text file (UTF-8)")),
+        _ => ClientError::cannot(&format!("read {name}"), &error),
+    })
 }
 
 fn confirmed(question: &str) -> Result<bool, ClientError> {

@@ -4,20 +4,19 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use http::Method;
 use http::header::{ETAG, IF_MATCH};
 use serde_json::{Value, json};
+use tempfile::Builder;
 
 use super::api::{Api, authorized, not_handbill};
 use super::args::PageArgs;
 use super::commands::retitle;
 use super::error::ClientError;
-use super::key_file::private;
 use super::output::hint;
-use handbill_pages::values::slug::Slug;
 
 /// Begins the first line; an empty line and the text follow.
 const TITLE: &str = "Title:";
@@ -29,7 +28,12 @@ pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
     let texts: Value = serde_json::from_str(read.body()).map_err(|_| not_handbill(&page.server))?;
     let [title, content] = ["title", "content"].map(|name| texts[name].as_str().unwrap_or_default());
     let before = format!("{TITLE} {title}\n\n{content}");
-    let file = write_new(&page.slug, &before)?;
+    let prefix = format!("handbill-{}-", page.slug);
+    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile().and_then(|mut file| {
+        file.write_all(before.as_bytes())?;
+        Ok(file)
+    });
+    let file = file.map_err(|error| ClientError::cannot("write a file for the editor", &error))?.into_temp_path();
     let saved = open_editor(&file).and_then(|after| {
         if after == before {
             eprintln!("handbill: nothing was changed");
@@ -48,9 +52,10 @@ pub(super) fn run(args: &PageArgs) -> Result<(), ClientError> {
         retitle(args, &page, new)
     });
     // The text stays until the server has it.
-    if saved.is_ok() || fs::read(&file).is_ok_and(|left| left == before.as_bytes()) {
-        let _ = fs::remove_file(&file);
-    } else {
+    if saved.is_err()
+        && fs::read(&file).is_ok_and(|left| left != before.as_bytes())
+        && let Ok(file) = file.keep()
+    {
         eprintln!("handbill: your text is saved in {}", file.display());
     }
     saved
@@ -63,14 +68,6 @@ fn title_and_text(file: &str) -> (Option<&str>, &str) {
         Some((title.trim(), rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?))
     });
     parts.map_or((None, file), |(title, text)| (Some(title), text))
-}
-
-fn write_new(slug: &Slug, text: &str) -> Result<PathBuf, ClientError> {
-    let path = std::env::temp_dir().join(format!("handbill-{}-{slug}.md", std::process::id()));
-    let written =
-        private().create_new(true).write(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| ClientError::cannot(&format!("write {}", path.display()), &error))?;
-    Ok(path)
 }
 
 /// The variable may have arguments, so a shell splits it.

@@ -113,7 +113,7 @@ impl KeyFile {
 
     fn write(&self, keys: &[SavedKey], directory: &File) -> io::Result<()> {
         let new = self.directory.join(NEW_FILE);
-        let mut file = private().create(true).truncate(true).write(true).open(&new)?;
+        let mut file = OpenOptions::new().mode(FILE_MODE).create(true).truncate(true).write(true).open(&new)?;
         for saved in keys {
             writeln!(file, "{}", serde_json::to_string(saved)?)?;
         }
@@ -146,12 +146,6 @@ pub(super) fn parse(text: &str) -> Result<Vec<SavedKey>, usize> {
         keys.push(Some(saved).filter(SavedKey::is_whole).ok_or(number)?);
     }
     Ok(keys)
-}
-
-pub(super) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(FILE_MODE);
-    options
 }
 
 #[cfg(test)]

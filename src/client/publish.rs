@@ -5,8 +5,7 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::api::{Answer, Api, not_handbill};
@@ -87,13 +86,10 @@ fn is_refused(status: u16, may_exist: bool) -> bool {
 
 /// A server may answer anything.
 fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), ClientError> {
-    #[derive(Deserialize)]
-    struct Created {
-        url: String,
-        created_at: String,
-    }
-    let Created { url, created_at } = serde_json::from_str(answer.body()).map_err(|_| not_handbill(server))?;
-    Ok((PageReference::parse(&url, server).map_err(|_| not_handbill(server))?, created_at))
+    let body: Value = serde_json::from_str(answer.body()).unwrap_or_default();
+    let [url, created_at] = ["url", "created_at"].map(|name| body[name].as_str());
+    let page = url.and_then(|url| PageReference::parse(url, server).ok());
+    page.zip(created_at.map(str::to_owned)).ok_or_else(|| not_handbill(server))
 }
 
 /// If saving fails, the error shows the key.

@@ -503,7 +503,7 @@ fn a_text_for_the_host_of_the_tools_is_refused() {
     let user = User::of_server_with(&["--mcp-base-url", "http://localhost", "--create-limit", "1"]);
     let tools = format!("http://localhost:{}", user.server.address.port());
     let waiting = || fs::read_to_string(user.key_file()).unwrap().matches("\"sent\"").count();
-    let message = user.fails(&["publish", "--title", "T", "--server", &tools], "One.", 1);
+    let message = user.fails(&["publish", "--title", "T", "--server", &tools], "One.", 3);
     assert!(message.contains("serves the tools alone") && message.contains(&user.origin()), "{message}");
     assert_eq!(waiting(), 0, "nothing was stored");
     user.done(&["publish", "--title", "T"], "One.");
