@@ -150,9 +150,9 @@ function done(read) {
 }
 
 const saveNow = once($('save'), () => {
+    check();
     if (!changes()) return say('You haven’t changed anything yet.');
     keepDraft();
-    check();
     return askForBreaks(saveNow, opened.content) || save(opened.etag);
 });
 

@@ -92,7 +92,7 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#save');
     await said(tab, 'This page changed');
     await fits('conflict');
-    await press(tab, '#status button');
+    await press(tab, '#status button:nth-of-type(2)');
     await said(tab, 'Saved');
     assert.match((await read(base, page.slug)).content, /Mine\.$/);
 

@@ -207,6 +207,17 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'content', 'Roses are red\nViolets are violet');
     await press(tab, '#save');
     await said(tab, 'Saved');
+    // An item that Enter has begun is no change.
+    await write(tab, 'content', '- the end');
+    await tab.keyboard.press('Enter');
+    await press(tab, '#save');
+    await said(tab, 'Saved');
+    await tab.$eval('#content', (field) => field.setSelectionRange(9, 9));
+    await tab.focus('#content');
+    await tab.keyboard.press('Delete');
+    await tab.keyboard.press('Enter');
+    await press(tab, '#save');
+    await said(tab, 'You haven’t changed anything yet');
     await openEditor(tab, base);
     await write(tab, 'title', 'Wrapped');
     await write(tab, 'content', `${'wrapped '.repeat(7)}\nand it goes on`);
