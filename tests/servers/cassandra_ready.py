@@ -2,14 +2,17 @@
 """Checks that a cluster is ready: cassandra_ready.py PORT HOST…
 
 Succeeds when every host answers CQL, lists all the others (drivers learn the nodes from there) and has the same schema.
-Otherwise it prints what is missing. It speaks just enough of version 4 of the protocol to read two system tables.
+Otherwise it prints what is missing. It speaks just enough of version 4 of the protocol to log in and to read two system tables.
 """
 
 import socket
 import struct
 import sys
 
-STARTUP, QUERY, ERROR = 1, 7, 0
+ERROR, STARTUP, AUTHENTICATE, QUERY, AUTH_RESPONSE = 0, 1, 3, 7, 15
+
+# The login that a server creates at its first start, as PLAIN says it: no other name, the name, the password.
+LOGIN = b"\0cassandra\0cassandra"
 
 
 class NotReady(Exception):
@@ -32,6 +35,8 @@ def call(connection, opcode, body):
     body = receive(connection, length)
     if opcode == ERROR:
         raise NotReady(body[6:].decode(errors="replace"))
+    if opcode == AUTHENTICATE:
+        return call(connection, AUTH_RESPONSE, struct.pack(">I", len(LOGIN)) + LOGIN)
     return body
 
 

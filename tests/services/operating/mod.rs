@@ -18,7 +18,7 @@ use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::process::client::get;
 use crate::process::moving::succeeded;
 use crate::process::support::{Server, handbill, run, text};
-use crate::scylla::server::{drop_keyspace, fresh_keyspace, nodes, session};
+use crate::scylla::server::{drop_keyspace, fresh_keyspace, login, nodes, session};
 
 /// A keyspace of its own on the CQL server of this run, and a folder for files.
 struct Cluster {
@@ -43,6 +43,7 @@ impl Cluster {
 
     fn on_it(&self, mut command: Command) -> Command {
         command.args(["--store", "scylla", "--scylla-nodes", &nodes(), "--scylla-keyspace", &self.keyspace]);
+        command.args(login());
         command
     }
 
@@ -86,7 +87,7 @@ fn migrate_says_what_it_did_and_no_warning_of_the_database() {
     let cluster = Cluster::migrated();
     for keyspace in [fresh_keyspace(), cluster.keyspace.clone()] {
         let mut command = handbill(["migrate", "--store", "scylla", "--scylla-replication-factor", "1"]);
-        command.args(["--scylla-nodes", &nodes(), "--scylla-keyspace", &keyspace]);
+        command.args(["--scylla-nodes", &nodes(), "--scylla-keyspace", &keyspace]).args(login());
         let output = run(command, b"");
         assert!(succeeded(&output).ends_with("is up to date.\n"), "{output:?}");
         assert_eq!(text(&output.stderr), "");

@@ -43,12 +43,20 @@ pub(crate) fn nodes() -> String {
     from_the_runner("HANDBILL_TEST_CQL")
 }
 
+/// The login that the server wants; empty if it wants none.
+pub(crate) fn login() -> Vec<String> {
+    let files = environment::variable("HANDBILL_TEST_CQL_FILES");
+    let option = |files| ["--scylla-username=cassandra".to_owned(), format!("--scylla-password-file={files}/password")];
+    files.into_iter().flat_map(option).collect()
+}
+
 /// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
     let nodes = nodes();
     let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
-    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
-    let settings = environment::settings::<handbill::settings::ScyllaSettings>(&[&server[..], args].concat()).store();
+    let (login, server) = (login(), ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace]);
+    let args: Vec<_> = server.into_iter().chain(login.iter().map(String::as_str)).chain(args.iter().copied()).collect();
+    let settings = environment::settings::<handbill::settings::ScyllaSettings>(&args).store();
     ScyllaSettings { replication_factor: copies, ..settings }
 }
 
