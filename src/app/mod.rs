@@ -224,11 +224,11 @@ async fn serve_async(
     let publishing = Publishing::of(&settings, &policy);
     let networks = settings.rate_limits.limit_networks.clone();
     let base = base_url.clone();
-    let public = PublicSettings { quotas, networks, base_url: base, proxies: proxies.clone(), hosts, publishing };
+    let public = PublicSettings { quotas, networks, base_url: base, proxies, hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = Limits::of(settings.http.max_connections());
+    let limits = Limits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
     // Alerts divide by this value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // They answer until the process ends, so that operators can watch it drain.
@@ -249,7 +249,7 @@ async fn serve_async(
     let location = handle.location(&settings).await;
     announce(&base_url, address, admin_address, &location, limits.connections);
     let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
-    let serving = serve_connections(listener, public, limits, proxies, counted, phases);
+    let serving = serve_connections(listener, public, limits, counted, phases);
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, async || signals.next().await, &readiness, limits) => ended,

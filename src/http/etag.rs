@@ -45,7 +45,8 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     }
 }
 
-/// A client holds one or two. A head has room for 4600, which would take four times as much memory.
+/// Most states in one header. A client holds a page in one or two. A head has room for 2300, which would take four times
+/// as much while the body arrives.
 const MAX_STATES: usize = 64;
 
 /// `None` without the header. `counts` decides by a tag's weakness whether it is used. Beyond [`MAX_STATES`],

@@ -9,8 +9,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::telemetry::metrics::COMMIT;
 use handbill_pages::values::origin::Origin;
 
-/// Or as many as `net.core.somaxconn` allows (4096). If the queue is full, a client tries again a second later.
-const BACKLOG: u32 = 4096;
+/// Each connection that waits to be accepted may hold 32 KB in the kernel. If the queue is full, a client tries again a second later.
+const BACKLOG: u32 = 1024;
 
 /// Of an answer until it is confirmed, and of a request until it is read. The kernel doubles both, as memory of the
 /// control group.

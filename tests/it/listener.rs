@@ -5,23 +5,26 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::routing::{get, post};
 use handbill::http::drain::Phase;
 use handbill::http::listener::{Limits, ListenerMetrics, serve};
-use handbill::http::request::client_addr::TrustedProxies;
 use handbill::http::startup::listen;
+use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+use tower::ServiceExt;
 
 use crate::in_process::app::Setup;
 
 const LARGE_BYTES: usize = 16 * 1024 * 1024;
 
-const LIMITS: Limits = Limits { connections: 100, connections_per_client: 100, bodies: 1024 * 1024 };
+const LIMITS: Limits =
+    Limits { connections: 100, connections_per_client: 100, exempt: Vec::new(), bodies: 1024 * 1024 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -59,8 +62,7 @@ impl Listener {
         let (listener, address) = anywhere();
         let metrics = ListenerMetrics::default();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let no_proxies = TrustedProxies { networks: Vec::new() };
-        let serving = tokio::spawn(serve(listener, app, limits, no_proxies, metrics.clone(), phases));
+        let serving = tokio::spawn(serve(listener, app, limits, metrics.clone(), phases));
         Self { address, metrics, phase, serving, entered, release }
     }
 
@@ -118,6 +120,18 @@ async fn a_head_that_does_not_arrive_ends_its_connection() {
 }
 
 #[tokio::test]
+async fn a_head_that_never_ends_is_refused_at_its_limit() {
+    let listener = Listener::start(LIMITS);
+    let mut endless = listener.connect().await;
+    endless.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "x".repeat(20 * 1024))).await;
+    let began = Instant::now();
+    assert!(endless.until("\r\n\r\n").await.starts_with("HTTP/1.1 431 "));
+    assert!(began.elapsed() < Duration::from_mins(1), "it was not the time that ended it");
+    drop(endless);
+    listener.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let listener = Listener::start(LIMITS);
     let mut deaf = listener.connect().await;
@@ -135,17 +149,108 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
 #[tokio::test]
 async fn beyond_the_number_of_connections_a_client_waits() {
     let mut listener = Listener::start(Limits { connections: 1, ..LIMITS });
-    let (mut first, mut second) = (listener.connect().await, listener.connect().await);
+    let mut first = listener.connect().await;
     first.send(GET_HELD).await;
     listener.entered.recv().await.unwrap();
+    let mut second = listener.connect().await;
     second.send(GET).await;
     sleep(Duration::from_mins(1)).await;
     assert_eq!(listener.metrics.open.get(), 1);
     listener.release.send_replace(true);
-    first.until("held").await;
-    drop(first);
+    assert!(first.until("held").await.contains("connection: close"));
     second.until("here").await;
-    drop(second);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
+    let listener = Listener::start(Limits { connections: 2, ..LIMITS });
+    let (mut stalled, mut resting) = (listener.connect().await, listener.connect().await);
+    stalled.send("GET / HTTP/1.1\r\nHost: loc").await;
+    resting.send(GET).await;
+    resting.until("here").await;
+    let mut fresh = listener.connect().await;
+    fresh.send(GET).await;
+    fresh.until("here").await;
+    let mut rest = Vec::new();
+    let _ = stalled.0.read_to_end(&mut rest).await;
+    assert_eq!(rest, b"");
+    resting.send(GET).await;
+    resting.until("here").await;
+    assert_eq!(listener.metrics.open.get(), 2);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn beyond_its_share_a_client_is_refused_at_once() {
+    let listener = Listener::start(Limits { connections_per_client: 1, ..LIMITS });
+    let mut first = listener.connect().await;
+    first.send(GET).await;
+    first.until("here").await;
+    let mut second = listener.connect().await;
+    assert_eq!(second.rest().await, b"");
+    assert_eq!((listener.metrics.open.get(), listener.metrics.refused.get()), (1, 1));
+    first.send(GET).await;
+    first.until("here").await;
+    drop((first, second));
+    listener.stop().await;
+}
+
+/// Time that stands still while this lives, whatever else happens, and passes only by `tokio::time::advance`.
+struct Stopped {
+    _end: std::sync::mpsc::Sender<()>,
+}
+
+impl Stopped {
+    /// Tokio lets no paused time pass while a thread works.
+    fn clock() -> Self {
+        let (end, ended) = std::sync::mpsc::channel();
+        drop(tokio::task::spawn_blocking(move || ended.recv()));
+        Self { _end: end }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_its_whole_answer() {
+    const STEP: usize = 1024 * 1024;
+    let listener = Listener::start(LIMITS);
+    let stopped = Stopped::clock();
+    let socket = TcpSocket::new_v4().unwrap();
+    // The system must not keep a step of the answer, or the server would not take part in it.
+    socket.set_recv_buffer_size(128 * 1024).unwrap();
+    let mut slow = Client(socket.connect(listener.address).await.unwrap());
+    slow.send(GET_LARGE).await;
+    slow.until("\r\n\r\n").await;
+    let mut step = vec![0; STEP];
+    for _ in 0..LARGE_BYTES / STEP {
+        tokio::time::advance(Duration::from_secs(10)).await;
+        slow.0.read_exact(&mut step).await.unwrap();
+    }
+    drop((stopped, slow));
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn kept_connections_lose_no_request_at_a_stop_without_delay() {
+    let listener = Listener::start(LIMITS);
+    let stopped = Stopped::clock();
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let mut client = listener.connect().await;
+        client.send(GET).await;
+        client.until("here").await;
+        kept.push(client);
+    }
+    listener.phase.send_replace(Phase::Stopping);
+    for client in &mut kept {
+        client.send(GET).await;
+        assert!(client.until("here").await.contains("connection: close"));
+        assert_eq!(client.rest().await, b"");
+    }
+    let mut fresh = listener.connect().await;
+    fresh.send(GET).await;
+    assert!(fresh.until("here").await.contains("connection: close"));
+    drop(stopped);
     listener.stop().await;
 }
 
@@ -202,6 +307,20 @@ async fn a_length_beside_chunks_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn different_lengths_are_refused_before_any_of_the_body() {
+    let listener = Listener::start(LIMITS);
+    for lengths in ["Content-Length: 2\r\nContent-Length: 4", "Content-Length: 2, 4"] {
+        let mut client = listener.connect().await;
+        client.send(format!("POST /echo HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\nabcd")).await;
+        assert!(client.until("\r\n\r\n").await.starts_with("HTTP/1.1 400 "), "{lengths}");
+        let mut rest = Vec::new();
+        let _ = client.0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"", "{lengths}");
+    }
+    listener.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_goes_on_sending_what_nobody_reads_is_cut_off() {
     let listener = Listener::start(LIMITS);
     let mut endless = listener.connect().await;
@@ -250,8 +369,7 @@ fn handbill(limits: Limits) -> Listener {
     let metrics = ListenerMetrics::default();
     let (phase, phases) = watch::channel(Phase::Serving);
     let app = Setup::unlimited().start().front();
-    let no_proxies = TrustedProxies { networks: Vec::new() };
-    let serving = tokio::spawn(serve(listener, app, limits, no_proxies, metrics.clone(), phases));
+    let serving = tokio::spawn(serve(listener, app, limits, metrics.clone(), phases));
     Listener {
         address,
         metrics,
@@ -284,4 +402,26 @@ async fn bodies_together_hold_no_more_than_they_may() {
     drop(stalled);
     while answer().await.starts_with("HTTP/1.1 503 ") {}
     listener.stop().await;
+}
+
+#[tokio::test]
+async fn large_answers_together_hold_no_more_than_they_may() {
+    let app = Setup::unlimited().start();
+    let page = app.publish("Large", &"&".repeat(100_000)).await;
+    let read = async || {
+        let request = Request::get(format!("/{}", page.slug)).header("host", "localhost").body(Body::empty()).unwrap();
+        app.front().oneshot(request).await.unwrap()
+    };
+    let mut held = Vec::new();
+    let refused = loop {
+        let answer = read().await;
+        if answer.status() != StatusCode::OK {
+            break answer;
+        }
+        held.push(answer);
+        assert!(held.len() < 1000);
+    };
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    held.pop();
+    assert_eq!(read().await.status(), StatusCode::OK);
 }

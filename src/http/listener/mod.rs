@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use ipnet::IpNet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -32,10 +33,9 @@ use tower::Service;
 
 use self::bodies::CountedBody;
 pub use self::large_answers::{Full, LargeAnswers};
-use self::places::{Place, Places};
+use self::places::{Place, Places, Turn, Waiting};
 use super::drain::Phase;
 use crate::http::request::MAX_HEAD_BYTES;
-use crate::http::request::client_addr::TrustedProxies;
 use handbill_pages::values::client::Peer;
 
 /// Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for what it does not count.
@@ -56,12 +56,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// For everything but public connections. Of a low limit, half is for these.
 const RESERVED_DESCRIPTORS: usize = 256;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
-    /// Further clients wait.
+    /// For a further client, the connection ends that has waited longest for its own.
     pub connections: usize,
-    /// Without trusted proxies and this machine.
     pub connections_per_client: usize,
+    /// Networks that may have any number of connections.
+    pub exempt: Vec<IpNet>,
     /// Of all bodies until their requests are answered.
     pub bodies: usize,
 }
@@ -70,11 +71,13 @@ impl Limits {
     /// One eighth of the connections.
     const SHARE_OF_A_CLIENT: usize = 8;
 
-    /// Fewer if the process has few file descriptors.
-    pub fn of(connections: usize) -> Self {
+    /// Fewer if the process has few file descriptors. `proxies` and this machine are exempt.
+    pub fn of(connections: usize, proxies: &[IpNet]) -> Self {
         let connections = connections.min(room_for_connections());
         let connections_per_client = connections.div_ceil(Self::SHARE_OF_A_CLIENT);
-        Self { connections, connections_per_client, bodies: 16 * 1024 * 1024 }
+        let this_machine = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("it is a network"));
+        let exempt = proxies.iter().copied().chain(this_machine).collect();
+        Self { connections, connections_per_client, exempt, bodies: 16 * 1024 * 1024 }
     }
 }
 
@@ -89,6 +92,7 @@ struct Server<A> {
     app: A,
     http: http1::Builder,
     places: Arc<Places>,
+    waiting: Arc<Waiting>,
     bodies: Arc<Semaphore>,
     metrics: ListenerMetrics,
     phase: watch::Receiver<Phase>,
@@ -102,7 +106,6 @@ pub async fn serve<A>(
     listener: TcpListener,
     app: A,
     limits: Limits,
-    proxies: TrustedProxies,
     metrics: ListenerMetrics,
     phase: watch::Receiver<Phase>,
 ) where
@@ -117,7 +120,8 @@ pub async fn serve<A>(
     let server = Arc::new(Server {
         app,
         http,
-        places: Arc::new(Places::new(limits.connections_per_client, proxies)),
+        places: Arc::new(Places::new(limits.connections_per_client, limits.exempt)),
+        waiting: Arc::default(),
         bodies: Arc::new(Semaphore::new(limits.bodies)),
         metrics,
         phase,
@@ -130,18 +134,27 @@ pub async fn serve<A>(
     let mut stop = std::pin::pin!(stop);
     let mut refused = false;
     loop {
-        let accept = async {
-            let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
-            (listener.accept().await, permit)
-        };
-        let (accepted, permit) = tokio::select! {
+        let accepted = tokio::select! {
             () = stop.as_mut() => break,
-            accepted = accept => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
                 refused = false;
-                server.start(stream, peer, permit, graceful.watcher());
+                let Some(place) = server.places.take(peer.ip()) else {
+                    server.metrics.refused.inc();
+                    continue;
+                };
+                if permits.available_permits() == 0 {
+                    server.waiting.end_oldest();
+                }
+                tokio::select! {
+                    () = stop.as_mut() => break,
+                    permit = Arc::clone(&permits).acquire_owned() => {
+                        let permit = permit.expect("the semaphore is never closed");
+                        server.start(stream, peer, Open::new(&server.metrics.open, place, permit), graceful.watcher());
+                    }
+                }
             }
             // The client disconnected before.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -164,30 +177,37 @@ impl<A> Server<A>
 where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
-    /// Closes the connection if its client has its share.
-    fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit, watcher: Watcher) {
-        let Some(place) = self.places.take(peer.ip()) else {
-            self.metrics.refused.inc();
-            return;
-        };
+    fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, open: Open, watcher: Watcher) {
         // Answers are written in one go.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(WRITE_TIMEOUT));
-        let server = Arc::clone(self);
-        let service = service_fn(move |request| Arc::clone(&server).answer(peer, request));
+        let (server, turn) = (Arc::clone(self), Arc::new(Turn::new(&self.waiting)));
+        let of_requests = Arc::clone(&turn);
+        let service = service_fn(move |request| Arc::clone(&server).answer(peer, Arc::clone(&of_requests), request));
         let connection = watcher.watch(self.http.serve_connection(TokioIo::new(Box::pin(stream)), service));
-        let open = Open::new(&self.metrics.open, place, permit);
         tokio::spawn(async move {
             let _open = open;
-            if let Err(error) = connection.await {
-                // Clients disconnect and send nonsense all day.
-                tracing::debug!(%error, "a connection ended early");
+            tokio::select! {
+                () = turn.ended() => {}
+                ended = connection => if let Err(error) = ended {
+                    // Clients disconnect and send nonsense all day.
+                    tracing::debug!(%error, "a connection ended early");
+                },
             }
         });
     }
 
-    async fn answer(self: Arc<Self>, peer: SocketAddr, request: Request<Incoming>) -> Result<Response, Infallible> {
+    async fn answer(
+        self: Arc<Self>,
+        peer: SocketAddr,
+        turn: Arc<Turn>,
+        request: Request<Incoming>,
+    ) -> Result<Response, Infallible> {
+        if !turn.begin() {
+            // The connection ends before it can do anything for this request.
+            return std::future::pending().await;
+        }
         let (mut head, body) = request.into_parts();
         head.extensions.insert(Peer(peer));
         let (body, received) = if body.is_end_stream() {
@@ -198,7 +218,7 @@ where
         };
         let mut response = self.app.clone().call(Request::from_parts(head, body)).await?;
         let is_unread = received.is_some_and(|received| !received.is_whole());
-        if is_unread || *self.phase.borrow() != Phase::Serving {
+        if turn.wait() || is_unread || *self.phase.borrow() != Phase::Serving {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)

@@ -1,20 +1,22 @@
-//! How many connections one client has.
+//! How many connections one client has, and which of all gives way when there are too many.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use ipnet::IpNet;
 use parking_lot::Mutex;
-
-use crate::http::request::client_addr::TrustedProxies;
+use tokio::sync::Notify;
 
 /// Anyone can get a /48, in which rate limits see 65 536 clients.
 const IPV6_SITE_BITS: u32 = 48;
 
 pub(super) struct Places {
     per_client: usize,
-    /// Not counted, because they connect for many clients.
-    proxies: TrustedProxies,
+    /// Networks whose connections are not counted, because they connect for many clients.
+    exempt: Vec<IpNet>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -22,14 +24,14 @@ pub(super) struct Places {
 pub(super) struct Place(Option<(Arc<Places>, IpAddr)>);
 
 impl Places {
-    pub(super) fn new(per_client: usize, proxies: TrustedProxies) -> Self {
-        Self { per_client, proxies, taken: Mutex::default() }
+    pub(super) fn new(per_client: usize, exempt: Vec<IpNet>) -> Self {
+        Self { per_client, exempt, taken: Mutex::default() }
     }
 
     /// `None` if the client has its share.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
         let peer = peer.to_canonical();
-        if peer.is_loopback() || self.proxies.trusts(peer) {
+        if self.exempt.iter().any(|network| network.contains(&peer)) {
             return Some(Place(None));
         }
         let client = client(peer);
@@ -63,13 +65,81 @@ fn client(peer: IpAddr) -> IpAddr {
     }
 }
 
+/// Connections that wait for their client to send a request or to read an answer.
+///
+/// When a new client finds no free connection, the connection that has waited longest ends. So clients that stall, or that keep
+/// idle connections, lock out nobody.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    last: u64,
+    /// Tells each connection to end. The oldest is the first.
+    ends: BTreeMap<u64, Arc<Notify>>,
+    /// A new client waits, and no connection could end for it yet.
+    is_needed: bool,
+}
+
+/// One connection, as it waits for its client or answers a request.
+pub(super) struct Turn {
+    waiting: Arc<Waiting>,
+    number: AtomicU64,
+    end: Arc<Notify>,
+}
+
+impl Waiting {
+    /// Ends the connection that has waited longest, or else the next one that answers its request.
+    pub(super) fn end_oldest(&self) {
+        let mut queue = self.0.lock();
+        match queue.ends.pop_first() {
+            Some((_, end)) => end.notify_one(),
+            None => queue.is_needed = true,
+        }
+    }
+}
+
+impl Turn {
+    /// A new connection, which waits for its first request.
+    pub(super) fn new(waiting: &Arc<Waiting>) -> Self {
+        let turn = Self { waiting: Arc::clone(waiting), number: AtomicU64::default(), end: Arc::default() };
+        turn.wait();
+        turn
+    }
+
+    /// A request begins, unless the connection is ending.
+    pub(super) fn begin(&self) -> bool {
+        self.waiting.0.lock().ends.remove(&self.number.load(Ordering::Relaxed)).is_some()
+    }
+
+    /// The request is answered. Returns whether the connection must end after that.
+    pub(super) fn wait(&self) -> bool {
+        let mut queue = self.waiting.0.lock();
+        queue.last += 1;
+        self.number.store(queue.last, Ordering::Relaxed);
+        let last = queue.last;
+        queue.ends.insert(last, Arc::clone(&self.end));
+        mem::take(&mut queue.is_needed)
+    }
+
+    /// Returns when the connection must end at once.
+    pub(super) async fn ended(&self) {
+        self.end.notified().await;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.begin();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn places(proxies: &[&str]) -> Arc<Places> {
-        let networks = proxies.iter().map(|network| network.parse().unwrap()).collect();
-        Arc::new(Places::new(2, TrustedProxies { networks }))
+    fn places(exempt: &[&str]) -> Arc<Places> {
+        Arc::new(Places::new(2, exempt.iter().map(|network| network.parse().unwrap()).collect()))
     }
 
     /// How many of ten connections from these addresses get a place.
@@ -80,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_its_share_of_the_connections_and_gets_a_place_again_when_one_of_them_ends() {
+    fn a_client_gets_a_place_again_when_one_of_its_share_ends() {
         let places = places(&[]);
         assert_eq!(admitted(&places, ["192.0.2.1", "192.0.2.2"]), 4);
         assert!(places.taken.lock().is_empty(), "a client without connections takes no memory");
@@ -94,9 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_trusted_proxies_have_any_number_of_connections_and_nobody_else_has() {
+    fn exempt_networks_have_any_number_of_connections() {
         let places = places(&["10.0.0.0/8", "fd00::/8"]);
-        assert_eq!(admitted(&places, ["127.0.0.1", "::1"]), 10);
         assert_eq!(admitted(&places, ["10.1.2.3", "fd00::1"]), 10);
         assert_eq!(admitted(&places, ["11.0.0.1", "fe80::1"]), 4);
     }

@@ -7,8 +7,8 @@ use http::{HeaderValue, Version};
 
 use crate::http::error::{ApiError, Code};
 
-/// Bytes of the address and all headers.
-pub const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Largest accepted request head, in bytes: the address and all headers. Every connection may hold as much.
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 pub fn check(head: &Parts) -> Result<(), ApiError> {
     if is_too_large(head) {

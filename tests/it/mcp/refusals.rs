@@ -185,7 +185,7 @@ async fn a_refusal_repeats_neither_a_key_nor_what_is_long() {
     // The key is not repeated in base64 either.
     let encoded = format!("=?base64?{}?=", BASE64_STANDARD.encode(&key));
     for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
-        for value in [&key, &encoded, &"x".repeat(20_000)] {
+        for value in [&key, &encoded, &"x".repeat(10_000)] {
             let answer = app.send(client.carrying(&reading(&client)).without(header).header(header, value)).await;
             assert_eq!(answer.status, 400, "{answer:?}");
             assert!(!answer.text().contains(&BASE64_STANDARD.encode(&key)[..20]), "{answer:?}");

@@ -15,7 +15,6 @@ use futures_util::future::join_all;
 use handbill::app::Deps;
 use handbill::http::drain::Phase;
 use handbill::http::listener::{Limits, ListenerMetrics, serve};
-use handbill::http::request::client_addr::TrustedProxies;
 use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
@@ -171,8 +170,7 @@ async fn listening(store: Arc<ScyllaStore>) -> (SocketAddr, watch::Sender<Phase>
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (phase, phases) = watch::channel(Phase::Serving);
-    let proxies = TrustedProxies { networks: Vec::new() };
-    tokio::spawn(serve(listener, app, Limits::of(1000), proxies, ListenerMetrics::default(), phases));
+    tokio::spawn(serve(listener, app, Limits::of(1000, &[]), ListenerMetrics::default(), phases));
     (address, phase)
 }
 
