@@ -19,8 +19,8 @@ use super::tool_result::tool_error;
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
-use crate::telemetry::labels::ToolLabels;
-use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
+use crate::telemetry::metrics::ToolLabels;
+use crate::telemetry::spans;
 use handbill_pages::values::origin::Origin;
 
 /// Only a new release changes the answer.
@@ -110,9 +110,7 @@ impl ServerHandler for ToolServer {
         };
         let mcp = &self.0.mcp;
         let head = context.extensions.get::<Parts>().expect("the HTTP service adds the head");
-        let meta = &context.meta;
-        let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
-        let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
+        let span = spans::tool(head, context.meta.get_traceparent(), tool.as_str());
         let client = mcp.proxies.client(head);
         let calling = async { mcp.call(tool, client, call.arguments.unwrap_or_default()).await };
         let result = span.run(AssertUnwindSafe(calling).catch_unwind()).await.unwrap_or_else(|_panic| {

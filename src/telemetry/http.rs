@@ -14,9 +14,8 @@ use ipnet::IpNet;
 use tokio::task_local;
 use tracing::field::display;
 
-use super::labels::RequestLabels;
-use super::metrics::Metrics;
-use super::spans::{self, OTHER_METHOD, Span, Trust, error_type};
+use super::metrics::{Metrics, RequestLabels};
+use super::spans::{self, OTHER_METHOD, Span, error_type};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::random::{Random, hex_id};
 use handbill_pages::values::client::Peer;
@@ -69,9 +68,8 @@ impl RequestTelemetry {
         let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
         let trace = spans::are_exported().then(|| {
             let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
-            let trust = if is_trusted { Trust::Continue } else { Trust::Link };
-            let span = spans::request(head, trust, method, template, &id);
-            head.extensions.insert(span.of_request(trust));
+            let span = spans::request(head, is_trusted, method, template, &id);
+            head.extensions.insert(span.context());
             span
         });
         self.metrics.active_requests.inc();
@@ -133,6 +131,7 @@ impl Observed {
             },
             http_response_status_code: self.status,
             error_type: error,
+            url_scheme: "http",
         };
         self.telemetry.metrics.requests.get_or_create(&labels).observe(took);
     }
@@ -277,8 +276,7 @@ mod tests {
         assert!(line["duration_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");
         assert!(line["trace_id"].as_str().is_some_and(|id| id.len() == 32), "{line}");
         assert!(!line.to_string().contains("secret") && !line.to_string().contains("sesame"), "{line}");
-        let counted =
-            r#"_count{http_request_method="GET",http_route="/{slug}",error_type="abandoned",url_scheme="http"} 1"#;
+        let counted = r#"_count{http_request_method="GET",http_route="/{slug}",http_response_status_code="",error_type="abandoned",url_scheme="http"} 1"#;
         assert!(metrics.exposition().contains(counted), "{}", metrics.exposition());
     }
 
@@ -306,7 +304,7 @@ mod tests {
             [("GET", 200, 2), ("POST", 200, 1), ("PATCH", 200, 1), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)]
         {
             let counted = format!(
-                r#"_count{{http_request_method="{method}",http_route="/{{slug}}",http_response_status_code="{status}",url_scheme="http"}} {count}"#
+                r#"_count{{http_request_method="{method}",http_route="/{{slug}}",http_response_status_code="{status}",error_type="",url_scheme="http"}} {count}"#
             );
             assert!(scrape.contains(&counted), "{scrape}");
         }

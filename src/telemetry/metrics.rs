@@ -2,8 +2,10 @@
 //!
 //! Names are OpenTelemetry's in Prometheus form, in seconds and bytes. A test compares them with `docs/monitoring.md`.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::prometheus_text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +14,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use super::labels::{OperatorLabels, RefusalLabels, RequestLabels, ToolLabels};
 use super::process::ProcessCollector;
 use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
@@ -45,6 +46,44 @@ pub struct Metrics {
     registry: Registry,
 }
 
+// The values of labels come from closed sets: no path, slug, address or key is ever a label.
+
+/// In Prometheus an empty label and an absent one are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    pub http_request_method: &'static str,
+    /// Empty if no route matches.
+    pub http_route: String,
+    pub http_response_status_code: Option<u16>,
+    /// Why the request failed, if it did: the status from 500 on, or `abandoned` if there was no answer.
+    pub error_type: Option<Cow<'static, str>>,
+    /// The scheme of the listener, which OpenTelemetry requires.
+    pub url_scheme: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ToolLabels {
+    /// `_OTHER` if no tool has that name.
+    pub tool: &'static str,
+    /// `ok`, or the error's code.
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefusalLabels {
+    /// `content` if the text or its links are on the blocklist, `blocklist` if that could not be read, `paused` if nothing may be
+    /// created.
+    pub reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OperatorLabels {
+    pub action: &'static str,
+    /// `done` or `failed`; for a takedown its result.
+    pub outcome: &'static str,
+}
+
+/// Declares instruments, in the order in which they are exposed.
 #[derive(Default)]
 struct Declared(Registry);
 
@@ -188,6 +227,7 @@ mod tests {
             http_route: "/".to_owned(),
             http_response_status_code: Some(500),
             error_type: Some("500".into()),
+            url_scheme: "http",
         };
         metrics.requests.get_or_create(&request).observe(0.0);
         metrics.calls.store.get_or_create(&CallLabels { operation, outcome }).observe(0.0);

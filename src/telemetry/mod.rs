@@ -2,9 +2,7 @@
 
 pub mod export;
 pub mod http;
-pub mod labels;
 pub mod logs;
 pub mod metrics;
 mod process;
-mod propagation;
 pub mod spans;

@@ -5,13 +5,16 @@
 //! lists them. Without a collector no span is made.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::Either;
 use http::request::Parts;
 use opentelemetry::Context;
+use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -20,12 +23,13 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::DynFilterFn;
 use tracing_subscriber::{Layer, Registry};
 
-pub use super::propagation::{CallerTrace, Trust};
-use super::propagation::{parent_sampled_as, without_state};
 use handbill_pages::service::{CALL, TRACES};
 
 /// The caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
+
+/// Names the caller's span (W3C Trace Context). `tracestate`, in which a caller may write anything, is not read.
+const TRACEPARENT: &str = "traceparent";
 
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
@@ -64,8 +68,9 @@ pub fn are_exported() -> bool {
     ARE_EXPORTED.load(Ordering::Relaxed)
 }
 
-/// Continues the trace in `head`, or links to it, as `trust` says.
-pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
+/// Continues the trace in `head` if the peer is trusted. Any other peer would choose what is sampled, so it gets a new trace, with a
+/// link to its own.
+pub fn request(head: &Parts, is_trusted: bool, method: &'static str, route: &str, request_id: &str) -> Span {
     let span = info_span!(
         target: TRACES,
         parent: None,
@@ -80,19 +85,19 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
         handbill.request_id = request_id,
     );
     if !span.is_disabled() {
-        let caller = CallerTrace::in_headers(&head.headers).span();
-        match trust {
-            Trust::Continue => set_parent(&span, caller),
-            Trust::Link => span.add_link(without_state(caller.span().span_context())),
+        let caller = caller(head.headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()));
+        if is_trusted {
+            set_parent(&span, caller);
+        } else {
+            span.add_link(caller.span().span_context().clone());
         }
     }
     Span(span)
 }
 
-/// The tool's span follows `caller`, which the message names, if a trusted proxy sent it, and links to the request's
-/// span; otherwise the other way round. The request alone decides on sampling: no proxy reads messages, so anyone may
-/// have written that flag.
-pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
+/// Below the request with this head. The span that the message names is only a link: no proxy reads messages, so anyone may have
+/// written it.
+pub fn tool(head: &Parts, traceparent: Option<&str>, tool: &'static str) -> Span {
     let span = info_span!(
         target: TRACES,
         parent: None,
@@ -103,23 +108,17 @@ pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'stat
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = tool,
     );
-    if span.is_disabled() {
-        return Span(span);
-    }
-    let trust = request.map(|request| request.trust);
-    let request = request.map(|request| request.span.context()).unwrap_or_default();
-    let of_request = request.span().span_context().clone();
-    let of_caller = caller.span().span().span_context().clone();
-    if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
-        set_parent(&span, request);
-    } else if of_request.is_valid() && trust == Some(Trust::Continue) {
-        set_parent(&span, parent_sampled_as(&of_caller, of_request.is_sampled()));
-        span.add_link(of_request);
-    } else {
-        set_parent(&span, request);
-        span.add_link(without_state(&of_caller));
+    if !span.is_disabled() {
+        set_parent(&span, head.extensions.get::<Context>().cloned().unwrap_or_default());
+        span.add_link(caller(traceparent).span().span_context().clone());
     }
     Span(span)
+}
+
+/// Not valid if the caller names no span, or none that can be parsed.
+fn caller(traceparent: Option<&str>) -> Context {
+    let named: HashMap<_, _> = traceparent.map(|text| (TRACEPARENT.to_owned(), text.to_owned())).into_iter().collect();
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &named)
 }
 
 fn request_name(method: &'static str, route: &str) -> String {
@@ -140,12 +139,6 @@ fn set_parent(span: &tracing::Span, parent: Context) {
     let _ = span.set_parent(parent);
 }
 
-#[derive(Clone, Debug)]
-pub struct RequestSpan {
-    span: tracing::Span,
-    trust: Trust,
-}
-
 /// Ends when its outcome is recorded. Dropped earlier, it ends as abandoned.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]
@@ -156,8 +149,9 @@ impl Span {
         Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    pub fn of_request(&self, trust: Trust) -> RequestSpan {
-        RequestSpan { span: self.0.clone(), trust }
+    /// In the request's extensions, for the spans below this one.
+    pub fn context(&self) -> Context {
+        self.0.context()
     }
 
     /// Spans in `work` are below this one.
@@ -263,7 +257,7 @@ mod tests {
 
     fn request_span() -> Span {
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
-        request(&head, Trust::Link, "GET", "/", "1")
+        request(&head, false, "GET", "/", "1")
     }
 
     fn ended(name: &str, status: Status, error: Option<&str>, parent: Option<&str>) -> Summary {
@@ -288,7 +282,7 @@ mod tests {
         let _collecting = spans.collect();
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
         for (method, route) in [("GET", "/{slug}"), ("GET", ""), (OTHER_METHOD, "/{slug}"), (OTHER_METHOD, "")] {
-            request(&head, Trust::Link, method, route, "1").answered(200);
+            request(&head, false, method, route, "1").answered(200);
         }
         let names: Vec<_> = spans.summary().into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);
@@ -378,5 +372,22 @@ mod tests {
     fn without_a_collector_no_span_is_made() {
         let _subscriber = set_default(Registry::default().with(LevelFilter::TRACE));
         assert!(request_span().ids().is_none());
+    }
+
+    #[test]
+    fn a_trusted_caller_is_the_parent_of_a_request_and_any_other_is_linked() {
+        const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let spans = Ended::default();
+        let _collecting = spans.collect();
+        for (is_trusted, traceparent) in [(true, CALLER), (false, CALLER), (true, "00-0-0-01"), (false, "ä")] {
+            let builder = Request::get("/").header(TRACEPARENT, traceparent).header("tracestate", "one=hbk_0123456789");
+            let (head, ()) = builder.body(()).unwrap().into_parts();
+            request(&head, is_trusted, "GET", "/", "1").answered(200);
+        }
+        let spans = spans.0.lock().unwrap();
+        let is_callers = |span: &SpanContext| span.trace_id().to_string() == CALLER[3..35];
+        let seen = spans.iter().map(|span| (is_callers(&span.span_context), span.links.iter().count()));
+        assert_eq!(seen.collect::<Vec<_>>(), [(true, 0), (false, 1), (false, 0), (false, 0)]);
+        assert!(spans.iter().all(|span| span.span_context.trace_state().header().is_empty()));
     }
 }

@@ -75,8 +75,8 @@ async fn a_read_is_counted_once_whoever_answers_it() {
     app.read("nothing-2222bbbb").await.expect_status(500);
     let scrape = app.metrics.exposition();
     for (labels, count) in [
-        ("http_response_status_code=\"200\"", 5),
-        ("http_response_status_code=\"304\"", 1),
+        ("http_response_status_code=\"200\",error_type=\"\"", 5),
+        ("http_response_status_code=\"304\",error_type=\"\"", 1),
         ("http_response_status_code=\"500\",error_type=\"500\"", 1),
     ] {
         assert_eq!(counted(&app, labels), Some(count), "{scrape}");
@@ -93,7 +93,7 @@ async fn a_read_that_its_client_gives_up_is_counted_as_abandoned() {
     app.store.always(Operation::Lookup, || Fault::Hang);
     let read = app.read(&page.slug);
     assert!(read.now_or_never().is_none());
-    assert_eq!(counted(&app, "error_type=\"abandoned\""), Some(1));
+    assert_eq!(counted(&app, "http_response_status_code=\"\",error_type=\"abandoned\""), Some(1));
     assert_eq!(app.metrics.active_requests.get(), 0);
 }
 
