@@ -11,7 +11,7 @@ use super::arguments::{take_key, take_slug};
 use super::tool_result::ToolResult;
 use super::tools::{GetOptions, ToolName, UpdateOptions, with_slug};
 use crate::http::error::{self, ApiError, Interface};
-use crate::http::request::body::{Fields, NoFields, parse_both, parse_object};
+use crate::http::request::body::{Fields, NoFields, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::types::{FieldsBody, Included};
 use crate::telemetry::metrics::Metrics;
@@ -64,9 +64,9 @@ impl Mcp {
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let parsed: Body<(FieldsBody, UpdateOptions)> = parse_both(arguments, UpdateOptions::fields);
-        let included = parsed.as_ref().map_or(Included::ALL, |(_, options)| options.included());
-        let body = std::future::ready(parsed.map(|(fields, options)| options.with(fields.into())));
+        let options: Body<UpdateOptions> = parse_object(arguments, UpdateOptions::fields);
+        let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
+        let body = std::future::ready(options.map(UpdateOptions::into_page_fields));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::updated(&page, &self.base_url, included))
     }

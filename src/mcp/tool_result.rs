@@ -12,7 +12,6 @@ use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
 
 pub(super) struct ToolResult {
-    text: String,
     structured: Value,
     link: Option<Resource>,
     warning: Option<&'static str>,
@@ -21,7 +20,7 @@ pub(super) struct ToolResult {
 impl ToolResult {
     fn of(body: &impl Serialize) -> Self {
         let structured = serde_json::to_value(body).expect("strings and numbers serialise");
-        Self { text: to_json(body), structured, link: None, warning: None }
+        Self { structured, link: None, warning: None }
     }
 
     pub(super) fn deleted(slug: String) -> Self {
@@ -43,11 +42,9 @@ impl ToolResult {
     }
 
     pub(super) fn for_client(self, knows_links: bool) -> CallToolResult {
-        let mut content = vec![ContentBlock::text(self.text)];
-        content.extend(self.link.filter(|_| knows_links).map(ContentBlock::ResourceLink));
-        content.extend(self.warning.map(ContentBlock::text));
-        let mut result = CallToolResult::success(content);
-        result.structured_content = Some(self.structured);
+        let mut result = CallToolResult::structured(self.structured);
+        result.content.extend(self.link.filter(|_| knows_links).map(ContentBlock::ResourceLink));
+        result.content.extend(self.warning.map(ContentBlock::text));
         result
     }
 }
@@ -66,8 +63,4 @@ fn warning_about(page: &Page) -> Option<&'static str> {
 
 fn link_to(page: &Page, base_url: &Origin) -> Resource {
     Resource::new(page_url(&page.head.slug, base_url), page.head.slug.as_str()).with_mime_type("text/html")
-}
-
-fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("strings and numbers serialise")
 }

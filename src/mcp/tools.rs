@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 
 use crate::http::metadata::{self, Operation};
 use crate::http::request::body::{Fields, names_of};
-use crate::http::types::{CreateBody, CreatedBody, DeletedBody, FieldsBody, Included, PageBody, Part};
+use crate::http::types::{CreateBody, CreatedBody, DeletedBody, Included, PageBody, Part};
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::PageFields;
+use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::text_edits::{MAX_EDITS, TextEdit};
+use handbill_pages::values::title::MAX_CHARS;
 
 /// Agents read this before any call.
 pub(super) const INSTRUCTIONS: &str = "\
@@ -69,18 +71,42 @@ impl ToolName {
             .idempotent(reads || self == Self::Delete);
         let tool = match self {
             Self::Create => tool.with_input_schema::<CreateBody>().with_output_schema::<CreatedBody>(),
-            Self::Delete => tool.with_input_schema::<DeleteArguments>().with_output_schema::<DeletedBody>(),
-            Self::Get => tool.with_input_schema::<GetArguments>().with_output_schema::<PageBody>(),
-            Self::Update => tool.with_input_schema::<UpdateArguments>().with_output_schema::<PageBody>(),
+            Self::Delete => tool.with_output_schema::<DeletedBody>(),
+            Self::Get => tool.with_input_schema::<GetOptions>().with_output_schema::<PageBody>(),
+            Self::Update => tool.with_input_schema::<UpdateOptions>().with_output_schema::<PageBody>(),
         };
-        let mut tool = tidied(tool.with_annotations(hints));
-        if self == Self::Create {
-            // The service says which is missing.
-            Arc::make_mut(&mut tool.input_schema).insert("required".to_owned(), json!(["title", "content"]));
-        }
+        let mut tool = tidied(self.with_required(tool.with_annotations(hints)));
         if let Some(schema) = tool.output_schema.as_mut().map(Arc::make_mut) {
             self.narrow(schema);
         }
+        tool
+    }
+
+    /// `arguments` takes slug and key, which the types do not have.
+    fn with_required(self, mut tool: Tool) -> Tool {
+        let mut taken = json!({
+            "slug": {"type": "string", "description": "The last part of the page's `url`, or the whole `url`."},
+            // `Bearer ` may stand before it.
+            "edit_key": {
+                "type": "string",
+                "pattern": "hbk_[0-9A-Za-z]{43}$",
+                "description": "The key that `create_page` returned for this very page, or its edit link. Send it only here, and never publish it.",
+            },
+        });
+        let required: &[&str] = match self {
+            Self::Create => &["title", "content"],
+            Self::Get => &["slug"],
+            Self::Update | Self::Delete => &["slug", "edit_key"],
+        };
+        let schema = Arc::make_mut(&mut tool.input_schema);
+        schema.entry("type").or_insert_with(|| "object".into());
+        let properties = schema.entry("properties").or_insert_with(|| json!({}));
+        for name in required {
+            if properties.get(name).is_none() {
+                properties[*name] = taken[*name].take();
+            }
+        }
+        schema.insert("required".to_owned(), json!(required));
         tool
     }
 
@@ -148,25 +174,6 @@ fn limit_sentence(limit: Option<LimitKind>, quotas: &Quotas) -> String {
     format!(" At most {most} {calls} in any {} seconds from one network address.", window.as_secs())
 }
 
-/// The argument by which every tool but `create_page` names its page.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema is used; `arguments` takes the slug")]
-struct SlugArgument {
-    /// The last part of the page's `url`, or the whole `url`.
-    slug: String,
-}
-
-/// The argument by which a tool may change its page.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema is used; `arguments` takes the key")]
-struct KeyArgument {
-    // `Bearer ` may stand before it.
-    /// The key that `create_page` returned for this very page, or its edit link. Send it only here, and never publish it.
-    #[schemars(regex(pattern = "hbk_[0-9A-Za-z]{43}$"))]
-    edit_key: String,
-}
-
-/// The arguments of `get_page` besides the slug.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetOptions {
@@ -184,31 +191,34 @@ pub(super) struct GetOptions {
 /// A whole number from `LEAST` on. By JSON Schema `20000.0` is one too, and clients whose numbers are doubles send it. A number
 /// that is too large counts as the largest.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(try_from = "Value")]
+#[serde(try_from = "f64")]
 #[schemars(with = "usize", inline)]
 struct Count<const LEAST: usize>(usize);
 
-impl<const LEAST: usize> TryFrom<Value> for Count<LEAST> {
+impl<const LEAST: usize> TryFrom<f64> for Count<LEAST> {
     type Error = &'static str;
 
-    fn try_from(value: Value) -> Result<Self, Self::Error> {
-        let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    fn try_from(number: f64) -> Result<Self, Self::Error> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a cast ends at the largest number"
         )]
-        let of_double = || whole.map(|number| number as usize);
-        let exact = value.as_u64().map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        let count = exact.or_else(of_double).filter(|count| *count >= LEAST);
-        count.map(Self).ok_or(if LEAST == 0 { "expected usize" } else { "expected a nonzero usize" })
+        let count = (number >= 0.0 && number.fract() == 0.0).then_some(number as usize);
+        let count = count.filter(|count| *count >= LEAST);
+        count.map(Self).ok_or(if LEAST == 0 { "expected f64" } else { "expected a nonzero usize" })
     }
 }
 
-/// The arguments of `update_page` besides slug, key and the fields of a page.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateOptions {
+    /// The new title, on one line; an empty one removes it.
+    #[schemars(length(max = MAX_CHARS))]
+    title: Option<String>,
+    /// All of the new Markdown. Its length counts bytes of UTF-8.
+    #[schemars(length(min = 1, max = MAX_BYTES))]
+    content: Option<String>,
     /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
     edits: Option<Vec<EditArgument>>,
@@ -233,37 +243,6 @@ struct EditArgument {
     new: String,
 }
 
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema is used")]
-struct GetArguments {
-    #[schemars(flatten)]
-    slug: SlugArgument,
-    #[schemars(flatten)]
-    options: GetOptions,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema is used")]
-struct UpdateArguments {
-    #[schemars(flatten)]
-    slug: SlugArgument,
-    #[schemars(flatten)]
-    key: KeyArgument,
-    #[schemars(flatten)]
-    fields: FieldsBody,
-    #[schemars(flatten)]
-    options: UpdateOptions,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema is used")]
-struct DeleteArguments {
-    #[schemars(flatten)]
-    slug: SlugArgument,
-    #[schemars(flatten)]
-    key: KeyArgument,
-}
-
 pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
     let named = iter::once("slug").chain(others.iter().copied()).map(str::to_owned);
     Fields { names: named.chain(options).collect(), in_list: Vec::new() }
@@ -285,7 +264,7 @@ impl GetOptions {
 
 impl UpdateOptions {
     pub(super) fn fields() -> Fields {
-        let fields = with_slug(&["edit_key", "title", "content"], names_of::<Self>());
+        let fields = with_slug(&["edit_key"], names_of::<Self>());
         Fields { in_list: names_of::<EditArgument>(), ..fields }
     }
 
@@ -294,10 +273,17 @@ impl UpdateOptions {
         Included { content, html: self.include_html.unwrap_or(false), part: None }
     }
 
-    pub(super) fn with(self, fields: PageFields) -> PageFields {
+    /// The fields that are to be changed.
+    pub(super) fn into_page_fields(self) -> PageFields {
         let edits = |edits: Vec<EditArgument>| {
             edits.into_iter().map(|EditArgument { old, new }| TextEdit { old, new }).collect()
         };
-        PageFields { edits: self.edits.map(edits), if_updated_at: self.if_updated_at, ..fields }
+        PageFields {
+            title: self.title.map(Some),
+            content: self.content.map(|content| Some(content.into())),
+            edits: self.edits.map(edits),
+            if_updated_at: self.if_updated_at,
+            ..PageFields::default()
+        }
     }
 }

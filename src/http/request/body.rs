@@ -188,22 +188,9 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
 
 /// Like [`parse`], for a tool's arguments.
 pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: impl FnOnce() -> Fields) -> Body<T> {
-    parse_both::<T, NoFields>(object, fields).map(|(value, NoFields {})| value)
-}
-
-/// Fields that `B` lacks belong to `A`.
-pub fn parse_both<A: DeserializeOwned, B: DeserializeOwned>(
-    object: Map<String, Value>,
-    fields: impl FnOnce() -> Fields,
-) -> Body<(A, B)> {
     let size = check_content_size(object.get("content").and_then(Value::as_str));
-    let names = names_of::<B>();
-    let (of_b, of_a): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| names.contains(name));
-    let both = || {
-        let a = serde_path_to_error::deserialize(Value::Object(of_a))?;
-        Ok((a, serde_path_to_error::deserialize(Value::Object(of_b))?))
-    };
-    both().map_err(|error| size.err().unwrap_or_else(|| BodyError::Malformed(wrong_shape(&error, &fields()))))
+    serde_path_to_error::deserialize(Value::Object(object))
+        .map_err(|error| size.err().unwrap_or_else(|| BodyError::Malformed(wrong_shape(&error, &fields()))))
 }
 
 #[derive(Deserialize)]
@@ -258,7 +245,7 @@ fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, fields: &F
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
             Some("a boolean") => "`true` or `false`".to_owned(),
             Some("a sequence") => format!("a list of objects with {}", enumerate(&fields.in_list)),
-            Some("usize" | "u64") => "a whole number".to_owned(),
+            Some("f64") => "a whole number".to_owned(),
             Some("a nonzero usize") => "a whole number from 1 on".to_owned(),
             Some(object) if object.starts_with("struct ") => format!("an object with {}", enumerate(&fields.in_list)),
             _ => "a string".to_owned(),

@@ -9,9 +9,8 @@ use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::title::MAX_CHARS;
 
-// The first description is REST's, the second MCP's, where `null` means not sent.
 /// The body of an update. An omitted field keeps its value.
-#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UpdatePage)]
 pub struct FieldsBody {
@@ -22,20 +21,10 @@ pub struct FieldsBody {
         pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello again"
     )]
-    #[schemars(
-        with = "Option<String>",
-        description = "The new title, on one line; an empty one removes it.",
-        length(max = MAX_CHARS)
-    )]
     title: Option<Option<String>>,
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
     #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
-    #[schemars(
-        with = "Option<String>",
-        description = "All of the new Markdown. Its length counts bytes of UTF-8.",
-        length(min = 1, max = MAX_BYTES)
-    )]
     content: Option<Option<String>>,
 }
 
@@ -50,7 +39,7 @@ impl From<FieldsBody> for PageFields {
     }
 }
 
-// No `Debug`, so that no log shows the key. The service finds missing fields.
+// The first description is REST's, the second MCP's. No `Debug`, so that no log shows the key. The service finds missing fields.
 /// The body of a create.
 #[derive(Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
