@@ -1,7 +1,7 @@
-//! Content codings: which ones a request accepts, and when a body is compressed.
+//! Content codings: whether a client prefers gzip, and when a body is compressed.
 //!
-//! An answer with an edit key is never compressed: its size would betray the secret beside an attacker's text (the
-//! BREACH attack).
+//! Only what everybody may read is compressed. If a secret, such as an edit key, and text that an attacker chose were compressed
+//! together, the size of the answer would betray the secret piece by piece (the BREACH attack).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio::task;
 
-use crate::http::request::accept::quality;
+use crate::http::request::accept::weight_in;
 
 /// The body may be compressed.
 pub(super) const VARY_CODING: HeaderValue = HeaderValue::from_static("Accept-Encoding");
@@ -27,74 +27,37 @@ pub(super) enum Coding {
     Identity,
     /// RFC 1952.
     Gzip,
-    /// RFC 8878.
-    Zstd,
 }
 
 impl Coding {
-    /// The first of equal weight is preferred.
-    pub(super) const PREFERRED: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
-
-    /// As in header fields and entity tags.
+    /// The coding as it is named in header fields and entity tags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
             Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
         }
     }
 
-    /// `None` if the result is not smaller. It depends only on `bytes`.
-    pub(super) fn compress(self, bytes: &[u8]) -> Option<Bytes> {
-        let compressed = match self {
-            Self::Identity => return None,
-            Self::Gzip => {
-                let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
-                encoder.write_all(bytes).and_then(|()| encoder.finish())
-            }
-            // Its window is far below the 8 MB that browsers accept.
-            Self::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL),
-        };
-        // Writing to memory does not fail.
-        compressed.ok().filter(|compressed| compressed.len() < bytes.len()).map(|mut compressed| {
-            compressed.shrink_to_fit();
-            compressed.into()
-        })
+    /// The coding that a request prefers (RFC 9110 §12.5.3). Between codings of equal weight that is gzip.
+    pub(super) fn preferred(request: &HeaderMap) -> Self {
+        if !request.contains_key(ACCEPT_ENCODING) {
+            return Self::Identity;
+        }
+        let weight = |name| weight_in(request, &ACCEPT_ENCODING, name);
+        let any = weight("*");
+        let gzip = weight("gzip").or_else(|| weight("x-gzip")).or(any).unwrap_or(0.0);
+        let is_preferred = gzip > 0.0 && weight("identity").or(any).is_none_or(|identity| gzip >= identity);
+        if is_preferred { Self::Gzip } else { Self::Identity }
     }
 }
 
-/// Preferred first (RFC 9110 §12.5.3). A request without the header gets no coding.
-pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
-    let mut weighed = Coding::PREFERRED.map(|coding| (coding, 0.0_f32));
-    if request.contains_key(ACCEPT_ENCODING) {
-        let (mut named, mut any) = ([None; 3], None);
-        let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
-        for member in lines.flat_map(|line| line.split(',')) {
-            let (name, parameters) = member.split_once(';').unwrap_or((member, ""));
-            let name = name.trim();
-            let slot = match Coding::PREFERRED.iter().position(|coding| is_name_of(name, *coding)) {
-                Some(at) => &mut named[at],
-                None if name == "*" => &mut any,
-                None => continue,
-            };
-            let weight = quality(parameters);
-            *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
-        }
-        for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
-            // Codings that are not named are not accepted; the uncompressed form comes last.
-            let unmentioned = if *coding == Coding::Identity { f32::MIN_POSITIVE } else { 0.0 };
-            *weight = named[at].or(any).unwrap_or(unmentioned);
-        }
-        // The sort is stable.
-        weighed.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    } else {
-        weighed[2].1 = 1.0;
-    }
-    weighed.into_iter().filter(|(_, weight)| *weight > 0.0).map(|(coding, _)| coding)
-}
-
-fn is_name_of(name: &str, coding: Coding) -> bool {
-    name.eq_ignore_ascii_case(coding.name()) || (coding == Coding::Gzip && name.eq_ignore_ascii_case("x-gzip"))
+/// `bytes` compressed; `None` if that is not smaller. The result depends only on `bytes`.
+pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
+    // Writing to memory does not fail.
+    let mut compressed = encoder.write_all(bytes).and_then(|()| encoder.finish()).ok()?;
+    compressed.shrink_to_fit();
+    (compressed.len() < bytes.len()).then(|| compressed.into())
 }
 
 /// Compresses one body at a time, without delaying requests.
@@ -121,40 +84,35 @@ impl Compressor {
 mod tests {
     use super::*;
 
-    fn accepts(lines: &[&str]) -> Vec<&'static str> {
-        let mut all = HeaderMap::new();
-        for (name, value) in lines.iter().map(|line| (ACCEPT_ENCODING, HeaderValue::from_str(line).unwrap())) {
-            all.append(name, value);
-        }
-        accepted(&all).map(Coding::name).collect()
-    }
-
     #[test]
-    fn the_heaviest_coding_comes_first_and_identity_last_unless_it_is_named() {
-        for (lines, codings) in [
-            (&[][..], &["identity"][..]),
-            (&[""], &["identity"]),
-            (&["gzip, deflate, br, zstd"], &["zstd", "gzip", "identity"]),
-            (&["zstd;q=0.5, gzip"], &["gzip", "zstd", "identity"]),
-            (&["zstd;q=0.5", "GZip;Q=0.7"], &["gzip", "zstd", "identity"]),
-            (&["x-gzip"], &["gzip", "identity"]),
-            (&["gzip;q=0.5, identity"], &["identity", "gzip"]),
-            (&["gzip;q=0, zstd;q=0"], &["identity"]),
-            (&["identity;q=0, gzip"], &["gzip"]),
-            (&["*;q=0"], &[]),
-            (&["gzip, *;q=0"], &["gzip"]),
-            (&["*"], &["zstd", "gzip", "identity"]),
-            (&["gzip;q=0.2, *;q=0.5"], &["zstd", "identity", "gzip"]),
-            (&["br, deflate"], &["identity"]),
-            (&["gzip;q=much"], &["identity"]),
-            (&["gzip;q=NaN"], &["identity"]),
+    fn gzip_is_preferred_where_it_is_accepted_and_nothing_weighs_more() {
+        for (lines, coding) in [
+            (&[][..], Coding::Identity),
+            (&[""], Coding::Identity),
+            (&["gzip, deflate, br, zstd"], Coding::Gzip),
+            (&["zstd;q=0.5", "GZip;Q=0.7"], Coding::Gzip),
+            (&["x-gzip"], Coding::Gzip),
+            (&["gzip;q=0.5, identity"], Coding::Identity),
+            (&["gzip;q=0"], Coding::Identity),
+            (&["identity;q=0, gzip"], Coding::Gzip),
+            (&["*;q=0"], Coding::Identity),
+            (&["gzip, *;q=0"], Coding::Gzip),
+            (&["*"], Coding::Gzip),
+            (&["gzip;q=0.2, *;q=0.5"], Coding::Identity),
+            (&["br, deflate"], Coding::Identity),
+            (&["gzip;q=much"], Coding::Identity),
+            (&["gzip;q=NaN"], Coding::Identity),
         ] {
-            assert_eq!(accepts(lines), codings, "{lines:?}");
+            let mut all = HeaderMap::new();
+            for line in lines {
+                all.append(ACCEPT_ENCODING, HeaderValue::from_str(line).unwrap());
+            }
+            assert_eq!(Coding::preferred(&all), coding, "{lines:?}");
         }
     }
 
     #[tokio::test]
-    async fn one_body_is_compressed_at_a_time_and_the_rest_is_left_to_later_requests() {
+    async fn one_body_is_compressed_at_a_time_and_others_later() {
         let compressor = Compressor::new();
         let (release, released) = std::sync::mpsc::channel::<()>();
         compressor.begin(move || {

@@ -15,7 +15,6 @@ use super::coding::Coding;
 use super::error_response::{Endpoint, shows_key};
 use super::etag::{REVALIDATE, entity_tag, precondition};
 use super::reads::PageForm;
-use super::robots::mark_noindex;
 use super::state::{About, Http};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::request::body::JsonBody;
@@ -162,7 +161,7 @@ pub(super) async fn update(State(http): State<Arc<Http>>, SlugParam(slug): SlugP
     respond(attempt, Endpoint::Api, &http, |page| {
         let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &http)), (CONTENT_TYPE, JSON)];
         let mut response = (fields, PageBody::json(&page, &http.base_url)).into_response();
-        mark_noindex(response.headers_mut(), &http.about(&page.head));
+        http.about(&page.head).mark_noindex(response.headers_mut());
         response
     })
 }

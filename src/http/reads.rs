@@ -9,12 +9,11 @@ use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::coding::{Coding, VARY_CODING};
+use super::coding::{Coding, VARY_CODING, gzip};
 use super::error_response::unless_key_shown;
 use super::etag::{REVALIDATE, entity_tag};
 use super::pages::{self, FIELDS, JSON, SlugParam};
 use super::representation::{respond, unchanged};
-use super::robots::mark_noindex;
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{About, Http};
 use crate::http::types::PageBody;
@@ -93,16 +92,12 @@ impl PageForm {
         let &Kept { state, renderer_version, is_noindex, .. } = kept;
         let page = About { slug, state, renderer_version, is_noindex };
         let described = DescribedPage { form: self, page, http };
-        let (response, missing) = respond(headers, &described, |coding| kept.form(self.number(coding)));
-        // Makes the preferred coding for later requests.
-        let identity = kept.form(self.number(Coding::Identity)).flatten();
-        if let (Some(coding), Some(identity)) = (missing, identity) {
-            let (cache, slug, kept, identity) =
-                (http.service.cache().clone(), slug.clone(), kept.clone(), identity.clone());
-            http.compressor.begin(move || {
-                let bytes = coding.compress(&identity);
-                cache.keep_coded(&slug, &kept, self.number(coding), bytes, self.number(Coding::Identity));
-            });
+        let (response, can_be_compressed) = respond(headers, &described, |coding| kept.form(self.number(coding)));
+        let (identity, coded) = (self.number(Coding::Identity), self.number(Coding::Gzip));
+        if let Some(bytes) = kept.form(identity).flatten().filter(|_| can_be_compressed).cloned() {
+            // It is made for later requests.
+            let (cache, slug, kept) = (http.service.cache().clone(), slug.clone(), kept.clone());
+            http.compressor.begin(move || cache.keep_coded(&slug, &kept, coded, gzip(&bytes), identity));
         }
         response
     }
@@ -119,8 +114,13 @@ impl PageForm {
 
     /// 304 if the client holds this form.
     fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        // No other form was made.
-        unchanged(headers, true, &DescribedPage { form: self, page: http.about(page), http }, Coding::Identity)
+        // The bytes as they are would be sent, because no other form was made.
+        unchanged(
+            headers,
+            Coding::preferred(headers),
+            &DescribedPage { form: self, page: http.about(page), http },
+            Coding::Identity,
+        )
     }
 
     /// Both addresses of the Markdown share a number.
@@ -163,7 +163,7 @@ impl super::representation::Described for DescribedPage<'_> {
             PageForm::Html => site::html_fields_of(&mut fields, http, slug),
             PageForm::Markdown(source) => site::markdown_fields(&mut fields, http, slug, source),
         }
-        mark_noindex(&mut fields, &self.page);
+        self.page.mark_noindex(&mut fields);
         fields
     }
 

@@ -1,7 +1,6 @@
 //! A finished form of a page, document or file in several codings, answered with 200 or 304.
 
 use std::convert::Infallible;
-use std::iter;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
@@ -9,10 +8,10 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::coding::{Coding, VARY_CODING, accepted};
+use super::coding::{Coding, VARY_CODING, gzip};
 use super::etag::is_named;
 use super::site::assets::short_hash;
 
@@ -32,33 +31,22 @@ pub(super) trait Described {
 }
 
 /// 304, or the preferred body in `made`, where `None` is a body not worth sending. `None` if no coding is acceptable.
-/// Also returns a preferred coding that can be made.
+/// Also returns whether the preferred coding can still be made.
 pub(super) fn respond<'a>(
     request: &HeaderMap,
     described: &impl Described,
     made: impl Fn(Coding) -> Option<Option<&'a Bytes>>,
-) -> (Option<Response>, Option<Coding>) {
+) -> (Option<Response>, bool) {
     let identity = made(Coding::Identity).flatten();
     let is_compressible = identity.is_none_or(|bytes| bytes.len() >= MIN_COMPRESSED_BYTES);
-    let (mut selected, mut missing) = (Coding::Identity, None);
-    if is_compressible && request.contains_key(ACCEPT_ENCODING) {
-        for coding in accepted(request) {
-            match made(coding) {
-                Some(Some(_)) => {
-                    selected = coding;
-                    break;
-                }
-                Some(None) => {}
-                None => missing = missing.or(Some(coding)),
-            }
-        }
-    }
-    if let Some(unchanged) = unchanged(request, is_compressible, described, selected) {
+    let preferred = if is_compressible { Coding::preferred(request) } else { Coding::Identity };
+    let selected = made(preferred).flatten().map_or(Coding::Identity, |_| preferred);
+    if let Some(unchanged) = unchanged(request, preferred, described, selected) {
         // A client that holds the page needs no other form.
-        return (Some(unchanged), None);
+        return (Some(unchanged), false);
     }
-    let missing = missing.filter(|_| identity.is_some());
-    let Some(bytes) = made(selected).flatten() else { return (None, missing) };
+    let can_be_made = identity.is_some() && made(preferred).is_none();
+    let Some(bytes) = made(selected).flatten() else { return (None, can_be_made) };
     let mut response = Response::new(Body::from(bytes.clone()));
     let headers = response.headers_mut();
     *headers = described.fields();
@@ -67,7 +55,7 @@ pub(super) fn respond<'a>(
     if selected != Coding::Identity {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(selected.name()));
     }
-    (Some(response), missing)
+    (Some(response), can_be_made)
 }
 
 /// 304 by `If-None-Match`, where `*` stands for the form that would be sent.
@@ -75,16 +63,15 @@ pub(super) fn respond<'a>(
 /// The body need not exist: a client that names its tag holds it.
 pub(super) fn unchanged(
     request: &HeaderMap,
-    is_compressible: bool,
+    preferred: Coding,
     described: &impl Described,
     sent: Coding,
 ) -> Option<Response> {
     if !request.contains_key(IF_NONE_MATCH) {
         return None;
     }
-    let accepted = (is_compressible && request.contains_key(ACCEPT_ENCODING)).then(|| accepted(request));
-    let held = iter::once(Coding::Identity)
-        .chain(accepted.into_iter().flatten())
+    let held = [Coding::Identity, preferred]
+        .into_iter()
         .find(|coding| is_named(request, described.tag(*coding).as_ref()))
         .or_else(|| is_named(request, b"*").then_some(sent))?;
     // No length: a 304 to HEAD would say `Content-Length: 0`, but must give the length of the 200.
@@ -105,8 +92,8 @@ pub(super) struct Representation {
     /// Without coding and quotation marks.
     tag: String,
     bytes: Bytes,
-    /// Made at the first request.
-    compressed: Arc<[OnceLock<Option<Bytes>>; 2]>,
+    /// Made at the first request for it.
+    gzip: Arc<OnceLock<Option<Bytes>>>,
 }
 
 impl Described for Representation {
@@ -122,7 +109,7 @@ impl Described for Representation {
         let tag = &self.tag;
         let tag = match coding {
             Coding::Identity => format!("\"{tag}\""),
-            coding => format!("\"{tag}-{}\"", coding.name()),
+            Coding::Gzip => format!("\"{tag}-gzip\""),
         };
         HeaderValue::try_from(tag).expect("it is ASCII")
     }
@@ -143,7 +130,7 @@ impl Representation {
         if bytes.len() >= MIN_COMPRESSED_BYTES {
             fields.insert(VARY, VARY_CODING);
         }
-        Self { content_type, fields, tag: tag.to_owned(), bytes, compressed: Arc::default() }
+        Self { content_type, fields, tag: tag.to_owned(), bytes, gzip: Arc::default() }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -153,17 +140,15 @@ impl Representation {
 
     /// For a single request, compressing would take longer than all else.
     pub(super) fn uncompressed(mut self) -> Self {
-        self.compressed = Arc::new([OnceLock::from(None), OnceLock::from(None)]);
+        self.gzip = Arc::new(OnceLock::from(None));
         self
     }
 
     pub(super) fn respond_to(&self, request: &HeaderMap) -> Response {
-        let [gzip, zstd] = &*self.compressed;
         let made = |coding: Coding| {
             Some(match coding {
                 Coding::Identity => Some(&self.bytes),
-                Coding::Gzip => gzip.get_or_init(|| coding.compress(&self.bytes)).as_ref(),
-                Coding::Zstd => zstd.get_or_init(|| coding.compress(&self.bytes)).as_ref(),
+                Coding::Gzip => self.gzip.get_or_init(|| gzip(&self.bytes)).as_ref(),
             })
         };
         respond(request, self, made).0.expect("the body without a coding is there")
@@ -179,6 +164,7 @@ mod tests {
     use std::io::Read;
 
     use flate2::read::GzDecoder;
+    use http::header::ACCEPT_ENCODING;
 
     use super::*;
 
@@ -210,63 +196,53 @@ mod tests {
         std::iter::once((Coding::Identity, Some(vec![b'a'; bytes].into()))).chain(others).collect()
     }
 
-    fn answer(made: &Made, request: &HeaderMap) -> (Option<Response>, Option<Coding>) {
+    fn answer(made: &Made, request: &HeaderMap) -> (Option<Response>, bool) {
         let form = |coding| made.iter().find(|(other, _)| *other == coding).map(|(_, bytes)| bytes.as_ref());
         respond(request, &Text, form)
     }
 
-    /// The coding of the answer and its tag, and the coding to make.
-    fn sent(made: &Made, lines: &[&str]) -> Option<(Option<&'static str>, Option<Coding>)> {
-        let (response, missing) = answer(made, &headers(lines));
+    /// The coding of the answer, and whether gzip can be made.
+    fn sent(made: &Made, lines: &[&str]) -> Option<(Coding, bool)> {
+        let (response, can_be_made) = answer(made, &headers(lines));
         let response = response?;
-        let coding = response.headers().get(CONTENT_ENCODING).map(|value| match value.as_bytes() {
-            b"gzip" => Coding::Gzip,
-            _ => Coding::Zstd,
-        });
-        assert_eq!(response.headers()[ETAG], Text.tag(coding.unwrap_or(Coding::Identity)));
-        Some((coding.map(Coding::name), missing))
+        let coding = response.headers().get(CONTENT_ENCODING).map_or(Coding::Identity, |_| Coding::Gzip);
+        assert_eq!(response.headers()[ETAG], Text.tag(coding));
+        Some((coding, can_be_made))
     }
 
     #[test]
-    fn each_form_is_the_same_text() {
+    fn a_compressed_form_is_the_same_text() {
         let text = "Some words. ".repeat(100);
         let mut unpacked = String::new();
-        let gzip = Coding::Gzip.compress(text.as_bytes()).unwrap();
-        GzDecoder::new(&gzip[..]).read_to_string(&mut unpacked).unwrap();
+        GzDecoder::new(&gzip(text.as_bytes()).unwrap()[..]).read_to_string(&mut unpacked).unwrap();
         assert_eq!(unpacked, text);
-        let zstd = Coding::Zstd.compress(text.as_bytes()).unwrap();
-        assert_eq!(zstd::bulk::decompress(&zstd, text.len()).unwrap(), text.as_bytes());
     }
 
     #[test]
-    fn a_form_is_sent_once_it_is_made_and_until_then_the_client_gets_another() {
-        let both = &["zstd, gzip"];
+    fn until_it_is_compressed_the_client_gets_the_text_as_it_is() {
         let size = MIN_COMPRESSED_BYTES;
-        assert_eq!(sent(&body(size, &[]), both), Some((None, Some(Coding::Zstd))));
-        assert_eq!(sent(&body(size, &[(Coding::Gzip, true)]), both), Some((Some("gzip"), Some(Coding::Zstd))));
-        let all = body(size, &[(Coding::Gzip, true), (Coding::Zstd, true)]);
-        assert_eq!(sent(&all, both), Some((Some("zstd"), None)));
+        assert_eq!(sent(&body(size, &[]), &["gzip"]), Some((Coding::Identity, true)));
+        assert_eq!(sent(&body(size, &[(Coding::Gzip, true)]), &["gzip"]), Some((Coding::Gzip, false)));
     }
 
     #[test]
-    fn of_a_text_that_is_kept_only_compressed_no_other_form_can_be_made() {
+    fn a_text_that_is_kept_only_compressed_is_only_sent_so() {
         let gzip = vec![(Coding::Gzip, Some(Bytes::new()))];
-        assert_eq!(sent(&gzip, &["zstd, gzip"]), Some((Some("gzip"), None)));
+        assert_eq!(sent(&gzip, &["gzip"]), Some((Coding::Gzip, false)));
         assert_eq!(sent(&gzip, &["zstd"]), None);
         assert_eq!(sent(&gzip, &[]), None);
     }
 
     #[test]
     fn what_is_small_or_does_not_shrink_is_sent_as_it_is() {
-        assert_eq!(sent(&body(MIN_COMPRESSED_BYTES - 1, &[]), &["gzip"]), Some((None, None)));
+        assert_eq!(sent(&body(MIN_COMPRESSED_BYTES - 1, &[]), &["gzip"]), Some((Coding::Identity, false)));
         let random: Vec<u8> = (0..1000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect();
-        let dense = zstd::bulk::compress(&random, 19).unwrap();
-        assert_eq!(Coding::Gzip.compress(&dense), None);
-        assert_eq!(sent(&body(1000, &[(Coding::Gzip, false)]), &["gzip"]), Some((None, None)));
+        assert_eq!(gzip(&gzip(&random.repeat(9)).unwrap()), None);
+        assert_eq!(sent(&body(1000, &[(Coding::Gzip, false)]), &["gzip"]), Some((Coding::Identity, false)));
     }
 
     #[test]
-    fn a_client_that_holds_any_form_it_accepts_gets_a_304_with_the_tag_of_that_form() {
+    fn a_client_that_holds_a_form_gets_a_304_with_the_tag_of_that_form() {
         let body = body(MIN_COMPRESSED_BYTES, &[]);
         for (encoding, held, status, sent) in [
             ("gzip", "\"gzip\"", 304, "\"gzip\""),

@@ -16,8 +16,7 @@ use super::discovery::{self, openapi};
 use super::error::ApiError;
 use super::error_response::{Endpoint, shows_key};
 use super::finish::Finish;
-use super::forwarded_warning::ForwardedWarning;
-use super::layers::{Layers, around};
+use super::layers::{Layers, WARNING_PAUSE, around};
 use super::listener::LargeAnswers;
 use super::mcp_host::McpHost;
 use super::representation::Representation;
@@ -25,6 +24,7 @@ use super::state::Http;
 use super::{metadata, pages, reads, site, token};
 use crate::mcp::Tools;
 use crate::telemetry::http::RequestTelemetry;
+use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
@@ -37,7 +37,8 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     let layers = Layers {
-        warning: ForwardedWarning::new(http.proxies.clone(), Arc::clone(&telemetry)),
+        proxies: http.proxies.clone(),
+        warnings: LogThrottle::new(WARNING_PAUSE),
         mcp_host: McpHost::of(&http.base_url, &http.site),
         large_answers: LargeAnswers::default(),
         finish: Finish::new(&http.base_url, tools.clone()),

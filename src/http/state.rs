@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::coding::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
@@ -44,7 +44,17 @@ pub(super) struct About<'a> {
     pub(super) slug: &'a Slug,
     pub(super) state: PageState,
     pub(super) renderer_version: u16,
+    /// Links to other sites make a page so: nobody improves the ranking of a site by publishing links here.
     pub(super) is_noindex: bool,
+}
+
+impl About<'_> {
+    /// Spec §2.5, rule 5.
+    pub(super) fn mark_noindex(&self, fields: &mut HeaderMap) {
+        if self.is_noindex {
+            fields.insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex"));
+        }
+    }
 }
 
 impl SiteSettings {

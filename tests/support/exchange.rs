@@ -222,7 +222,6 @@ impl Answer {
         let mut bytes = Vec::new();
         let read = match self.header("content-encoding") {
             "gzip" => GzDecoder::new(&self.body[..]).read_to_end(&mut bytes),
-            "zstd" => zstd::Decoder::new(&self.body[..]).and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
             "" => return plain,
             other => panic!("{other}: {self:?}"),
         };

@@ -1,11 +1,16 @@
-//! Media types in `Accept`.
+//! What a client accepts, with weights: media types and content codings.
 
-use http::HeaderMap;
 use http::header::ACCEPT;
+use http::{HeaderMap, HeaderName};
 
 /// `None` if `Accept` does not name `wanted`, which is in lower case. A wildcard matches only itself.
 pub fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
-    let ranges = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
+    weight_in(headers, &ACCEPT, wanted)
+}
+
+/// The same in the header `name`.
+pub fn weight_in(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> Option<f32> {
+    let ranges = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)
 }
 
@@ -14,8 +19,8 @@ fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     media_type.trim().eq_ignore_ascii_case(wanted).then(|| quality(parameters))
 }
 
-/// Unreadable weights count as 0. Reading 32 KB of parameters takes longer than a page, so ask only for wanted members.
-pub fn quality(parameters: &str) -> f32 {
+/// Unreadable weights count as 0. Reading 16 KB of parameters takes longer than a page, so ask only for wanted members.
+fn quality(parameters: &str) -> f32 {
     parameters
         .split(';')
         .filter_map(|parameter| parameter.split_once('='))

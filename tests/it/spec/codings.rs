@@ -12,8 +12,6 @@ use crate::support::exchange::{Answer, Request};
 /// Bodies are compressed off the request. If one is not there after this time, it never will be.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-const CODINGS: [&str; 2] = ["gzip", "zstd"];
-
 async fn page(app: &TestApp) -> Published {
     app.publish("Hello, world", &"Some *words* of text. ".repeat(40)).await
 }
@@ -57,19 +55,13 @@ async fn a_compressed_answer_has_the_same_text_and_a_tag_of_its_own() {
     let documents = DOCUMENTS.map(|target| (target.to_owned(), "*/*"));
     for (target, accept) in representations(&page).into_iter().chain(documents) {
         let plain = app.send(Request::get(&target).header("accept", accept)).await;
-        let mut tags = vec![plain.header("etag").to_owned()];
-        for coding in CODINGS {
-            let answer = compressed(&app, &target, accept, coding).await;
-            assert_eq!(answer.decoded().body, plain.body, "{target}");
-            assert!(answer.body.len() < plain.body.len(), "{target}");
-            for field in ["content-type", "cache-control", "vary", "link", "content-security-policy"] {
-                assert_eq!(answer.headers.get(field), plain.headers.get(field), "{field}: {target}");
-            }
-            tags.push(answer.header("etag").to_owned());
+        let answer = compressed(&app, &target, accept, "gzip").await;
+        assert_eq!(answer.decoded().body, plain.body, "{target}");
+        assert!(answer.body.len() < plain.body.len(), "{target}");
+        for field in ["content-type", "cache-control", "vary", "link", "content-security-policy"] {
+            assert_eq!(answer.headers.get(field), plain.headers.get(field), "{field}: {target}");
         }
-        tags.sort();
-        tags.dedup();
-        assert_eq!(tags.len(), 3, "{target}: {tags:?}");
+        assert_ne!(answer.header("etag"), plain.header("etag"), "{target}");
     }
 }
 
@@ -81,18 +73,16 @@ async fn an_answer_that_may_be_compressed_says_so_and_so_does_its_304() {
     for (target, accept) in representations(&page).into_iter().chain(documents) {
         let plain = app.send(Request::get(&target).header("accept", accept)).await;
         assert!(plain.members("vary").contains(&"accept-encoding".to_owned()), "{target}: {plain:?}");
-        for coding in CODINGS {
-            let full = compressed(&app, &target, accept, coding).await;
-            let held = asking(&target, accept, coding).header("if-none-match", full.header("etag"));
-            let short = app.send(held).await;
-            assert!(short.expect_status(304).body.is_empty());
-            for field in ["etag", "vary", "cache-control", "link", "content-security-policy"] {
-                assert_eq!(short.headers.get(field), full.headers.get(field), "{field}: {target}");
-            }
-            assert!(!short.headers.contains_key("content-encoding"), "{short:?}");
-            let other = Request::get(&target).header("accept", accept).header("if-none-match", full.header("etag"));
-            app.send(other).await.expect_status(200);
+        let full = compressed(&app, &target, accept, "gzip").await;
+        let held = asking(&target, accept, "gzip").header("if-none-match", full.header("etag"));
+        let short = app.send(held).await;
+        assert!(short.expect_status(304).body.is_empty());
+        for field in ["etag", "vary", "cache-control", "link", "content-security-policy"] {
+            assert_eq!(short.headers.get(field), full.headers.get(field), "{field}: {target}");
         }
+        assert!(!short.headers.contains_key("content-encoding"), "{short:?}");
+        let other = Request::get(&target).header("accept", accept).header("if-none-match", full.header("etag"));
+        app.send(other).await.expect_status(200);
     }
 }
 
@@ -126,13 +116,13 @@ async fn an_answer_that_shows_a_key_is_never_compressed() {
     let app = TestApp::new();
     let content = "Some words. ".repeat(100);
     let body = json!({"title": "Hello", "content": content}).to_string();
-    let created = app.send(Request::create(body).header("accept-encoding", "gzip, zstd")).await;
+    let created = app.send(Request::create(body).header("accept-encoding", "gzip")).await;
     assert_eq!(created.expect_status(201).header("content-encoding"), "");
     let (slug, key) = (created.field("slug"), created.field("edit_key"));
     let body = json!({"content": content}).to_string();
-    let updated = app.send(Request::update(&slug, body).key(&key).header("accept-encoding", "gzip, zstd")).await;
+    let updated = app.send(Request::update(&slug, body).key(&key).header("accept-encoding", "gzip")).await;
     assert_eq!(updated.expect_status(200).header("content-encoding"), "");
     let form = format!("grant_type=client_credentials&client_id={slug}&client_secret={key}");
-    let token = app.send(Request::token(form).header("accept-encoding", "gzip, zstd")).await;
+    let token = app.send(Request::token(form).header("accept-encoding", "gzip")).await;
     assert_eq!(token.expect_status(200).header("content-encoding"), "");
 }
