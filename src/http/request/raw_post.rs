@@ -34,18 +34,18 @@ pub async fn read(
     origin: &Origin,
     is_script: bool,
 ) -> Body<RawPost> {
-    let kind = Kind::of(headers);
-    let declared = match kind {
+    let declared_type = media_type(headers);
+    let declared = match declared_type.as_str() {
         _ if headers.contains_key(CONTENT_ENCODING) => Err(BodyReadError::ContentEncoding),
-        Kind::Form | Kind::Text => Ok(()),
-        Kind::UrlEncoded | Kind::Json | Kind::Other => Err(BodyReadError::ContentType),
+        "multipart/form-data" | "text/markdown" | "text/plain" => Ok(()),
+        _ => Err(BodyReadError::ContentType),
     };
     let bytes = match RequestBody::of(headers, body).await.bytes(declared).await {
-        Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(kind.advice(origin))),
+        Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(other_type(&declared_type, origin))),
         read => read?,
     };
     let (title, is_preview) = in_query(query.unwrap_or_default())?;
-    let mut post = if kind == Kind::Form {
+    let mut post = if declared_type == "multipart/form-data" {
         form(headers, bytes, is_script).await?
     } else {
         let content = Some(Some(text(bytes, "The text")?.into()));
@@ -59,40 +59,19 @@ pub async fn read(
     Ok(post)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Form,
-    Text,
-    UrlEncoded,
-    Json,
-    Other,
-}
-
-impl Kind {
-    fn of(headers: &HeaderMap) -> Self {
-        match media_type(headers).as_str() {
-            "multipart/form-data" => Self::Form,
-            "text/markdown" | "text/plain" => Self::Text,
-            "application/x-www-form-urlencoded" => Self::UrlEncoded,
-            "application/json" => Self::Json,
-            _ => Self::Other,
-        }
-    }
-
-    /// With a command that works.
-    fn advice(self, origin: &Origin) -> String {
-        let works = format!(
-            "Send a file with `curl --data-binary @note.md -H 'Content-Type: text/markdown' {origin}/` or `curl -F content=@note.md {origin}/`."
-        );
-        match self {
-            Self::UrlEncoded => format!(
-                "The body is declared as a URL-encoded form, in which `curl -d` drops every line break. Nothing was published. {works}"
-            ),
-            Self::Json => format!("JSON goes to `POST {origin}/api/pages`. {works}"),
-            _ => format!(
-                "The body is declared as neither `multipart/form-data`, `text/markdown` nor `text/plain`, so it was not read. {works}"
-            ),
-        }
+/// Why a body of this type is refused, with a command that works.
+fn other_type(media_type: &str, origin: &Origin) -> String {
+    let works = format!(
+        "Send a file with `curl --data-binary @note.md -H 'Content-Type: text/markdown' {origin}/` or `curl -F content=@note.md {origin}/`."
+    );
+    match media_type {
+        "application/x-www-form-urlencoded" => format!(
+            "The body is declared as a URL-encoded form, in which `curl -d` drops every line break. Nothing was published. {works}"
+        ),
+        "application/json" => format!("JSON goes to `POST {origin}/api/pages`. {works}"),
+        _ => format!(
+            "The body is declared as neither `multipart/form-data`, `text/markdown` nor `text/plain`, so it was not read. {works}"
+        ),
     }
 }
 
