@@ -27,9 +27,9 @@ OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 class Probe:
     """A kind of request to one server, and what it cost in each round: microseconds of CPU a request, requests a second."""
 
-    def __init__(self, process, url, connections=32, script=None, **environment):
+    def __init__(self, process, url, connections=32, script=None, header=None, **environment):
         self.process, self.url, self.connections = process, url, connections
-        self.options = ["-s", str(LUA / script)] if script else []
+        self.options = [*(["-s", str(LUA / script)] if script else []), *(["-H", header] if header else [])]
         self.environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
         self.rounds = []
 
@@ -169,6 +169,10 @@ class Figures:
                 self.table.ratio(f"hot page, {view}: CPU of wastebin", own, probes["wastebin"], 0.33)
             for name, probe in {"Handbill": own, **probes}.items():
                 self.table.cost(view, name, probe)
+        held = "If-None-Match: " + get(server.url + paths["JSON"])[0]["etag"]
+        both = [Probe(process, url, header=held) for process, url in ((server.process, server.url + paths["JSON"]), (axum, f"{peers['bare axum'][1]}/JSON"))]
+        self.take_turns(*both)
+        self.table.ratio("304, JSON: CPU of the 304 of bare axum", *both, 1.5)
         for process in [server.process, *(process for process, _ in peers.values())]:
             self.processes.stop(process)
 
