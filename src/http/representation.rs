@@ -70,17 +70,17 @@ pub(super) fn unchanged(
     if !request.contains_key(IF_NONE_MATCH) {
         return None;
     }
-    let held = [Coding::Identity, preferred]
-        .into_iter()
-        .find(|coding| is_named(request, described.tag(*coding).as_ref()))
-        .or_else(|| is_named(request, b"*").then_some(sent))?;
+    let mut tags = [Coding::Identity, preferred].into_iter().map(|coding| described.tag(coding));
+    let held = tags
+        .find(|tag| is_named(request, tag.as_ref()))
+        .or_else(|| is_named(request, b"*").then(|| described.tag(sent)))?;
     // No length: a 304 to HEAD would say `Content-Length: 0`, but must give the length of the 200.
     let nothing = stream::empty::<Result<Bytes, Infallible>>();
     let mut response = Response::new(Body::from_stream(nothing));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     // A cache updates its stored fields from a 304 (RFC 9111 §3.2), so all but the body's are there.
     *response.headers_mut() = described.fields();
-    response.headers_mut().insert(ETAG, described.tag(held));
+    response.headers_mut().insert(ETAG, held);
     Some(response)
 }
 
