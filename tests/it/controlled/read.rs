@@ -48,6 +48,22 @@ async fn the_store_is_asked_once_for_each_representation_of_a_page() {
     app.read(&page.slug).await.expect_error(410, "gone");
 }
 
+#[tokio::test]
+async fn after_a_write_that_changed_nothing_one_lookup_suffices() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let lookups = async || {
+        let before = app.store.calls().lookups;
+        app.read(&page.slug).await.expect_status(200);
+        app.store.calls().lookups - before
+    };
+    assert_eq!([lookups().await, lookups().await], [1, 0]);
+    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    let lost = app.store.compare_and_set(PageVersion::new(99), Record::Active(stored), None).await.unwrap();
+    assert!(matches!(lost, CasResult::Stale));
+    assert_eq!([lookups().await, lookups().await], [1, 0]);
+}
+
 /// Reads `target` until the answer has the coding that was asked for, and what is kept has at most 1.3 times the bytes of
 /// its body and 300 more. Both are made beside the requests. Returns the lengths of the body and of what is kept.
 async fn sent_and_kept(app: &TestApp, target: &str, coding: &str) -> (usize, usize) {
