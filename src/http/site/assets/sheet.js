@@ -67,7 +67,7 @@ let state = '';
 export function count() {
     const words = content.value.match(WORDS)?.length ?? 0;
     const counted = words && `${words.toLocaleString('en')} ${words === 1 ? 'word' : 'words'}`;
-    $('count').textContent = [counted, excess() || (size() > 0.8 * MAX_BYTES && used()), state].filter(Boolean).join(' · ');
+    $('count').textContent = [counted, excess() || (size() >= 0.8 * MAX_BYTES && used()), state].filter(Boolean).join(' · ');
     $('count').classList.toggle('over', Boolean(excess()));
     $('joined').hidden = !joined(content.value).some(([, isJoined]) => isJoined);
     content.setAttribute('aria-invalid', Boolean(excess()));
