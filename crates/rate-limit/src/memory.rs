@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
+    async fn ended_windows_are_dropped_though_no_client_returns() {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         for number in 0..1000 {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
+    async fn a_refused_client_keeps_no_ended_windows_in_the_table() {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         let quota = Quota { limit: 1, window: HOUR };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
+    async fn a_full_table_drops_the_window_that_ends_soonest() {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::within(TABLES * 3 * SMALL_BYTES, clock.clone());
         let quota = Quota { limit: 2, window: HOUR };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn windows_of_any_size_take_no_more_than_the_table_and_its_bytes_are_those_of_its_windows() {
+    async fn windows_of_any_size_take_no_more_than_the_table() {
         let clock = Arc::new(TestClock::new());
         let shared: [SharedNetwork; 1] = ["10.0.0.0/26=32".parse().unwrap()];
         let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone());

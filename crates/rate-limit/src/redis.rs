@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_windows_of_one_decision_have_the_widest_network_as_their_hash_tag() {
+    fn the_windows_of_one_decision_share_their_hash_tag() {
         assert_eq!(keys("192.0.2.7"), ["handbill:limit:{create:192.0.2.7/32}"]);
         let expected = ["handbill:limit:{create:2001:db8::/48}:2001:db8::/64", "handbill:limit:{create:2001:db8::/48}"];
         assert_eq!(keys("2001:db8::1"), expected);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_can_lose_acknowledged_writes_or_has_the_old_paxos_is_named() {
+    fn a_node_with_settings_that_break_a_promise_is_named() {
         let node = IpAddr::from([192, 0, 2, 1]);
         for (name, value, synced) in [
             ("commitlog_sync", "periodic", SYNCED_BY_CASSANDRA),

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn with_local_consistency_all_copies_are_in_the_datacentre_of_the_process() {
+    fn with_local_all_copies_are_in_the_datacentre_of_the_process() {
         let local = |replication: &[_]| checked(replication, ScyllaConsistency::Local);
         let class = ("class", "org.apache.cassandra.locator.NetworkTopologyStrategy");
         assert_eq!(local(&[class, ("west", "3")]), Ok(()));

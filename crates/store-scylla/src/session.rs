@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_several_datacentres_one_must_be_named_unless_all_of_them_agree_on_each_write() {
+    fn of_several_datacentres_one_is_named_unless_global() {
         let two = BTreeSet::from(["west", "east"]);
         assert_eq!(chosen(&two, Some("west"), Local).unwrap().as_deref(), Some("west"));
         let refused = chosen(&two, None, Local).unwrap_err().to_string();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_leave_their_datacentre_only_if_all_datacentres_agree_on_each_write() {
+    fn requests_leave_their_datacentre_with_global_alone() {
         let debug = |consistency| format!("{:?}", profile(consistency, Some("west")));
         for (consistency, leaves) in [(Local, "permit_dc_failover: false"), (Global, "permit_dc_failover: true")] {
             let profile = debug(consistency);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_operation_ends_in_time_for_its_caller_and_never_later_than_by_itself() {
+    async fn an_operation_ends_in_time_for_its_caller() {
         let (limits, now) = (Limits::default(), Instant::now());
         let ends_after = |millis| limits.deadline(Some(now + Duration::from_millis(millis))).duration_since(now);
         assert_eq!(limits.deadline(None).duration_since(now), limits.operation);

@@ -89,7 +89,7 @@ mod tests {
 
     /// Tests the errors that no server and no proxy can produce; `tests/services/scylla/outcomes.rs` forges the others.
     #[test]
-    fn what_never_left_the_driver_is_not_done_and_what_came_back_broken_is_unknown() {
+    fn what_never_left_is_not_done_and_a_broken_answer_is_unknown() {
         let attempt = ExecutionError::LastAttemptError;
         let broken = BrokenConnectionErrorKind::TooManyOrphanedStreamIds(1025);
         let rows = [
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_replicas_are_a_definite_answer_at_a_serial_consistency_only() {
+    fn too_few_replicas_are_a_definite_answer_to_a_serial_write() {
         assert_eq!(of_failed_write(&unavailable(Consistency::LocalSerial)), NotDone);
         assert_eq!(of_failed_write(&unavailable(Consistency::Serial)), NotDone);
         assert_eq!(of_failed_write(&unavailable(Consistency::LocalQuorum)), Unknown);

@@ -24,7 +24,7 @@ use super::calls::{create, delete, publish, read, rewrite};
 use super::service::{Service, Settings};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_replica_shows_at_once_a_write_that_another_acknowledged() {
+async fn every_replica_shows_at_once_what_another_acknowledged() {
     let service = Service::start(Settings::unlimited()).await;
     for round in 0..30 {
         let at = |replica: usize| service.replicas[(round + replica) % 3].public;
@@ -83,7 +83,7 @@ fn racing() -> Random {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own() {
+async fn of_racing_creates_one_gets_the_slug_and_others_their_own() {
     let service = Service::start(Settings::unlimited()).await;
     let clock = Arc::new(SystemClock::new());
     let settings = service.store_settings();

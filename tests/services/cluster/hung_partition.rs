@@ -107,7 +107,7 @@ impl Pages {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_pages_nothing_while_permits_are_left() {
+async fn hung_hot_pages_cost_other_pages_nothing() {
     let mut pages = Pages::stored().await;
     let store = pages.store(LIMITS).await;
     pages.silence();
@@ -208,7 +208,7 @@ async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_http_no_reader_of_another_page_is_refused_because_of_three_hot_pages_that_no_node_answers() {
+async fn over_http_hung_hot_pages_refuse_no_reader_of_other_pages() {
     let mut pages = Pages::stored().await;
     let (replica, phase) = listening(pages.store(StoreLimits::default()).await).await;
     // The first reads connect, and read the pages' texts.

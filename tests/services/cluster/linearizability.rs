@@ -28,7 +28,7 @@ const CHECKED_EVERY: usize = 10;
 const AGAIN: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() {
+async fn pages_are_linearizable_while_everything_fails() {
     let mut service = Service::start(Settings { has_movable_clocks: true, ..Settings::unlimited() }).await;
     service.check_clocks().await;
     let (seed, calls) = (setting("LIN_SEED", 4), setting("LIN_OPS", 2500));
