@@ -278,7 +278,6 @@ fn the_time_limits_around_the_program_fit_around_its_own() {
     let probe = other(IMAGE, "--timeout=");
     shorter(&[
         ("the proxy is the one that closes", other(PROXY, "keepalive_timeout "), limit(LISTENER, "HEAD_TIMEOUT")),
-        ("only the replica knows what happened", limit(SERVICE, "DEADLINE"), other(PROXY, "proxy_read_timeout ")),
         ("`SIGKILL` cuts off nothing that would have finished", drain + closing, other(COMPOSE, "stop_grace_period: ")),
         (
             "`SIGKILL` cuts off nothing that would have finished",
