@@ -10,6 +10,7 @@ use handbill_pages::ports::page_store::{Lookup, Record, StoreError};
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
+use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;
@@ -126,6 +127,8 @@ impl Opening {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&self.path, flags)?;
         database.busy_timeout(BUSY_TIMEOUT)?;
+        // The files of SQLite's log stay at a clean stop, after it was emptied: a start on a full volume could not make them.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         database.pragma_update(None, "synchronous", if self.is_durable { "FULL" } else { "OFF" })?;
         database.pragma_update(None, "secure_delete", true)?;
         database.pragma_update(None, "cell_size_check", true)?;
