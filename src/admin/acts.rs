@@ -1,5 +1,6 @@
 //! Takes pages down, hides them, and shows them again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,13 +8,11 @@ use axum::body::Bytes;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::api::{AdminApi, LoggedAct, Refusal, failure, operator, parse};
+use super::api::{AdminApi, Refusal, failure, operator, parse};
 use handbill_pages::ports::page_store::Record;
-use handbill_pages::service::{ActOutcome, ServiceError};
+use handbill_pages::service::ActOutcome;
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
-
-pub const MAX_PAGES: usize = 100;
 
 /// Enough to share the store's commits, and few enough to leave clients their share.
 const AT_ONCE: usize = 16;
@@ -23,7 +22,7 @@ const UNREADABLE: &str = "The record of this page cannot be read, so the page ca
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActRequest {
-    /// Slugs or addresses, at most [`MAX_PAGES`].
+    /// Slugs or addresses.
     pub pages: Vec<String>,
     /// Only `/show` has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,51 +35,12 @@ pub struct ActRequest {
 pub struct ActResult {
     /// Or the text that is not a slug.
     pub page: String,
-    pub outcome: Outcome,
+    pub outcome: Cow<'static, str>,
+    /// Whether the page is as the operator wants it: gone, or for a page that is shown again, readable.
+    pub is_as_wanted: bool,
     /// When the page was deleted or hidden, or why the act failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    TakenDown,
-    Hidden,
-    AlreadyHidden,
-    Shown,
-    AlreadyShown,
-    /// By an operator or with its key.
-    AlreadyDeleted,
-    NotFound,
-    NotASlug,
-    /// The store did not answer, or cannot read the page.
-    Failed,
-}
-
-impl Outcome {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TakenDown => "taken_down",
-            Self::Hidden => "hidden",
-            Self::AlreadyHidden => "already_hidden",
-            Self::Shown => "shown",
-            Self::AlreadyShown => "already_shown",
-            Self::AlreadyDeleted => "already_deleted",
-            Self::NotFound => "not_found",
-            Self::NotASlug => "not_a_slug",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// The page cannot be read, or never could.
-    pub fn is_gone(self) -> bool {
-        !matches!(self, Self::NotASlug | Self::Failed) && !self.is_shown()
-    }
-
-    pub fn is_shown(self) -> bool {
-        matches!(self, Self::Shown | Self::AlreadyShown)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,9 +53,6 @@ pub(super) enum Act {
 pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, act: Act) -> Result<Json<Vec<ActResult>>, Refusal> {
     let ActRequest { pages, reason, by } = parse(&body)?;
     let by = operator(&by)?;
-    if pages.len() > MAX_PAGES {
-        return Err(Refusal::invalid(format!("Send at most {MAX_PAGES} pages at a time.")));
-    }
     if reason.is_none() != (act == Act::Show) {
         return Err(Refusal::invalid(
             "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
@@ -109,41 +66,38 @@ pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, act: Act) -> Result<Jso
 async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedown>, by: &str) -> ActResult {
     let slug = match slug_in(&page) {
         Ok(slug) => slug,
-        Err(reason) => return ActResult { page, outcome: Outcome::NotASlug, detail: Some(reason) },
+        Err(reason) => {
+            return ActResult { page, outcome: "not_a_slug".into(), is_as_wanted: false, detail: Some(reason) };
+        }
     };
     let done = match takedown {
         Some(takedown) if act == Act::TakeDown => api.operators.take_down(&slug, takedown).await,
         hiding => api.operators.hide(&slug, hiding).await,
     };
-    let (outcome, detail) = outcome_of(act, &slug, done);
-    let action = match act {
-        Act::TakeDown => "takedown",
-        Act::Hide => "hide",
-        Act::Show => "show",
+    let (action, now, before) = match act {
+        Act::TakeDown => ("takedown", "taken_down", "already_deleted"),
+        Act::Hide => ("hide", "hidden", "already_hidden"),
+        Act::Show => ("show", "shown", "already_shown"),
     };
-    let reason = takedown.map(|takedown| takedown.reason.code());
-    api.log_act(&LoggedAct { action, slug: Some(slug.as_str()), reason, by, outcome: outcome.as_str() });
-    ActResult { page: slug.to_string(), outcome, detail }
-}
-
-fn outcome_of(act: Act, slug: &Slug, done: Result<ActOutcome, ServiceError>) -> (Outcome, Option<String>) {
-    let [now, before] = match act {
-        Act::TakeDown => [Outcome::TakenDown, Outcome::AlreadyDeleted],
-        Act::Hide => [Outcome::Hidden, Outcome::AlreadyHidden],
-        Act::Show => [Outcome::Shown, Outcome::AlreadyShown],
-    };
-    match done {
+    let (outcome, detail) = match done {
         Ok(ActOutcome::Done(Record::Deleted(_))) => (now, None),
         Ok(ActOutcome::Done(record)) => (now, since(&record)),
         Ok(ActOutcome::Already(record @ Record::Active(_))) => (before, since(&record)),
-        Ok(ActOutcome::Already(record)) => (Outcome::AlreadyDeleted, since(&record)),
-        Ok(ActOutcome::NotFound) => (Outcome::NotFound, None),
+        Ok(ActOutcome::Already(record)) => ("already_deleted", since(&record)),
+        Ok(ActOutcome::NotFound) => ("not_found", None),
         Ok(ActOutcome::Unreadable(reason)) => {
             tracing::error!(slug = slug.as_str(), error = reason.causes(), "a record cannot be read");
-            (Outcome::Failed, Some(UNREADABLE.to_owned()))
+            ("failed", Some(UNREADABLE.to_owned()))
         }
-        Err(error) => (Outcome::Failed, Some(failure(&error).1)),
-    }
+        Err(error) => ("failed", Some(failure(&error).1)),
+    };
+    api.log_act(action, Some(&slug), takedown.map(|takedown| takedown.reason.code()), by, outcome);
+    let is_as_wanted = match outcome {
+        "failed" => false,
+        "already_deleted" | "not_found" => act != Act::Show,
+        _ => true,
+    };
+    ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }
 
 fn since(record: &Record) -> Option<String> {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
-use axum::{Json, Router};
+use axum::routing::post;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::acts::Act;
 use super::import::Importer;
@@ -19,18 +18,18 @@ use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::PageScan;
 use handbill_pages::ports::page_store::StoreError;
 use handbill_pages::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::operator_name;
 use handbill_store_scylla::ScyllaStore;
 use handbill_store_sqlite::SqliteStore;
 
 pub struct AdminApi {
     pub operators: Operators,
-    pub records: Arc<dyn PageScan>,
     pub importer: Importer,
-    pub switch: Arc<dyn CreatesSwitch>,
     /// Changes take effect in this process at once.
     pub policy: PublishingPolicy,
     pub metrics: Arc<Metrics>,
@@ -45,6 +44,20 @@ pub enum ServedStore {
     Scylla(Arc<ScyllaStore>),
 }
 
+/// What operators use of a store besides the service.
+pub trait OperatedStore: PageImport + PageScan + CreatesSwitch {}
+
+impl<T: PageImport + PageScan + CreatesSwitch> OperatedStore for T {}
+
+impl ServedStore {
+    pub fn operated(&self) -> Arc<dyn OperatedStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as _,
+            Self::Scylla(store) => Arc::clone(store) as _,
+        }
+    }
+}
+
 pub fn router(api: AdminApi) -> Router {
     let act = |act| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, act);
     Router::new()
@@ -52,28 +65,25 @@ pub fn router(api: AdminApi) -> Router {
         .route("/hide", post(act(Act::Hide)))
         .route("/show", post(act(Act::Show)))
         .route("/inspect", post(inspect::inspect))
-        .route("/creates", put(pause::change))
+        .route("/creates", post(pause::change))
         .route("/records", post(records::list))
-        .route("/journal", get(journal::send))
-        .route("/backup", get(backup::copy))
+        .route("/journal", post(journal::send))
+        .route("/backup", post(backup::copy))
         .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
         .with_state(Arc::new(api))
 }
 
-/// An operator's act for the log, without any page's text or key.
-pub(super) struct LoggedAct<'a> {
-    pub(super) action: &'static str,
-    /// `None` for an act on the service.
-    pub(super) slug: Option<&'a str>,
-    pub(super) reason: Option<&'static str>,
-    pub(super) by: &'a str,
-    pub(super) outcome: &'static str,
-}
-
 impl AdminApi {
-    /// No filter hides this line.
-    pub(super) fn log_act(&self, act: &LoggedAct<'_>) {
-        let LoggedAct { action, slug, reason, by, outcome } = *act;
+    /// No filter hides this line, and it has neither text nor key.
+    pub(super) fn log_act(
+        &self,
+        action: &'static str,
+        slug: Option<&Slug>,
+        reason: Option<&'static str>,
+        by: &str,
+        outcome: &'static str,
+    ) {
+        let slug = slug.map(Slug::as_str);
         tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
         self.count(action, outcome);
     }
@@ -83,28 +93,25 @@ impl AdminApi {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Refusal {
-    #[serde(skip, default = "internal")]
-    status: StatusCode,
-    /// Also says what to do.
-    pub message: String,
-}
-
-fn internal() -> StatusCode {
-    StatusCode::INTERNAL_SERVER_ERROR
-}
+/// Also says what to do.
+#[derive(Debug)]
+pub(super) struct Refusal(StatusCode, String);
 
 impl Refusal {
+    /// The store cannot do it now.
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, message.into())
+    }
+
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
+        Self(StatusCode::BAD_REQUEST, message.into())
     }
 }
 
 /// Logs a failure. Unlike clients, the operator gets the store's reason, such as a full volume.
 pub(super) fn failure(failure: &ServiceError) -> (StatusCode, String) {
     let ApiError { code, message, .. } = ApiError::from(failure);
-    let status = StatusCode::from_u16(code.status()).unwrap_or_else(|_| internal());
+    let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match failure {
         ServiceError::Store(error) => {
             tracing::error!(error = error.causes(), "the store failed an operator");
@@ -123,7 +130,7 @@ pub(super) fn failure(failure: &ServiceError) -> (StatusCode, String) {
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {
         let (status, message) = failure(&error);
-        Self { status, message }
+        Self(status, message)
     }
 }
 
@@ -135,7 +142,7 @@ impl From<StoreError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Json(self)).into_response()
+        (self.0, self.1).into_response()
     }
 }
 

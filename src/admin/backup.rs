@@ -1,4 +1,4 @@
-//! `GET /backup`: a copy of the SQLite store, in pieces.
+//! `POST /backup`: a copy of the SQLite store, piece by piece.
 
 use std::sync::Arc;
 
@@ -20,7 +20,14 @@ pub(super) async fn copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refus
         return Err(Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill."));
     };
     let now = api.clock.now();
-    let pieces = ReaderStream::with_capacity(File::from_std(store.copy().await?), PIECE);
+    let copied = store.copy().await.map_err(|error| {
+        tracing::error!(error = error.causes(), "the store cannot be copied");
+        Refusal::unavailable(format!(
+            "cannot copy the store: {}; the data directory needs room for a second copy of the database",
+            error.causes()
+        ))
+    });
+    let pieces = ReaderStream::with_capacity(File::from_std(copied?), PIECE);
     // Polled after the last piece; its own piece is empty.
     let end = stream::once(async move {
         match store.note_backup(now).await {

@@ -22,7 +22,6 @@ use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use thiserror::Error;
 
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::service::PublishingPolicy;
@@ -43,13 +42,6 @@ pub struct Blocklist {
     places: HashMap<String, Vec<Place>>,
     /// SHA-256 of Markdown.
     texts: HashSet<[u8; 32]>,
-}
-
-#[derive(Debug, Error)]
-#[error("cannot use the blocklist {}: {reason}; correct it, or leave --blocklist-file out", path.display())]
-pub struct BlocklistError {
-    path: PathBuf,
-    reason: String,
 }
 
 impl Blocklist {
@@ -110,18 +102,13 @@ impl Blocklist {
         Ok(())
     }
 
-    pub fn read(path: &Path, own: &[String]) -> Result<Self, BlocklistError> {
+    pub fn read(path: &Path, own: &[String]) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| error.to_string());
-        let list = text.and_then(|text| Self::parse(&text, own));
-        list.map_err(|reason| BlocklistError { path: path.to_owned(), reason })
+        text.and_then(|text| Self::parse(&text, own))
     }
 
-    pub fn len(&self) -> usize {
+    fn entries(&self) -> usize {
         self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.texts.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Links and images of the page lead to `addresses`.
@@ -172,13 +159,15 @@ pub struct BlocklistFile {
     own: Vec<String>,
     policy: PublishingPolicy,
     metrics: Arc<Metrics>,
-    /// Changes whenever the file is written, replaced, or linked elsewhere.
-    seen: Option<(u64, u64, u64, i64, i64)>,
+    seen: Option<Facts>,
     /// `None` until a list was read.
     entries: Option<usize>,
-    /// Each failure is logged once.
-    failure: Option<String>,
+    /// Each bad file is logged once.
+    failure: Option<(Option<Facts>, String)>,
 }
+
+/// Changes whenever the file is written, replaced, or linked elsewhere.
+type Facts = (u64, u64, u64, i64, i64);
 
 impl BlocklistFile {
     pub fn new(path: PathBuf, own: Vec<String>, policy: PublishingPolicy, metrics: Arc<Metrics>) -> Self {
@@ -210,7 +199,7 @@ impl BlocklistFile {
         self.metrics.blocklist_stale.set(i64::from(read.is_err()));
         match read {
             Ok(list) => {
-                let (entries, before) = (list.len(), self.entries.replace(list.len()));
+                let (entries, before) = (list.entries(), self.entries.replace(list.entries()));
                 if entries == 0 && before > Some(0) {
                     tracing::warn!(before, "the blocklist was read and is empty now: nothing of it is in force");
                 } else {
@@ -220,14 +209,17 @@ impl BlocklistFile {
                 list.put_into_force(&self.policy);
                 self.failure = None;
             }
-            Err(BlocklistError { reason, .. }) if self.failure.as_ref() == Some(&reason) => {}
-            Err(BlocklistError { reason, .. }) => {
+            Err(reason) => {
+                let before = self.failure.replace((found, reason));
+                if before == self.failure {
+                    return;
+                }
                 let consequence = match self.entries {
                     Some(_) => "the list that was read last stays in force",
                     None => "nothing is published until it can be read",
                 };
+                let reason = self.failure.as_ref().map(|(_, reason)| reason);
                 tracing::error!(reason, entries = self.entries, "cannot read the blocklist: {consequence}");
-                self.failure = Some(reason);
             }
         }
     }
@@ -293,7 +285,7 @@ mod tests {
     #[test]
     fn an_empty_list_refuses_nothing() {
         assert!(!refuses("", TAKEN_DOWN) && !refuses(" \n# nothing\n", "[x](https://spam.example)"));
-        assert_eq!(parse("a.example\nA.EXAMPLE.\n").unwrap().len(), 1);
+        assert_eq!(parse("a.example\nA.EXAMPLE.\n").unwrap().entries(), 1);
     }
 
     #[test]
@@ -353,7 +345,7 @@ mod tests {
             assert!(fault(own).starts_with("line 1 is the host of this service"), "{own}");
         }
         for taken in ["spam.co.uk", "github.io", "co.uk/path", "a.pages.handbill.example", "andbill.example", "[::1]"] {
-            assert_eq!(parse(taken).unwrap().len(), 1, "{taken}");
+            assert_eq!(parse(taken).unwrap().entries(), 1, "{taken}");
         }
     }
 

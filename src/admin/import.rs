@@ -17,10 +17,9 @@ use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, Record}
 use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
-use handbill_pages::values::content::Content;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::journal::Act;
-use handbill_pages::values::page::{Page, PageHead, PageState, Tombstone};
+use handbill_pages::values::page::{Page, PageState};
 
 /// Enough to share the store's commits.
 const AT_ONCE: usize = 32;
@@ -92,8 +91,7 @@ impl fmt::Display for ImportReport {
 
 impl ImportReport {
     fn count(&mut self, done: Result<Done, ServiceError>) -> Result<(), String> {
-        let Done { precedence, is_page } = done.map_err(|error| failure(&error).1)?;
-        *match (precedence, is_page) {
+        *match done.map_err(|error| failure(&error).1)? {
             (Precedence::Import, true) => &mut self.pages,
             (Precedence::Import, false) => &mut self.deletions,
             (Precedence::Same, _) => &mut self.same,
@@ -105,11 +103,8 @@ impl ImportReport {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    precedence: Precedence,
-    is_page: bool,
-}
+/// The decision about one record, as it was carried out, and whether the record is a page.
+type Done = (Precedence, bool);
 
 /// Others may use the store meanwhile.
 #[derive(Clone)]
@@ -121,56 +116,45 @@ pub struct Importer {
 impl Importer {
     /// Decides by [`precedence`]; importing twice changes nothing more.
     pub async fn import(&self, entry: Entry) -> Result<Done, ServiceError> {
-        Ok(match entry {
-            Entry::Page(head, content) => Done { precedence: self.import_page(head, content).await?, is_page: true },
-            Entry::Tombstone(tombstone) => Done { precedence: self.import_tombstone(tombstone).await?, is_page: false },
-        })
-    }
-
-    async fn import_page(&self, head: PageHead, content: Content) -> Result<Precedence, ServiceError> {
-        let entry = Entry::Page(head.clone(), content.clone());
-        // Rendered at the first attempt that stores the page.
-        let mut made: Option<Arc<Page>> = None;
+        let (slug, is_page) = match &entry {
+            Entry::Page(head, _) => (&head.slug, true),
+            Entry::Tombstone(tombstone) => (&tombstone.slug, false),
+        };
+        // Made at the first attempt that stores it.
+        let mut made = None;
         loop {
-            let found = self.store.lookup(&head.slug).await?;
+            let found = self.store.lookup(slug).await?;
             let precedence = precedence((&found).into(), &entry);
             if precedence != Precedence::Import {
-                return Ok(precedence);
+                return Ok((precedence, is_page));
             }
-            let page = if let Some(page) = &made {
-                page
-            } else {
-                let Made { rendered, .. } = self.renderer.render(&content, Purpose::Upkeep, Checks::default()).await?;
-                made.insert(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
+            let record = match made.take() {
+                Some(record) => record,
+                None => self.record(&entry).await?,
             };
-            let page = Arc::clone(page);
-            let is_stored = match found.head() {
-                Some(head) => self.replace(head.state(), Record::Active(page)).await?,
-                None => self.store.insert_if_absent(page, None).await? == InsertResult::Inserted,
+            made = Some(record.clone());
+            let is_stored = match (found.head(), record) {
+                (Some(head), record) => self.replace(head.state(), record).await?,
+                (None, Record::Active(page)) => {
+                    self.store.insert_if_absent(page, None).await? == InsertResult::Inserted
+                }
+                (None, Record::Deleted(tombstone)) => self.store.insert_tombstone_if_absent(tombstone).await?,
             };
             // Otherwise another request changed the page after the lookup.
             if is_stored {
-                return Ok(precedence);
+                return Ok((precedence, is_page));
             }
         }
     }
 
-    async fn import_tombstone(&self, tombstone: Tombstone) -> Result<Precedence, ServiceError> {
-        let entry = Entry::Tombstone(tombstone.clone());
-        loop {
-            let found = self.store.lookup(&tombstone.slug).await?;
-            let precedence = precedence((&found).into(), &entry);
-            if precedence != Precedence::Import {
-                return Ok(precedence);
+    async fn record(&self, entry: &Entry) -> Result<Record, ServiceError> {
+        Ok(match entry {
+            Entry::Page(head, content) => {
+                let Made { rendered, .. } = self.renderer.render(content, Purpose::Upkeep, Checks::default()).await?;
+                Record::Active(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
             }
-            let is_stored = match found.head() {
-                Some(head) => self.replace(head.state(), Record::Deleted(tombstone.clone())).await?,
-                None => self.store.insert_tombstone_if_absent(tombstone.clone()).await?,
-            };
-            if is_stored {
-                return Ok(precedence);
-            }
-        }
+            Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),
+        })
     }
 
     /// Repeats an act of the journal on a restored store.
@@ -179,7 +163,7 @@ impl Importer {
             let found = self.store.lookup(act.slug()).await?;
             let (at, hidden) = match act.clone().on((&found).into()) {
                 None => return Ok(()),
-                Some(Act::Delete(tombstone)) => return self.import_tombstone(tombstone).await.map(drop),
+                Some(Act::Delete(tombstone)) => return self.import(Entry::Tombstone(tombstone)).await.map(drop),
                 Some(Act::Turn { at, hidden, .. }) => (at, hidden),
             };
             let page = match found {

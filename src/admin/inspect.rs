@@ -7,15 +7,13 @@ use axum::body::Bytes;
 use axum::extract::State;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
 use super::records::Field;
 use handbill_pages::service::Found;
-use handbill_pages::values::link_hosts::link_hosts;
-use handbill_pages::values::markdown::render;
 use handbill_pages::values::slug::Slug;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,13 +37,7 @@ pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Re
 fn facts(slug: &Slug, found: &Found) -> Value {
     let slug = slug.as_str();
     match found {
-        Found::Page(page) => {
-            let mut facts: Map<_, _> = Field::value_variants().iter().map(|field| field.of(page)).collect();
-            // The store does not keep the hosts of mail links.
-            let hosts = link_hosts(&render(page.text.content.as_str()).shown.addresses);
-            facts.insert("hosts".to_owned(), json!(hosts));
-            facts.into()
-        }
+        Found::Page(page) => Field::value_variants().iter().map(|field| field.of(page)).collect(),
         Found::Deleted(tombstone) => {
             let [created_at, deleted_at] = [tombstone.created_at, tombstone.deleted_at].map(|time| time.to_string());
             let takedown = tombstone.takedown.as_ref();

@@ -1,10 +1,9 @@
 //! The journal: sent as JSON lines, and applied to a restored cluster (contract, decision 18).
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,7 +17,7 @@ use handbill_pages::values::journal::{Kind, Line};
 
 const LINES_AT_ONCE: usize = 32;
 
-/// `GET /journal`, for `handbill export --journal`.
+/// `POST /journal`: the source of `handbill export --journal`.
 pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
     Ok(match &api.store {
         ServedStore::Sqlite(store) => {
@@ -35,18 +34,11 @@ pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refus
 /// Leaves out void lines, a cut last line, and all but the last line about hiding or showing a page.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
-    let mut input = BufReader::new(File::open(path).map_err(refused)?);
-    let (mut text, mut lines) = (String::new(), Vec::new());
-    loop {
-        text.clear();
-        input.read_line(&mut text).map_err(refused)?;
-        if !text.ends_with('\n') {
-            break;
-        }
-        lines.push(serde_json::from_str::<Line>(&text).map_err(|error| refused(error.into()))?);
-    }
+    let text = fs::read_to_string(path).map_err(refused)?;
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let lines: Result<Vec<Line>, _> = whole.lines().map(serde_json::from_str).collect();
     let (mut voids, mut kept) = (HashSet::new(), Vec::new());
-    for line in lines.into_iter().rev() {
+    for line in lines.map_err(|error| refused(error.into()))?.into_iter().rev() {
         let key = (line.slug.clone(), line.version, line.at.clone());
         if line.kind == Kind::Void {
             voids.insert(key);

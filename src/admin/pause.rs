@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::api::{AdminApi, LoggedAct, Refusal, operator, parse};
+use super::api::{AdminApi, Refusal, operator, parse};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_store::{NotReachedError, StoreError};
@@ -24,18 +24,18 @@ pub struct CreatesChange {
     pub by: String,
 }
 
-pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<StatusCode, Refusal> {
+pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<()>, Refusal> {
     let CreatesChange { paused, by } = parse(&body)?;
     let by = operator(&by)?;
-    let changed = api.switch.set_paused(paused).await;
+    let changed = api.store.operated().set_paused(paused).await;
     if changed.is_ok() {
         api.policy.set_paused(paused);
     }
     let action = if paused { "pause" } else { "resume" };
     let outcome = if changed.is_ok() { "done" } else { "failed" };
-    api.log_act(&LoggedAct { action, slug: None, reason: None, by: &by, outcome });
+    api.log_act(action, None, None, &by, outcome);
     changed?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(()))
 }
 
 /// After an error the last value stays.

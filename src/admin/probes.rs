@@ -1,6 +1,9 @@
 //! `/metrics`, `/livez` and `/readyz`, on a thread of their own, so that they answer while clients keep all others
 //! busy.
 
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::{io, thread};
 
@@ -21,6 +24,45 @@ use crate::telemetry::metrics::{Metrics, TEXT_TYPE};
 pub struct Probes {
     pub metrics: Arc<Metrics>,
     pub readiness: Arc<Readiness>,
+    /// The file that a process with an SQLite store must still find.
+    pub database: Option<DatabaseFile>,
+}
+
+/// The file of a database, as it was when the database was opened.
+#[derive(Clone)]
+pub struct DatabaseFile {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl DatabaseFile {
+    pub fn at(path: PathBuf) -> Self {
+        Self { identity: identity(fs::metadata(&path)), path }
+    }
+}
+
+fn identity(found: io::Result<Metadata>) -> Option<(u64, u64)> {
+    found.ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// The database in the answer of `/readyz`.
+const DATABASE: &str = "database";
+
+impl Probes {
+    /// Notices that the database was moved or removed. The process would go on with a file that no later start finds.
+    async fn look_for_database(&self) {
+        let Some(DatabaseFile { path, identity: opened }) = &self.database else { return };
+        // A disk that hangs must not keep `/livez` waiting.
+        if identity(tokio::fs::metadata(path).await) == *opened {
+            return self.readiness.set_present(DATABASE);
+        }
+        self.metrics.calls.store_available.set(0);
+        if !self.readiness.missing().contains_key(DATABASE) {
+            let reason = format!("{} was moved or removed: put it back, or stop and restore a backup", path.display());
+            tracing::error!(reason, "what is written now may be lost");
+            self.readiness.set_missing(DATABASE, reason);
+        }
+    }
 }
 
 pub fn start(listener: TcpListener, probes: Probes) -> io::Result<()> {
@@ -50,6 +92,7 @@ async fn livez() -> &'static str {
 }
 
 async fn readyz(State(probes): State<Probes>) -> Response {
+    probes.look_for_database().await;
     let missing = probes.readiness.missing();
     let ready = missing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -57,6 +100,7 @@ async fn readyz(State(probes): State<Probes>) -> Response {
 }
 
 async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {
+    probes.look_for_database().await;
     ([(CONTENT_TYPE, TEXT_TYPE)], probes.metrics.exposition())
 }
 
@@ -89,7 +133,7 @@ mod tests {
         let address = public.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            start(listener, Probes { metrics, readiness: Arc::clone(&readiness) }).unwrap();
+            start(listener, Probes { metrics, readiness: Arc::clone(&readiness), database: None }).unwrap();
             address
         });
 

@@ -8,13 +8,15 @@ use axum::extract::State;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use url::Url;
+use tokio::task::spawn_blocking;
 
 use super::api::{AdminApi, Refusal, parse};
 use super::blocklist::entry_of;
-use handbill_pages::ports::page_scan::{ScanCursor, ScanLimit};
+use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::Record;
 use handbill_pages::values::archive::{Entry, entry_line};
+use handbill_pages::values::link_hosts::link_hosts;
+use handbill_pages::values::markdown::render;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
@@ -53,6 +55,7 @@ pub enum Field {
     Version,
     CreatedAt,
     UpdatedAt,
+    /// Of its links, mail links and images, as the blocklist finds them.
     Hosts,
     Excerpt,
     ContentBytes,
@@ -69,21 +72,27 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
         ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("--after is no cursor of an export."))
     };
     let after = wanted.after.as_ref().map(cursor).transpose()?;
-    let batch = api.records.scan(after.as_ref(), BATCH).await?;
-    let (mut lines, mut unreadable) = (Vec::new(), 0);
-    for record in batch.records {
-        match record {
-            Ok(record) => lines.extend(wanted.line(&record)),
-            Err(damaged) => {
-                tracing::error!(slug = damaged.name, error = %damaged.cause, "a record cannot be read");
-                unreadable += 1;
-            }
-        }
-    }
-    Ok(Json(RecordBatch { lines, next: batch.next.map(|next| next.to_hex()), unreadable }))
+    let batch = api.store.operated().scan(after.as_ref(), BATCH).await?;
+    // Finding the links of a page takes CPU.
+    let answered = spawn_blocking(move || wanted.answer(batch));
+    Ok(Json(answered.await.expect("it does not panic")))
 }
 
 impl RecordsRequest {
+    fn answer(&self, batch: ScanBatch) -> RecordBatch {
+        let (mut lines, mut unreadable) = (Vec::new(), 0);
+        for record in batch.records {
+            match record {
+                Ok(record) => lines.extend(self.line(&record)),
+                Err(damaged) => {
+                    tracing::error!(slug = damaged.name, error = %damaged.cause, "a record cannot be read");
+                    unreadable += 1;
+                }
+            }
+        }
+        RecordBatch { lines, next: batch.next.map(|next| next.to_hex()), unreadable }
+    }
+
     /// `None` if the record is not wanted.
     fn line(&self, record: &Record) -> Option<String> {
         let (changed_at, is_hidden) = match record {
@@ -116,11 +125,7 @@ impl Field {
             Self::Version => json!(head.version.get()),
             Self::CreatedAt => json!(head.created_at.to_string()),
             Self::UpdatedAt => json!(head.updated_at.to_string()),
-            Self::Hosts => head
-                .link_origins
-                .iter()
-                .filter_map(|origin| Url::parse(origin).ok()?.host_str().map(Value::from))
-                .collect(),
+            Self::Hosts => json!(link_hosts(&render(page.text.content.as_str()).shown.addresses)),
             Self::Excerpt => json!(page.text.excerpt),
             Self::ContentBytes => json!(page.text.content.as_str().len()),
             Self::Fingerprint => json!(entry_of(page.text.content.as_str())),

@@ -15,15 +15,15 @@ const MODE: u32 = 0o600;
 
 #[derive(Debug, Error)]
 pub enum SocketError {
-    #[error("another process answers at {}: stop it, or give this one another {option}", path.display())]
-    InUse { path: PathBuf, option: &'static str },
+    #[error("another process answers at {}: stop it, or give this one another --data-dir or --admin-socket", .0.display())]
+    InUse(PathBuf),
     #[error("cannot listen at {}: {reason}; make the directory writable, or give another path to --admin-socket", path.display())]
     Io { path: PathBuf, reason: io::Error },
 }
 
 /// The file of a killed process does not answer.
-pub fn refuse_if_answered(path: &Path, option: &'static str) -> Result<(), SocketError> {
-    if UnixStream::connect(path).is_ok() { Err(SocketError::InUse { path: path.to_owned(), option }) } else { Ok(()) }
+pub fn refuse_if_answered(path: &Path) -> Result<(), SocketError> {
+    if UnixStream::connect(path).is_ok() { Err(SocketError::InUse(path.to_owned())) } else { Ok(()) }
 }
 
 /// Replaces the file of a killed process. Hold the store's lock: two starting processes would otherwise take the socket
@@ -66,13 +66,13 @@ mod tests {
     async fn a_socket_that_answers_is_not_taken_and_a_dead_one_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
-        refuse_if_answered(&path, "--data-dir").unwrap();
+        refuse_if_answered(&path).unwrap();
         let listener = listen(&path).unwrap();
-        assert!(matches!(refuse_if_answered(&path, "--data-dir"), Err(SocketError::InUse { .. })));
+        assert!(matches!(refuse_if_answered(&path), Err(SocketError::InUse(_))));
         drop(listener);
-        refuse_if_answered(&path, "--data-dir").unwrap();
+        refuse_if_answered(&path).unwrap();
         let _listener = listen(&path).unwrap();
-        assert!(refuse_if_answered(&path, "--data-dir").is_err());
+        assert!(refuse_if_answered(&path).is_err());
     }
 
     #[tokio::test]

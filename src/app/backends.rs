@@ -9,11 +9,10 @@ use tokio::sync::oneshot;
 use super::deps::Deps;
 use super::error::StartError;
 use crate::admin::api::ServedStore;
+use crate::admin::pause;
+use crate::admin::probes::DatabaseFile;
 use crate::http::drain::Readiness;
 use crate::settings::{Settings, SqliteSettings, StoreKind};
-use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
-use handbill_pages::ports::page_scan::PageScan;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_pages::service::{PublishingPolicy, SharedStore};
@@ -21,7 +20,7 @@ use handbill_pages::values::counted::counted;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
-use handbill_store_sqlite::{Counts, SqliteStore};
+use handbill_store_sqlite::{Counts, DATABASE_FILE, SqliteStore};
 
 /// Some 40 000 clients.
 const WINDOWS_BYTES: usize = 8 << 20;
@@ -39,13 +38,6 @@ pub(super) enum StoreHandle {
     Sqlite(Arc<SqliteStore>),
     /// The receiver gets the error that makes connecting impossible.
     Scylla(Arc<ScyllaStore>, oneshot::Receiver<ConnectError>),
-}
-
-pub(super) struct OperatedStore {
-    pub(super) scan: Arc<dyn PageScan>,
-    pub(super) import: Arc<dyn PageImport>,
-    pub(super) switch: Arc<dyn CreatesSwitch>,
-    pub(super) store: ServedStore,
 }
 
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
@@ -127,11 +119,17 @@ impl StoreHandle {
         }
     }
 
-    pub(super) fn operated(&self) -> OperatedStore {
+    /// The store as the operators' API uses it.
+    pub(super) fn served(&self) -> ServedStore {
         match self {
-            Self::Sqlite(store) => operated(store, ServedStore::Sqlite(Arc::clone(store))),
-            Self::Scylla(store, _) => operated(store, ServedStore::Scylla(Arc::clone(store))),
+            Self::Sqlite(store) => ServedStore::Sqlite(Arc::clone(store)),
+            Self::Scylla(store, _) => ServedStore::Scylla(Arc::clone(store)),
         }
+    }
+
+    /// The file with the pages, if they are in one.
+    pub(super) fn database(&self, settings: &Settings) -> Option<DatabaseFile> {
+        matches!(self, Self::Sqlite(_)).then(|| DatabaseFile::at(settings.sqlite.data_dir.join(DATABASE_FILE)))
     }
 
     /// Returns once the store cannot be used.
@@ -182,18 +180,6 @@ async fn contents(store: &SqliteStore) -> String {
     }
 }
 
-fn operated<T>(store: &Arc<T>, served: ServedStore) -> OperatedStore
-where
-    T: PageScan + PageImport + CreatesSwitch + 'static,
-{
-    OperatedStore {
-        scan: Arc::clone(store) as _,
-        import: Arc::clone(store) as _,
-        switch: Arc::clone(store) as _,
-        store: served,
-    }
-}
-
 async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<SqliteStore, StartError> {
     let data_dir = settings.data_dir.clone();
     let opening = move || SqliteStore::open(&data_dir, new_store);
@@ -213,7 +199,7 @@ fn connect_cluster(
     let store = ScyllaStore::new(Limits::default(), deps.random.clone(), Arc::clone(&deps.clock));
     let store = Arc::new(store);
     let (connecting, settings, readiness) = (Arc::clone(&store), settings.scylla.store(), Arc::clone(readiness));
-    let available = deps.metrics.calls.store_available.clone();
+    let metrics = Arc::clone(&deps.metrics);
     tokio::spawn(async move {
         let report = |progress: &Progress| {
             if let Some(waiting) = waits_for(progress) {
@@ -223,13 +209,10 @@ fn connect_cluster(
         match connecting.connect(&settings, report).await {
             Ok(()) => {
                 // A process that starts during a pause must not accept pages before it knows.
-                match connecting.paused().await {
-                    Ok(paused) => {
-                        policy.set_paused(paused);
-                    }
-                    Err(error) => tracing::warn!(%error, "the switch of creates cannot be read yet"),
+                if let Err(error) = pause::read(&*connecting, &policy, &metrics).await {
+                    tracing::warn!(%error, "the switch of creates cannot be read yet");
                 }
-                available.set(1);
+                metrics.calls.store_available.set(1);
                 readiness.set_present(STORE);
             }
             // The receiver is gone only when the process ends.

@@ -1,8 +1,8 @@
 use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::admin::blocklist::BlocklistError;
 use crate::admin::socket::SocketError;
 use crate::http::startup::ListenError;
 use crate::settings::SettingsError;
@@ -23,8 +23,8 @@ pub enum StartError {
     Redis(#[from] handbill_rate_limit::OpenError),
     #[error(transparent)]
     Cluster(#[from] handbill_store_scylla::ConnectError),
-    #[error(transparent)]
-    Blocklist(#[from] BlocklistError),
+    #[error("cannot use the blocklist {}: {reason}; correct it, or leave --blocklist-file out", path.display())]
+    Blocklist { path: PathBuf, reason: String },
     #[error(transparent)]
     Socket(#[from] SocketError),
     #[error(transparent)]

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
-use self::backends::{Backends, OperatedStore, STORE};
+use self::backends::{Backends, STORE};
 pub use self::deps::Deps;
 pub use self::error::StartError;
 use crate::admin::api::{self, AdminApi};
@@ -130,8 +130,9 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
 
 /// Connects to nothing and leaves the store alone, so that it can run beside the serving process.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
-    if let Some(path) = &settings.moderation.blocklist.blocklist_file {
-        Blocklist::read(path, &own_hosts(settings))?;
+    if let Some(path) = &settings.moderation.blocklist_file {
+        let read = Blocklist::read(path, &own_hosts(settings));
+        read.map_err(|reason| StartError::Blocklist { path: path.clone(), reason })?;
     }
     check_start(settings)
 }
@@ -203,10 +204,10 @@ async fn serve_async(
     let deps = Deps { metrics, cache_bytes: settings.cache.bytes(), ..Deps::system() };
     let Deps { clock, random, metrics, .. } = &deps;
     check_start(&settings)?;
-    let (admin_socket, option) = settings.admin_socket();
-    socket::refuse_if_answered(&admin_socket, option)?;
+    let admin_socket = settings.admin_socket();
+    socket::refuse_if_answered(&admin_socket)?;
     let policy = policy(metrics);
-    if let Some(path) = settings.moderation.blocklist.blocklist_file.clone() {
+    if let Some(path) = settings.moderation.blocklist_file.clone() {
         BlocklistFile::new(path, own_hosts(&settings), policy.clone(), Arc::clone(metrics)).follow();
     }
 
@@ -217,7 +218,8 @@ async fn serve_async(
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
-    let hosts = AllowedHosts::new(own, settings.http.allowed_names(), settings.http.allowed_origins());
+    let (names, origins) = settings.http.allowed();
+    let hosts = AllowedHosts::new(own, names, origins);
     let quotas = settings.rate_limits.quotas();
     let store = backends.store.clone();
     let publishing = Publishing::of(&settings, &policy);
@@ -230,19 +232,25 @@ async fn serve_async(
     let limits = Limits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
     // Alerts divide by this value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
-    // They answer until the process ends, so that operators can watch it drain.
-    probes::start(admin_listener, Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) })?;
-    let OperatedStore { scan, import, switch, store: served } = handle.operated();
-    // A cluster is not connected yet; an SQLite store must accept creates at once.
-    let _ = pause::read(&*switch, &policy, metrics).await;
-    let following = tokio::spawn(pause::follow(Arc::clone(&switch), policy.clone(), Arc::clone(metrics)));
-    let operators = Operators::new(store, Arc::clone(clock), random.clone());
-    let metrics = Arc::clone(metrics);
-    let importer = Importer { store: import, renderer: Arc::clone(&deps.renderer) };
-    let clock = Arc::clone(clock);
-    let metrics_of_api = Arc::clone(&metrics);
-    let api =
-        AdminApi { operators, records: scan, importer, switch, policy, metrics: metrics_of_api, clock, store: served };
+    // Probes and the socket answer until the process ends, so that operators can watch it drain.
+    let probes = Probes {
+        metrics: Arc::clone(metrics),
+        readiness: Arc::clone(&readiness),
+        database: handle.database(&settings),
+    };
+    probes::start(admin_listener, probes)?;
+    let operated = handle.served().operated();
+    // A cluster is not reached yet; an SQLite store must take creates at once.
+    let _ = pause::read(&*operated, &policy, metrics).await;
+    let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
+    let api = AdminApi {
+        operators: Operators::new(store, Arc::clone(clock), random.clone()),
+        importer: Importer { store: operated, renderer: Arc::clone(&deps.renderer) },
+        policy,
+        metrics: Arc::clone(metrics),
+        clock: Arc::clone(clock),
+        store: handle.served(),
+    };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
     let location = handle.location(&settings).await;

@@ -73,21 +73,16 @@ impl HttpSettings {
         hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()))
     }
 
-    pub fn allowed_names(&self) -> Vec<Authority> {
-        let names = self.allowed_hosts.iter().filter_map(|allowed| match allowed {
-            AllowedHost::Name(name) => Some(name.clone()),
-            AllowedHost::Origin(_) => None,
-        });
-        names.collect()
-    }
-
-    /// Besides the service's own origin.
-    pub fn allowed_origins(&self) -> Vec<Origin> {
-        let origins = self.allowed_hosts.iter().filter_map(|allowed| match allowed {
-            AllowedHost::Origin(origin) => Some(origin.clone()),
-            AllowedHost::Name(_) => None,
-        });
-        origins.collect()
+    /// The further names of the service, and the origins whose pages may call the tools besides the service's own.
+    pub fn allowed(&self) -> (Vec<Authority>, Vec<Origin>) {
+        let (mut names, mut origins) = (Vec::new(), Vec::new());
+        for allowed in self.allowed_hosts.iter().cloned() {
+            match allowed {
+                AllowedHost::Name(name) => names.push(name),
+                AllowedHost::Origin(origin) => origins.push(origin),
+            }
+        }
+        (names, origins)
     }
 }
 

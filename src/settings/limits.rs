@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use handbill_rate_limit::{RedisMode, RedisUrl};
 
 use handbill_pages::ports::rate_limiter::Quotas;
@@ -60,8 +59,8 @@ pub struct RedisSettings {
     /// redis:// or rediss:// address for shared limits; several are nodes or sentinels
     #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
-    /// How the Redis servers work together [default: single for one address, cluster for several]
-    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_parser = mode())]
+    /// How the Redis servers work together: single, cluster or sentinel [default: single for one address, cluster for several]
+    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_parser = mode)]
     pub redis_mode: Option<RedisMode>,
     /// Name that the sentinels have for the master
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
@@ -98,17 +97,13 @@ impl RedisSettings {
     }
 }
 
-fn mode() -> impl TypedValueParser<Value = RedisMode> {
-    let modes = [
-        PossibleValue::new("single").help("One server"),
-        PossibleValue::new("cluster").help("A Redis Cluster; the addresses are those of some of its nodes"),
-        PossibleValue::new("sentinel").help("Sentinels that name the master; the addresses are theirs"),
-    ];
-    PossibleValuesParser::new(modes).map(|name| match name.as_str() {
-        "single" => RedisMode::Single,
-        "cluster" => RedisMode::Cluster,
-        _ => RedisMode::Sentinel,
-    })
+fn mode(text: &str) -> Result<RedisMode, &'static str> {
+    match text {
+        "single" => Ok(RedisMode::Single),
+        "cluster" => Ok(RedisMode::Cluster),
+        "sentinel" => Ok(RedisMode::Sentinel),
+        _ => Err("give single, cluster or sentinel"),
+    }
 }
 
 /// The longest leaves a request time for its store.

@@ -19,8 +19,7 @@ pub use self::cache::CacheSettings;
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
-    AdminSettings, BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings, SocketAccess,
-    SocketSettings,
+    AdminSettings, ContactSettings, DocumentSettings, ModerationSettings, SocketAccess, SocketSettings,
 };
 use self::store::OF_SCYLLA;
 pub use self::store::{MigrateSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings};
@@ -70,9 +69,9 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// With the option that the path follows from.
-    pub fn admin_socket(&self) -> (PathBuf, &'static str) {
-        (self.socket.path(&self.store, &self.sqlite), self.socket.option(&self.store))
+    /// The path of the operators' socket.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.socket.path(&self.store, &self.sqlite)
     }
 
     /// Without the files that the settings name.
@@ -80,11 +79,7 @@ impl Settings {
         if self.http.has_shared_host() {
             return Err(SettingsError::SharedHost);
         }
-        let has_shared_limits = match self.store.store {
-            StoreKind::Sqlite => true,
-            StoreKind::Scylla => !self.redis.redis_url.is_empty(),
-        };
-        if !has_shared_limits {
+        if self.store.store == StoreKind::Scylla && self.redis.redis_url.is_empty() {
             return Err(SettingsError::NoRedis);
         }
         Ok(())

@@ -40,11 +40,6 @@ impl SocketAccess {
 }
 
 impl SocketSettings {
-    /// Names the socket, or its directory.
-    pub(super) fn option(&self, store: &StoreSettings) -> &'static str {
-        if self.admin_socket.is_none() && store.store == StoreKind::Sqlite { "--data-dir" } else { "--admin-socket" }
-    }
-
     pub(super) fn path(&self, store: &StoreSettings, sqlite: &SqliteSettings) -> PathBuf {
         self.admin_socket.clone().unwrap_or_else(|| match store.store {
             StoreKind::Sqlite => sqlite.data_dir.join("admin.sock"),
@@ -55,20 +50,14 @@ impl SocketSettings {
 
 #[derive(Args, Debug)]
 pub struct ModerationSettings {
-    #[command(flatten)]
-    pub blocklist: BlocklistSettings,
+    /// File of hosts, addresses and texts that no page may have [default: none]
+    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
+    pub blocklist_file: Option<PathBuf>,
     #[command(flatten)]
     pub contacts: ContactSettings,
     /// Mark every page noindex, not only pages with external links
     #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
     pub noindex_all: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct BlocklistSettings {
-    /// File of hosts, addresses and texts that no page may have [default: none]
-    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
-    pub blocklist_file: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]

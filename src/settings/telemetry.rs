@@ -1,13 +1,13 @@
 //! Settings of logs and traces. OpenTelemetry's SDK reads further variables (`OTEL_…`) itself.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use url::Url;
 
 const TRACES_PATH: &str = "/v1/traces";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
     Text,
@@ -18,7 +18,7 @@ pub enum LogFormat {
 #[derive(Args, Debug)]
 pub struct LogSettings {
     /// Format of the log: text or json [default: text on a terminal, json otherwise]
-    #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_parser = log_format)]
+    #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
     /// Filter directives of tracing-subscriber, e.g. info,handbill=debug
     #[arg(long, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
@@ -32,15 +32,7 @@ pub struct TraceSettings {
     pub otlp_endpoint: Option<Url>,
 }
 
-fn log_format(text: &str) -> Result<LogFormat, &'static str> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("choose text or json"),
-    }
-}
-
-/// clap's own conversion drops wrong directives silently.
+/// Refuses directives that cannot be parsed. The conversion that clap would choose drops them silently.
 fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(text)
 }

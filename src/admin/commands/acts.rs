@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::CommandError;
 use super::client::Client;
 use super::terminal::{given_or_read, print_line, progress, shown};
-use crate::admin::acts::{ActRequest, ActResult, Outcome};
+use crate::admin::acts::{ActRequest, ActResult};
 use crate::settings::SocketAccess;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::takedown::{TakedownReason, operator_name};
@@ -35,47 +36,30 @@ pub struct Chosen {
 #[derive(Args, Debug)]
 pub struct WithReason {
     #[command(flatten)]
-    chosen: Chosen,
+    pub(super) chosen: Chosen,
     /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms or intimate-imagery
     #[arg(long, value_name = "CODE")]
-    reason: TakedownReason,
-}
-
-impl WithReason {
-    /// Exit code 1 if a page may still be readable.
-    pub(super) async fn run(self, path: &str) -> Result<ExitCode, String> {
-        self.chosen.act(path, Some(self.reason), Outcome::is_gone).await
-    }
+    pub(super) reason: TakedownReason,
 }
 
 impl Chosen {
-    /// Exit code 1 if a page is not readable.
-    pub(super) async fn show(self) -> Result<ExitCode, String> {
-        self.act("/show", None, Outcome::is_shown).await
-    }
-
-    /// Exit code 1 unless all results are `fine`.
-    async fn act(
-        &self,
-        path: &str,
-        reason: Option<TakedownReason>,
-        fine: fn(Outcome) -> bool,
-    ) -> Result<ExitCode, String> {
+    /// Exit code 1 if a page is not as wanted.
+    pub(super) async fn act(self, path: &str, reason: Option<TakedownReason>) -> Result<ExitCode, CommandError> {
         let pages = given_or_read(&self.pages)?;
         if self.expect.map_or(pages.len() > UNEXPECTED, |expected| expected != pages.len()) {
             let count = counted(pages.len(), "page");
-            return Err(format!("cannot act on {count}: check the list, and give its length with --expect"));
+            return Err(format!("cannot act on {count}: check the list, and give its length with --expect").into());
         }
         let (client, bar) = (Client::new(&self.access), progress(Some(pages.len() as u64)));
         let mut exit_code = ExitCode::SUCCESS;
         for chunk in pages.chunks(CHUNK) {
             let request = ActRequest { pages: chunk.to_vec(), reason, by: self.by.clone() };
             let results: Vec<ActResult> = client.ask(path, &request).await?;
-            for ActResult { page, outcome, detail } in results {
-                if !fine(outcome) {
+            for ActResult { page, outcome, is_as_wanted, detail } in results {
+                if !is_as_wanted {
                     exit_code = ExitCode::FAILURE;
                 }
-                let line = format!("{}\t{}\t{}", shown(&page), outcome.as_str(), shown(&detail.unwrap_or_default()));
+                let line = format!("{}\t{outcome}\t{}", shown(&page), shown(&detail.unwrap_or_default()));
                 bar.suspend(|| print_line(line.trim_end()))?;
             }
             bar.inc(chunk.len() as u64);

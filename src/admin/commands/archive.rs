@@ -23,6 +23,8 @@ use handbill_pages::values::archive::Encoder;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::timestamp::UnixMillis;
 
+const GENERATOR: &str = concat!("handbill ", env!("CARGO_PKG_VERSION"));
+
 #[derive(Args, Debug)]
 pub struct Export {
     /// Only changes since a time, e.g. 2026-11-27T00:00:00.000Z, or within e.g. 6h
@@ -46,8 +48,9 @@ pub struct Export {
 
 #[derive(Args, Debug)]
 pub struct Import {
-    /// File that export wrote [default: standard input]
-    file: Option<PathBuf>,
+    /// File that export wrote; `-` is standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
     #[command(flatten)]
     access: SocketAccess,
 }
@@ -72,13 +75,13 @@ impl Export {
         }
         let is_archive = fields.is_empty();
         let mut wanted = RecordsRequest { after, since, hidden, fields };
-        let (mut encoder, header) = Encoder::begin(SystemClock::new().now(), generator());
+        let (mut encoder, header) = Encoder::begin(SystemClock::new().now(), GENERATOR.to_owned());
         let mut header = Some(header).filter(|_| is_archive);
         let stopped = loop {
             let batch: RecordBatch = match client.ask("/records", &wanted).await {
                 Ok(batch) => batch,
-                Err(reason) if header.is_some() || wanted.after.is_none() => return Err(reason.into()),
-                Err(reason) => break Some(reason),
+                Err(error) if header.is_some() || wanted.after.is_none() => return Err(error),
+                Err(error) => break Some(error.reason),
             };
             print(&header.take().unwrap_or_default())?;
             batch.lines.iter().for_each(|line| encoder.line(line));
@@ -96,23 +99,18 @@ impl Export {
             print(&encoder.end())?;
         }
         if let Some(reason) = stopped {
-            let reason =
-                format!("{reason}; the records until there are written, and export --after {after} writes the rest");
-            return Err(CommandError { reason, exit_code: 1 });
+            return Err(CommandError::on_its_way(format!(
+                "{reason}; the records until there are written, and export --after {after} writes the rest"
+            )));
         }
         if unreadable == 0 {
             return Ok(ExitCode::SUCCESS);
         }
         let missing = counted(unreadable, "record");
-        Err(CommandError {
-            reason: format!("{missing} cannot be read and are left out: the process's log names them"),
-            exit_code: 1,
-        })
+        Err(CommandError::on_its_way(format!(
+            "{missing} cannot be read and are left out: the process's log names them"
+        )))
     }
-}
-
-fn generator() -> String {
-    format!("handbill {}", env!("CARGO_PKG_VERSION"))
 }
 
 impl Import {
@@ -123,30 +121,27 @@ impl Import {
             let bar = bar.clone();
             move |bytes: &Bytes| bar.inc(bytes.len() as u64)
         };
-        let body = match &self.file {
-            Some(path) => {
-                let unreadable = |error| format!("cannot read {}: {error}", path.display());
-                let file = File::open(path).await.map_err(unreadable)?;
-                bar.set_length(file.metadata().await.map_err(unreadable)?.len());
-                Body::from_stream(ReaderStream::new(file).inspect_ok(sent))
-            }
-            None => Body::from_stream(ReaderStream::new(stdin()).inspect_ok(sent)),
+        let body = if self.file.as_os_str() == "-" {
+            Body::from_stream(ReaderStream::new(stdin()).inspect_ok(sent))
+        } else {
+            let unreadable = |error| format!("cannot read {}: {error}", self.file.display());
+            let file = File::open(&self.file).await.map_err(unreadable)?;
+            bar.set_length(file.metadata().await.map_err(unreadable)?.len());
+            Body::from_stream(ReaderStream::new(file).inspect_ok(sent))
         };
         let report: ImportReport = Client::new(&self.access).upload("/import", body).await?;
         bar.finish_and_clear();
         print_line(&report.to_string())?;
-        let again = "what is counted above is stored, and the command can be run again";
-        match (report.error, report.missing) {
-            (Some(reason), _) => {
-                let reason = format!("{}; {again}", reason.trim_end_matches('.'));
-                Err(CommandError { reason, exit_code: 1 })
-            }
-            (None, 0) => Ok(ExitCode::SUCCESS),
-            (None, missing) => {
-                let missing = counted(missing, "record");
-                let reason = format!("the export lacks {missing} that could not be read when it was made");
-                Err(CommandError { reason, exit_code: 1 })
-            }
+        if let Some(reason) = report.error {
+            let reason = reason.trim_end_matches('.');
+            return Err(CommandError::on_its_way(format!(
+                "{reason}; what is counted above is stored, and the command can be run again"
+            )));
         }
+        if report.missing == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let missing = counted(report.missing, "record");
+        Err(CommandError::on_its_way(format!("the export lacks {missing} that could not be read when it was made")))
     }
 }

@@ -1,19 +1,17 @@
 //! `handbill backup`: copies the SQLite store of the running process.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, stdout};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use tempfile::Builder;
 
+use super::CommandError;
 use super::client::Client;
-use super::terminal::print_line;
+use super::terminal::{print_line, unwritable};
 use crate::settings::SocketAccess;
-
-/// A page may be a draft whose address is secret.
-const MODE: u32 = 0o600;
 
 #[derive(Args, Debug)]
 pub struct Backup {
@@ -24,58 +22,31 @@ pub struct Backup {
     access: SocketAccess,
 }
 
-/// Gets its name when it is complete and on disk.
-struct NewFile<'a> {
-    path: &'a Path,
-    unfinished: PathBuf,
-    file: File,
-}
-
 impl Backup {
-    pub(super) async fn run(&self) -> Result<ExitCode, String> {
-        let client = Client::new(&self.access);
-        if self.file.to_str() == Some("-") {
+    /// The file gets its name when it is complete and on disk. Only its user may read it: a page may be a draft with an address that
+    /// nobody else knows.
+    pub(super) async fn run(&self) -> Result<ExitCode, CommandError> {
+        let (client, path) = (Client::new(&self.access), &self.file);
+        if path.as_os_str() == "-" {
             if stdout().is_terminal() {
-                return Err("a backup is no text for a terminal: give a file, or redirect standard output".to_owned());
+                return Err("a backup is no text for a terminal: give a file, or redirect standard output".into());
             }
             client.copy("/backup", &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
         }
-        let failed = |error| format!("cannot write {}: {error}", self.file.display());
-        let mut file = NewFile::create(&self.file).map_err(failed)?;
-        let bytes = client.copy("/backup", &mut file.file).await?;
-        file.finish().map_err(failed)?;
-        print_line(&format!("{}: {bytes} bytes", self.file.display()))?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-impl<'a> NewFile<'a> {
-    fn create(path: &'a Path) -> io::Result<Self> {
+        let name = path.display();
         if path.symlink_metadata().is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "it exists; choose another name, or remove it first",
-            ));
+            return Err(format!("cannot write {name}: it exists; choose another name, or remove it first").into());
         }
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".part");
-        let unfinished = PathBuf::from(unfinished);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&unfinished)?;
-        Ok(Self { path, unfinished, file })
-    }
-
-    fn finish(self) -> io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.unfinished, self.path)?;
-        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
-    }
-}
-
-impl Drop for NewFile<'_> {
-    /// On a full disk an unfinished file would take the remaining space.
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.unfinished);
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let unfinished =
+            Builder::new().prefix(path.file_name().unwrap_or_default()).suffix(".part").tempfile_in(folder);
+        let mut unfinished = unfinished.map_err(|error| format!("cannot write {name}: {error}"))?;
+        let bytes = client.copy("/backup", &mut unfinished).await?;
+        let synced = unfinished.as_file().sync_all();
+        let named = synced.and_then(|()| Ok(unfinished.persist_noclobber(path)?));
+        named.and_then(|_| File::open(folder)?.sync_all()).map_err(|error| unwritable(&name, &error))?;
+        print_line(&format!("{name}: {bytes} bytes"))?;
+        Ok(ExitCode::SUCCESS)
     }
 }

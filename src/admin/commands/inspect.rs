@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
+use super::CommandError;
 use super::client::Client;
 use super::terminal::{given_or_read, print_line};
 use crate::admin::inspect::InspectRequest;
@@ -21,7 +22,7 @@ pub struct Inspect {
 
 impl Inspect {
     /// One JSON object for each page. Exit code 1 if a slug was never used.
-    pub(super) async fn run(&self) -> Result<ExitCode, String> {
+    pub(super) async fn run(&self) -> Result<ExitCode, CommandError> {
         let client = Client::new(&self.access);
         let mut exit_code = ExitCode::SUCCESS;
         for page in given_or_read(&self.pages)? {

@@ -34,6 +34,12 @@ pub struct CommandError {
     pub exit_code: u8,
 }
 
+impl CommandError {
+    fn on_its_way(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), exit_code: 1 }
+    }
+}
+
 impl<T: Into<String>> From<T> for CommandError {
     fn from(reason: T) -> Self {
         Self { reason: reason.into(), exit_code: 2 }
@@ -80,9 +86,9 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     Ok(match command {
         AdminCommand::Migrate(settings) => migrate(&settings).await?,
         AdminCommand::Healthcheck(healthcheck) => healthcheck.run(),
-        AdminCommand::Takedown(takedown) => takedown.run("/takedown").await?,
-        AdminCommand::Hide(hide) => hide.run("/hide").await?,
-        AdminCommand::Show(show) => show.show().await?,
+        AdminCommand::Takedown(takedown) => takedown.chosen.act("/takedown", Some(takedown.reason)).await?,
+        AdminCommand::Hide(hide) => hide.chosen.act("/hide", Some(hide.reason)).await?,
+        AdminCommand::Show(show) => show.act("/show", None).await?,
         AdminCommand::Inspect(inspect) => inspect.run().await?,
         AdminCommand::Pause(pause) => pause.run(true).await?,
         AdminCommand::Resume(pause) => pause.run(false).await?,
@@ -92,7 +98,7 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     })
 }
 
-async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, String> {
+async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
     let _lines = logs::install(&settings.logs, None);
     let Some(cluster) = settings.cluster().map_err(|wrong| wrong.to_string())? else {
         print_line("This store needs no migration.")?;

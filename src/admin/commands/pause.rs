@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::CommandError;
 use super::client::Client;
 use super::terminal::print_line;
 use crate::admin::pause::CreatesChange;
@@ -20,8 +21,8 @@ pub struct Pause {
 }
 
 impl Pause {
-    pub(super) async fn run(self, paused: bool) -> Result<ExitCode, String> {
-        Client::new(&self.access).put("/creates", &CreatesChange { paused, by: self.by }).await?;
+    pub(super) async fn run(self, paused: bool) -> Result<ExitCode, CommandError> {
+        Client::new(&self.access).ask::<()>("/creates", &CreatesChange { paused, by: self.by }).await?;
         print_line(if paused { "Creates are paused." } else { "Creates are open." })?;
         Ok(ExitCode::SUCCESS)
     }

@@ -1,9 +1,11 @@
 //! Input, output and progress in a terminal.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::CommandError;
 use crate::stdout::written;
 
 /// For `-`, reads lines from standard input up to their first tab, so that one command reads another's output. Ignores
@@ -25,12 +27,17 @@ pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
     Ok(lines)
 }
 
-pub(super) fn print_line(line: &str) -> Result<(), String> {
+pub(super) fn print_line(line: &str) -> Result<(), CommandError> {
     print(&format!("{line}\n"))
 }
 
-pub(super) fn print(text: &str) -> Result<(), String> {
-    written(io::stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))
+pub(super) fn print(text: &str) -> Result<(), CommandError> {
+    written(io::stdout().write_all(text.as_bytes())).map_err(|error| unwritable("the output", &error))
+}
+
+/// The error of a command that could not write `what`, which may have been written in part.
+pub(super) fn unwritable(what: impl Display, error: &io::Error) -> CommandError {
+    CommandError::on_its_way(format!("cannot write {what}: {error}; make room, and run the command again"))
 }
 
 /// Control characters cannot move a terminal's cursor.

@@ -164,7 +164,7 @@ async fn nothing_is_created_until_the_switch_was_read_once() {
 async fn a_change_that_makes_no_sense_changes_nothing() {
     let operated = Operated::start();
     for wrong in [json!({"paused": true}), json!({"paused": true, "by": ""}), json!({"paused": "yes", "by": "desk"})] {
-        operated.ask("PUT", "/creates", &wrong).await.expect(400);
+        operated.ask("POST", "/creates", &wrong).await.expect(400);
         operated.app.create(body("text")).await.expect_status(201);
     }
 }

@@ -75,9 +75,7 @@ impl Operated {
                 Arc::clone(&clock),
                 Random::System,
             ),
-            records: Arc::clone(&store) as _,
             importer: Importer { store: Arc::clone(&store) as _, renderer },
-            switch: Arc::clone(&store) as _,
             store: ServedStore::Sqlite(store),
             clock,
             policy,
@@ -100,7 +98,7 @@ impl Operated {
 
     /// Pauses or resumes creates.
     async fn pause(&self, paused: bool) {
-        self.ask("PUT", "/creates", json!({"paused": paused, "by": "desk"})).await.expect(204);
+        self.ask("POST", "/creates", json!({"paused": paused, "by": "desk"})).await.expect(200);
     }
 
     async fn results(&self, path: &str, body: Value) -> Vec<Value> {

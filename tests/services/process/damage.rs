@@ -114,6 +114,47 @@ fn on_a_full_volume_pages_are_read_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_data_directory_that_was_moved_away_is_noticed() {
+    let directory = tempdir().unwrap();
+    let [data, elsewhere] = ["data", "elsewhere"].map(|name| directory.path().join(name));
+    let server = Server::start(&data, &[]);
+    let shown = || {
+        let metrics = get(server.admin, "/metrics").unwrap();
+        let ready = get(server.admin, "/readyz").unwrap();
+        (ready.status, ready.text().contains("was moved or removed"), metrics.text().contains("store_available 1\n"))
+    };
+    assert_eq!(shown(), (200, false, true));
+    fs::rename(&data, &elsewhere).unwrap();
+    assert_eq!(shown(), (503, true, false));
+    assert_eq!(shown(), (503, true, false));
+    fs::rename(&elsewhere, &data).unwrap();
+    assert_eq!(post(server.address, "A page", "Text.").unwrap().status, 201);
+    assert_eq!(shown(), (200, false, true));
+    let (.., log) = server.stop();
+    assert_eq!(log.matches("was moved or removed").count(), 1, "{log}");
+}
+
+#[test]
+fn a_start_on_a_full_volume_serves_the_pages() {
+    let directory = tempdir().unwrap();
+    let [before, data] = ["before", "data"].map(|name| directory.path().join(name));
+    let server = Server::start(&before, &[]);
+    let page = post(server.address, "A page", "Text.").unwrap().json();
+    assert!(server.stop().0.success());
+    fs::create_dir(&data).unwrap();
+    let mount = format!(
+        "mount -t tmpfs -o size=1m none '{1}' && cp '{0}'/handbill.* '{0}'/journal.jsonl '{1}' && ! cat /dev/zero > '{1}/filler'",
+        before.display(),
+        data.display()
+    );
+    let server = Server::start_as(handbill_with(&mount), &data, &[]);
+    let path = format!("/api/pages/{}", page["slug"].as_str().unwrap());
+    assert_eq!(get(server.address, &path).unwrap().json()["content"], "Text.");
+    assert_eq!(post(server.address, "Another", &noise(50_000)).unwrap().status, 503);
+    assert!(server.stop().0.success());
+}
+
+#[test]
 fn a_read_only_volume_stops_the_start_with_one_line() {
     let directory = tempdir().unwrap();
     assert!(Server::start(directory.path(), &[]).stop().0.success());

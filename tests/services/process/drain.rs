@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 
+use handbill_store_sqlite::DATABASE_FILE;
+use rusqlite::Connection as Database;
 use rustix::process::{Signal, kill_process};
 use tempfile::{TempDir, tempdir};
 
@@ -107,6 +109,19 @@ fn a_request_still_in_flight_after_the_timeout_is_cut_off() {
     server.signal(Signal::TERM);
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(1));
+}
+
+/// A program that reads the database delays the end of the store by two seconds. The pause is looked at each second.
+#[test]
+fn a_store_that_closes_slowly_causes_no_error() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let reader = Database::open(directory.path().join(DATABASE_FILE)).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM pages").unwrap();
+    assert_eq!(post(server.address, "A page", "Text.").unwrap().status, 201);
+    let (status, _, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("was not applied to its file") && !log.contains("ERROR"), "{log}");
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn an_export_under_load_moves_every_page_key_and_date_into_an_empty_store() {
     import(&data, &file);
     service.known.check(moved.address, address);
     // A second time, from standard input, everything is there.
-    let again = run(with_data(handbill(["import"]), &data), &fs::read(&file).unwrap());
+    let again = run(with_data(handbill(["import", "-"]), &data), &fs::read(&file).unwrap());
     assert!(succeeded(&again).starts_with("stored: 0 pages, 0 deletions; "), "{}", text(&again.stdout));
 }
 
@@ -463,34 +463,55 @@ fn a_backup_of_a_busy_store_is_whole_and_its_time_is_shown_also_after_a_restart(
 }
 
 #[test]
-fn a_backup_that_is_stopped_killed_or_has_no_room_leaves_no_file_under_its_name_and_is_not_the_last_one() {
+fn a_backup_that_fails_leaves_no_file_under_its_name() {
     let mut service = Service::start();
     let mut connection = Connection::open(service.server.address).unwrap();
     for _ in 0..30 {
         service.known.create(&mut connection, "A page", &noise(100_000));
     }
     let file = service.path("backup.sqlite3");
-    let part = service.path("backup.sqlite3.part");
+    let parts = || {
+        let files = fs::read_dir(&service.folder).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.extension() == Some("part".as_ref())).collect::<Vec<_>>()
+    };
     let backup = || service.asking([OsStr::new("backup"), file.as_os_str()]);
     for signal in [Signal::TERM, Signal::KILL] {
         let mut child = backup().spawn().unwrap();
-        while !part.exists() && child.try_wait().unwrap().is_none() {}
+        while parts().is_empty() && child.try_wait().unwrap().is_none() {}
         kill_process(pid(&child), signal).unwrap();
         assert!(!child.wait().unwrap().success());
         assert!(!file.exists());
+        // A killed backup leaves what it has written.
+        for part in parts() {
+            fs::remove_file(part).unwrap();
+        }
     }
     // A limit of 512 KiB for a file stands in for a full disk.
     let mut command = handbill_after("trap '' XFSZ && ulimit -f 1024");
     command.args(backup().get_args());
     let output = run(command, b"");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("cannot write"), "{}", text(&output.stderr));
-    assert!(!file.exists() && !part.exists());
+    assert!(!file.exists() && parts().is_empty());
     let metrics = get(service.server.admin, "/metrics").unwrap();
     assert!(metrics.text().contains("\nhandbill_last_backup_timestamp_seconds 0\n"), "{}", metrics.text());
     let mut data = fs::read_dir(service.path("data")).unwrap().map(|file| file.unwrap().path());
     assert!(data.all(|path| path.extension().is_none_or(|ending| ending != "copy")));
     succeeded(&run(backup(), b""));
+
+    fs::create_dir(service.path("data").join("handbill.sqlite3.copy")).unwrap();
+    let output = service.command([OsStr::new("backup"), service.path("another").as_os_str()]);
+    assert!(refused(&output).contains("the data directory needs room"), "{output:?}");
+}
+
+#[test]
+fn an_export_whose_output_cannot_be_written_ends_with_1() {
+    let service = Service::start();
+    let mut command = service.asking(["export"]);
+    command.stdout(fs::File::create("/dev/full").unwrap());
+    let output = run(command, b"");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot write the output"), "{output:?}");
 }
 
 #[test]

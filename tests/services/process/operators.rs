@@ -196,6 +196,10 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     assert_eq!(create(address, "http://spam.example/").status, 400, "the list that was read last stays");
     assert_eq!(create(address, "http://later.example/").status, 201);
 
+    // Another bad list with the same fault is reported again.
+    replace(Path::new(&list), "other.example\nno host\n");
+    operated.server.wait_for_log_times("line 2 is no host", 2);
+
     replace(Path::new(&list), "later.example\n");
     operated.server.wait_for_log("\"before\":1");
     assert_eq!(create(address, "http://later.example/").status, 400);

@@ -106,7 +106,12 @@ impl Server {
 
     /// Waits until a line of the log holds `text`.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        self.log.wait_for(text);
+        self.log.wait_for(text, 1);
+    }
+
+    /// Waits until the log holds `text` this many `times`.
+    pub(crate) fn wait_for_log_times(&self, text: &str, times: usize) {
+        self.log.wait_for(text, times);
     }
 
     /// Waits for its end.
@@ -184,9 +189,10 @@ impl Log {
         Self(shared)
     }
 
-    fn wait_for(&self, text: &str) {
-        let found = self.wait(|gathered| gathered.is_whole || gathered.text.contains(text));
-        assert!(found.contains(text), "no {text:?} in {found:?}");
+    fn wait_for(&self, text: &str, times: usize) {
+        let is_there = |log: &str| log.matches(text).count() >= times;
+        let found = self.wait(|gathered| gathered.is_whole || is_there(&gathered.text));
+        assert!(is_there(&found), "not {times} times {text:?} in {found:?}");
     }
 
     fn to_end(&self) -> String {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use handbill::admin::acts::Outcome as ActOutcome;
 use todc_utils::specifications::Specification;
 
 /// A title or content, unique to the call that wrote it.
@@ -54,7 +53,7 @@ pub(crate) enum Answer {
     Gone,
     PreconditionFailed,
     /// The outcome for the page that an operator was told.
-    Outcome(ActOutcome),
+    Outcome(String),
     /// A failure that says that nothing was changed. This must be true.
     NothingChanged,
     /// No answer, or a failure that leaves the outcome open: the call may take effect at any later time, or never.
@@ -95,7 +94,7 @@ impl State {
             (_, Call::Create { .. }) => (Answer::KeyInUse, self.clone()),
             (_, Call::Hide | Call::Show | Call::TakeDown) => {
                 let (outcome, next) = self.after_operator(call);
-                (Answer::Outcome(outcome), next)
+                (Answer::Outcome(outcome.to_owned()), next)
             }
             (Self::Hidden { .. }, _) => (Answer::Gone, self.clone()),
             (Self::Absent, _) => (Answer::NotFound, Self::Absent),
@@ -120,21 +119,21 @@ impl State {
     }
 
     /// The outcome of an operator's `call` in this state, and the state after it. To hide or to show a page is a change of it.
-    fn after_operator(&self, call: &Call) -> (ActOutcome, Self) {
+    fn after_operator(&self, call: &Call) -> (&'static str, Self) {
         match (self, call) {
-            (Self::Absent, _) => (ActOutcome::NotFound, Self::Absent),
-            (Self::Deleted, _) => (ActOutcome::AlreadyDeleted, Self::Deleted),
-            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => (ActOutcome::TakenDown, Self::Deleted),
+            (Self::Absent, _) => ("not_found", Self::Absent),
+            (Self::Deleted, _) => ("already_deleted", Self::Deleted),
+            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => ("taken_down", Self::Deleted),
             (Self::Active { version, title, content }, Call::Hide) => {
                 let (title, content) = (title.clone(), Arc::clone(content));
-                (ActOutcome::Hidden, Self::Hidden { version: version + 1, title, content })
+                ("hidden", Self::Hidden { version: version + 1, title, content })
             }
             (Self::Hidden { version, title, content }, Call::Show) => {
                 let (title, content) = (title.clone(), Arc::clone(content));
-                (ActOutcome::Shown, Self::Active { version: version + 1, title, content })
+                ("shown", Self::Active { version: version + 1, title, content })
             }
-            (Self::Hidden { .. }, _) => (ActOutcome::AlreadyHidden, self.clone()),
-            (Self::Active { .. }, _) => (ActOutcome::AlreadyShown, self.clone()),
+            (Self::Hidden { .. }, _) => ("already_hidden", self.clone()),
+            (Self::Active { .. }, _) => ("already_shown", self.clone()),
         }
     }
 

@@ -9,7 +9,6 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use handbill::admin::acts::Outcome as ActOutcome;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
@@ -421,11 +420,10 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
 
 /// The outcome for the page that an operator was told.
 fn outcome(result: &Value) -> Option<Answer> {
-    let code: ActOutcome = serde_json::from_value(result["outcome"].clone()).ok()?;
-    Some(match code {
-        ActOutcome::Failed if result["detail"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
-        ActOutcome::Failed => Answer::Unknown,
-        code => Answer::Outcome(code),
+    Some(match result["outcome"].as_str()? {
+        "failed" if result["detail"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
+        "failed" => Answer::Unknown,
+        outcome => Answer::Outcome(outcome.to_owned()),
     })
 }
 
