@@ -16,7 +16,7 @@ use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::Record;
 use handbill_pages::values::archive::{Entry, entry_line};
 use handbill_pages::values::link_hosts::link_hosts;
-use handbill_pages::values::markdown::render;
+use handbill_pages::values::markdown::addresses;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
@@ -125,7 +125,7 @@ impl Field {
             Self::Version => json!(head.version.get()),
             Self::CreatedAt => json!(head.created_at.to_string()),
             Self::UpdatedAt => json!(head.updated_at.to_string()),
-            Self::Hosts => json!(link_hosts(&render(page.text.content.as_str()).shown.addresses)),
+            Self::Hosts => json!(link_hosts(&addresses(page.text.content.as_str()))),
             Self::Excerpt => json!(page.text.excerpt),
             Self::ContentBytes => json!(page.text.content.as_str().len()),
             Self::Fingerprint => json!(entry_of(page.text.content.as_str())),

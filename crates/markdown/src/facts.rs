@@ -141,9 +141,10 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_links_and_images_in_order() {
-        let shown =
-            render("[a](https://A.example/?b&c) ![d](https://e.example/) <f@g.example> `<https://h.example>`").shown;
-        assert_eq!(shown.addresses, ["https://a.example/?b&c", "https://e.example/", "mailto:f@g.example"]);
+        let markdown = "[a](https://A.example/?b&c) ![d](https://e.example/) <f@g.example> `<https://h.example>`";
+        let expected = ["https://a.example/?b&c", "https://e.example/", "mailto:f@g.example"];
+        assert_eq!(render(markdown).shown.addresses, expected);
+        assert_eq!(crate::addresses(markdown), expected);
     }
 
     #[test]

@@ -63,6 +63,11 @@ pub struct Rendered {
     pub renderer_version: u16,
 }
 
+/// The addresses of the links and images that [`render`] shows, in a fifth of its time.
+pub fn addresses(markdown: &str) -> Vec<String> {
+    filter(markdown).facts.shown.addresses
+}
+
 /// Never fails or panics. The HTML has at most 64 KB plus six bytes for each byte of content, and never over 4 MB. No
 /// text is lost.
 pub fn render(markdown: &str) -> Rendered {

@@ -49,7 +49,10 @@ fn with(name: &str, value: Value) -> Value {
 
 /// Pages that are there, deleted, taken down and hidden.
 async fn mixed(operated: &Operated) -> [Published; 4] {
-    let active = operated.app.publish("Kept", "See https://a.example/x and https://b.example.").await;
+    let active = operated
+        .app
+        .publish("Kept", "See https://a.example/x, ![](https://b.example/i.png) and <c@mail.example>.")
+        .await;
     let (deleted, taken_down) = (operated.app.deleted().await, operated.app.published().await);
     let hidden = operated.app.publish("Hidden", "Spam.").await;
     operated.take_down(&[&taken_down.slug]).await;
@@ -139,7 +142,7 @@ async fn an_export_has_what_changed_is_hidden_or_some_fields() {
         .map(|line| serde_json::from_str(line).unwrap())
         .find(|line: &Value| line["slug"] == active.slug)
         .unwrap();
-    let expected = json!({"slug": active.slug, "title": "Kept", "state": "active", "hosts": ["a.example", "b.example"], "reason": null, "by": null});
+    let expected = json!({"slug": active.slug, "title": "Kept", "state": "active", "hosts": ["a.example", "b.example", "mail.example"], "reason": null, "by": null});
     assert_eq!(line, expected);
     let mut both = [active.slug.clone(), hidden.slug.clone()];
     both.sort();
