@@ -182,6 +182,8 @@ pub fn serve(ServeSettings { settings, new_store, .. }: ServeSettings) -> Result
     let exit_code = runtime.block_on(serve_async(settings, new_store, signals, &last_lines));
     // Tasks that still run were cut off, and may wait for a disk.
     runtime.shutdown_background();
+    // The thread that enforces the end of a drain has the guard too.
+    drop(last_lines.lock().take());
     exit_code
 }
 
