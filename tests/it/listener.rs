@@ -39,9 +39,7 @@ struct Listener {
     metrics: ListenerMetrics,
     phase: watch::Sender<Phase>,
     serving: JoinHandle<()>,
-    /// Says that `/held` was asked for.
     entered: mpsc::UnboundedReceiver<()>,
-    /// Lets `/held` answer.
     release: watch::Sender<bool>,
 }
 
@@ -84,7 +82,6 @@ impl Client {
         self.0.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Reads one answer that ends with `end`.
     async fn until(&mut self, end: &str) -> String {
         let mut answer = Vec::new();
         while !answer.ends_with(end.as_bytes()) {
@@ -363,7 +360,6 @@ async fn while_leaving_each_answer_asks_its_client_to_go() {
     listener.stop().await;
 }
 
-/// Handbill behind a listener with `limits`.
 fn handbill(limits: Limits) -> Listener {
     let (listener, address) = anywhere();
     let metrics = ListenerMetrics::default();

@@ -10,14 +10,10 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It takes everything.
     Takes,
-    /// It reads a message and never answers.
     Hangs,
-    /// It answers with a refusal.
     Refuses,
 }
 
@@ -42,12 +38,10 @@ impl Collector {
         Self { address, received }
     }
 
-    /// The value for `--otlp-endpoint`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The bodies of all messages so far.
     pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
         self.received.0.lock().unwrap().clone()
     }
@@ -60,7 +54,6 @@ impl Collector {
         resources.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans).collect()
     }
 
-    /// The process's attributes in the first message, sorted.
     pub(crate) fn resource(&self) -> Vec<(String, String)> {
         let messages = self.messages();
         let request = ExportTraceServiceRequest::decode(&messages[0][..]).unwrap();
@@ -68,7 +61,6 @@ impl Collector {
     }
 }
 
-/// Attributes as text, sorted.
 pub(crate) fn attributes(attributes: &[KeyValue]) -> Vec<(String, String)> {
     let text = |attribute: &KeyValue| match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(any_value::Value::StringValue(text)) => text.clone(),
@@ -80,7 +72,6 @@ pub(crate) fn attributes(attributes: &[KeyValue]) -> Vec<(String, String)> {
     pairs
 }
 
-/// Takes one message after the other from a connection.
 fn converse(stream: TcpStream, manner: Manner, received: &(Mutex<Vec<Vec<u8>>>, Condvar)) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);

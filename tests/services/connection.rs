@@ -18,10 +18,8 @@ use tokio::net::{TcpSocket, UnixStream};
 /// first.
 pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An open connection.
 pub(crate) type Open = SendRequest<Body>;
 
-/// Connects to `address`.
 pub(crate) async fn connect(address: SocketAddr) -> io::Result<Open> {
     connect_from(Ipv4Addr::LOCALHOST, address).await
 }
@@ -38,7 +36,6 @@ pub(crate) async fn connect_from(local: Ipv4Addr, address: SocketAddr) -> io::Re
     Ok(sender)
 }
 
-/// Connects to the operators' socket at `path`.
 pub(crate) async fn connect_to_socket(path: &Path) -> io::Result<Open> {
     let stream = UnixStream::connect(path).await?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;

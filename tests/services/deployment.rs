@@ -19,7 +19,6 @@ use tokio::sync::OnceCell;
 use crate::environment::{self, in_time};
 use crate::replica::ending_with_us;
 
-/// How often to look for something that is about to happen.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The three database nodes. Each is numbered from 1.
@@ -29,14 +28,12 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes of this run, in whatever state they are.
     pub(crate) fn of_this_run() -> Self {
         let folder = environment::folder("HANDBILL_TEST_CLUSTER");
         let prefix = fs::read_to_string(folder.join("prefix")).expect("tests/servers/cluster writes it");
         Self { folder, prefix }
     }
 
-    /// The nodes as `--scylla-nodes` takes them.
     pub(crate) fn addresses(&self) -> String {
         [1, 2, 3].map(|node| self.address(node)).join(",")
     }
@@ -46,7 +43,6 @@ impl Nodes {
         format!("{}:9042", self.host(node))
     }
 
-    /// The same without the port.
     pub(crate) fn host(&self, node: usize) -> String {
         format!("{}1{node}", self.prefix)
     }
@@ -79,7 +75,6 @@ impl Nodes {
     }
 }
 
-/// The command line of `process`, if it exists.
 pub(crate) fn command_line(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
     Some(String::from_utf8_lossy(&line).into_owned())
@@ -162,7 +157,6 @@ impl Addresses {
         self.at(30, 8080)
     }
 
-    /// A proxy in front of a server with this port.
     pub(crate) fn proxy(self, port: u16) -> SocketAddr {
         self.at(50, port)
     }
@@ -207,7 +201,6 @@ pub(crate) async fn redis(address: SocketAddr) -> Child {
     process
 }
 
-/// Waits until somebody listens at `address`.
 pub(crate) async fn until_it_listens(address: SocketAddr) {
     let listening = async {
         while TcpStream::connect(address).await.is_err() {

@@ -12,7 +12,7 @@ use clap::{Args, Command};
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Longer than any decision or answer takes on any machine, unless it waits for a server that is gone. The service's own
-/// limits are far shorter; `tests/it/controlled/outages.rs` checks them, where no machine is slow.
+/// limits are far shorter; `tests/it/spec/outages.rs` checks them, where no machine is slow.
 pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
 /// The output of `future`. The test fails if it takes longer than anything should: `what` names it.
@@ -20,12 +20,10 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
     tokio::time::timeout(TEST_TIMEOUT, Box::pin(future)).await.unwrap_or_else(|_| panic!("{what}: it does not happen"))
 }
 
-/// The value of `name`, which `./tests/run` sets.
 pub(crate) fn from_the_runner(name: &str) -> String {
     variable(name).unwrap_or_else(|| panic!("{name} is not set: run ./tests/run, which starts the servers"))
 }
 
-/// The folder in `name`, which `./tests/run` sets.
 pub(crate) fn folder(name: &str) -> PathBuf {
     from_the_runner(name).into()
 }
@@ -36,7 +34,6 @@ pub(crate) fn setting<T: FromStr>(name: &str, default: T) -> T {
     variable(name).map_or(default, parse)
 }
 
-/// The settings that `args` give.
 pub(crate) fn settings<T: Args>(args: &[&str]) -> T {
     let command = T::augment_args(Command::new("handbill").no_binary_name(true));
     T::from_arg_matches(&command.try_get_matches_from(args).expect("they are valid")).expect("they are valid")

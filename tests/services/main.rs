@@ -1,8 +1,6 @@
 //! Tests that need servers, tools or the real binary. `./tests/run` starts and installs what they need; plain `cargo
 //! test` does not run them. A test whose server is missing fails; none is skipped.
 
-use self::replicas::app::target;
-
 mod browser;
 mod clients;
 mod cluster;
@@ -11,19 +9,16 @@ mod linearizability;
 mod operating;
 mod process;
 mod redis;
-mod replicas;
 mod scylla;
 
 mod collector;
 mod connection;
 mod deployment;
 mod environment;
-mod exposition;
 mod port;
 mod relay;
 mod replica;
 #[path = "../support/mod.rs"]
 mod support;
-mod turns;
 #[path = "../support/unlimited.rs"]
 mod unlimited;

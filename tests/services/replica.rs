@@ -15,7 +15,6 @@ use tokio::process::{Child, Command};
 use crate::connection::send;
 use crate::environment::{TEST_TIMEOUT, in_time};
 
-/// How often to ask for something that a process says only when asked.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Prepares `program` so that it ends when the calling thread ends, in whatever way. A test process that is killed
@@ -26,11 +25,8 @@ pub(crate) fn ending_with_us(program: &str) -> Command {
     command
 }
 
-/// One running `handbill serve`.
 pub(crate) struct Replica {
-    /// The public listener.
     pub(crate) public: SocketAddr,
-    /// The admin port.
     pub(crate) admin: SocketAddr,
     child: Child,
 }
@@ -70,14 +66,12 @@ impl Replica {
         Self { public, admin, child }
     }
 
-    /// The answer of the admin port at `path`.
     pub(crate) async fn ask(&self, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Bytes::new()).expect("it is valid");
         let response = send(self.admin, request).await.expect("the admin port answers");
         (response.status(), String::from_utf8_lossy(response.body()).into_owned())
     }
 
-    /// Waits until it is ready.
     pub(crate) async fn ready(&self) {
         let becoming = async {
             while self.ask("/readyz").await.0 != StatusCode::OK {
@@ -93,7 +87,6 @@ impl Replica {
         self.child.kill().await.expect("it is ours");
     }
 
-    /// Tells it to end, and waits until it has.
     pub(crate) async fn stop(mut self) -> ExitStatus {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(pid.expect("it runs"), Signal::TERM).expect("it is ours");

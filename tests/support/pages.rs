@@ -14,8 +14,12 @@ use handbill_pages::values::title::Title;
 use handbill_store_sqlite::DATABASE_FILE;
 use rusqlite::Connection;
 
-/// When test pages are created.
 pub(crate) const CREATED: i64 = 1_795_235_400_123;
+
+/// A key as a client makes it. No two are the same, because the tests of a program may share a store.
+pub(crate) fn new_key() -> String {
+    EditKey::random(|bound| index_below(&Random::System, bound)).reveal().to_owned()
+}
 
 /// A slug that no other test has, nor an earlier run of this one.
 pub(crate) fn slug() -> Slug {
@@ -23,7 +27,6 @@ pub(crate) fn slug() -> Slug {
     Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
 }
 
-/// A new page under a slug of its own.
 pub(crate) fn page(content: &str) -> Page {
     page_at(slug(), content)
 }

@@ -5,7 +5,7 @@ use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::{Value, json};
 
 use super::Operated;
-use crate::support::calls::Published;
+use crate::in_process::app::Published;
 use crate::support::pages::CREATED;
 
 impl Operated {

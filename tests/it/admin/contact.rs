@@ -7,7 +7,7 @@ use handbill_pages::values::contact::{Contact, SiteLink};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
-use crate::support::exchange::Request;
+use crate::in_process::exchange::Request;
 
 fn with_contact(contact: Option<&str>) -> TestApp {
     let abuse_contact = contact.map(|text| Contact::parse(text).unwrap());

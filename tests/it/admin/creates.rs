@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::Operated;
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::{Answer, Request};
 use crate::in_process::stores::Calls;
 use crate::mcp::client::Client;
-use crate::support::calls::new_key;
-use crate::support::exchange::{Answer, Request};
-use crate::support::revision::MODERN;
+use crate::mcp::client::MODERN;
+use crate::support::pages::new_key;
 
 const SPAM: &str = "Buy cheap watches today, the best prices in town, call us!";
 

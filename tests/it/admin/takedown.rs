@@ -9,9 +9,9 @@ use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
 
 use super::Operated;
+use crate::in_process::app::Published;
+use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::calls::Published;
-use crate::support::exchange::Request;
 use crate::support::pages::{damage, page};
 
 impl Operated {

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use super::app::{Setup, TestApp};
 
-/// How often each kind of read was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
     pub(crate) heads: usize,
@@ -43,7 +42,6 @@ impl HeadsFirst {
         Arc::default()
     }
 
-    /// The reads since the last call of this.
     pub(crate) fn take_reads(&self) -> Reads {
         std::mem::take(&mut self.state().reads)
     }

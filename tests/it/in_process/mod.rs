@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod clock;
+pub(crate) mod document;
+pub(crate) mod exchange;
 pub(crate) mod heads_first;
-mod random;
 pub(crate) mod stores;

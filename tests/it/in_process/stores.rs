@@ -13,7 +13,6 @@ use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageSto
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
-/// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
@@ -22,21 +21,15 @@ pub(crate) enum Operation {
     Swap,
 }
 
-/// The fault that one call meets.
 pub(crate) enum Fault {
-    /// The store is out of reach; nothing is done.
     Unavailable,
     /// The call is done, and its answer is lost.
     DoneButUnknown,
     /// The call is not done, and nobody can tell.
     NotDoneAndUnknown,
-    /// The stored record cannot be read.
     Unreadable,
-    /// The call is made after a while.
     Slow(Duration),
-    /// There is never an answer.
     Hang,
-    /// The backend has a bug.
     Panic,
     /// A compare-and-set loses, or an insert finds its slug taken, though nothing stands in its way.
     Lose,
@@ -44,7 +37,6 @@ pub(crate) enum Fault {
     Meanwhile(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
 
-/// How often each operation was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls {
     pub(crate) inserts: usize,
@@ -80,7 +72,6 @@ impl WatchedStore {
         Self { inner, plan: Mutex::default() }
     }
 
-    /// Plans `fault` for the next call of `operation` that has no planned fault yet.
     pub(crate) fn next(&self, operation: Operation, fault: Fault) {
         self.plan().next.push_back((operation, fault));
     }
@@ -90,7 +81,6 @@ impl WatchedStore {
         self.plan().always.push((operation, fault));
     }
 
-    /// Forgets every planned fault.
     pub(crate) fn heal(&self) {
         let mut plan = self.plan();
         plan.next.clear();
@@ -105,14 +95,12 @@ impl WatchedStore {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a fault is planned for a call of `operation`.
     fn is_planned(&self, operation: Operation) -> bool {
         let plan = self.plan();
         let next = plan.next.iter().map(|(planned, _)| planned);
         next.chain(plan.always.iter().map(|(planned, _)| planned)).any(|planned| *planned == operation)
     }
 
-    /// Counts a call and takes the fault that was planned for it.
     fn enter(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
         *plan.calls.of(operation) += 1;

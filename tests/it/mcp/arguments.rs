@@ -2,13 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::client::Client;
-use crate::in_process::app::{Setup, TestApp};
-use crate::support::app::BASE_URL;
-use crate::support::calls::Published;
-use crate::support::revision::MODERN;
+use super::client::{Client, MODERN};
+use crate::in_process::app::{BASE_URL, Published, Setup, TestApp};
 
-/// A service, a client of it and a page.
 async fn start() -> (TestApp, Client, Published) {
     let app = Setup::unlimited().start();
     let page = app.published().await;
@@ -25,7 +21,6 @@ fn right(page: &Published) -> [(&'static str, Value); 4] {
     ]
 }
 
-/// `arguments` with `name` as `value`.
 fn with(arguments: &Value, name: &str, value: Value) -> Value {
     let mut arguments = arguments.clone();
     arguments[name] = value;

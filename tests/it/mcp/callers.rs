@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::client::post;
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::exchange::Request;
 
 fn ping() -> Request {
     post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string())

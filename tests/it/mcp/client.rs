@@ -6,13 +6,26 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::in_process::app::TestApp;
-use crate::support::exchange::{Answer, Request, holds_a_key};
-use crate::support::revision::{self, MODERN, REVISIONS, UNNAMED};
+use crate::in_process::exchange::{Answer, Request, holds_a_key};
+
+/// The revision without a handshake.
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// The revisions that open with `initialize`.
+pub(crate) const LEGACY: [&str; 2] = ["2025-11-25", "2025-06-18"];
+
+/// A revision of clients that name none.
+pub(crate) const UNNAMED: &str = "2025-03-26";
+
+pub(crate) const REVISIONS: [&str; 3] = [MODERN, LEGACY[0], LEGACY[1]];
+
+pub(crate) fn opening(revision: &str) -> Value {
+    json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
+}
 
 /// Time after which a request counts as never answered. Nothing depends on it being short.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The host of the service under test.
 pub(crate) const HOST: &str = "pages.example";
 
 /// A request with one message, without anything that only some revisions ask for.
@@ -42,25 +55,38 @@ impl Client {
         self.revision == MODERN
     }
 
-    /// The same client at another address.
     #[must_use]
     pub(crate) fn peer(self, peer: &str) -> Self {
         Self { peer: peer.to_owned(), ..self }
     }
 
-    /// A message as this client writes it.
-    pub(crate) fn message(&self, method: &str, params: Value) -> Value {
-        revision::message(self.revision, method, params)
+    pub(crate) fn message(&self, method: &str, mut params: Value) -> Value {
+        if self.is_modern() {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": self.revision,
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
     }
 
     /// The request that carries `message`, with the headers that this client's revision asks for.
     pub(crate) fn carrying(&self, message: &Value) -> Request {
-        let request = post(message.to_string()).without("accept").peer(&self.peer);
-        let headers = revision::headers(self.revision, message).into_iter();
-        headers.fold(request, |request, (name, value)| request.header(name, value))
+        let mut request = post(message.to_string()).peer(&self.peer);
+        // A client that has agreed on nothing yet, or is older than this header, sends none.
+        if self.revision != UNNAMED {
+            request = request.header("mcp-protocol-version", self.revision);
+        }
+        if self.is_modern() {
+            request = request.header("mcp-method", message["method"].as_str().unwrap_or_default());
+        }
+        match message["params"]["name"].as_str() {
+            Some(name) if self.is_modern() => request.header("mcp-name", name),
+            _ => request,
+        }
     }
 
-    /// The whole request.
     pub(crate) fn request(&self, method: &str, params: Value) -> Request {
         self.carrying(&self.message(method, params))
     }
@@ -69,7 +95,6 @@ impl Client {
         self.app.send(self.request(method, params)).await
     }
 
-    /// The result of a method that succeeds.
     pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
         assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
@@ -85,7 +110,6 @@ impl Client {
         result.clone()
     }
 
-    /// The tools as they are listed.
     pub(crate) async fn tools(&self) -> Vec<Value> {
         self.result("tools/list", json!({})).await["tools"].as_array().unwrap().clone()
     }
@@ -112,7 +136,6 @@ impl Client {
         Outcome::Done(text)
     }
 
-    /// A page that is published by this client.
     pub(crate) async fn published(&self) -> (String, String) {
         let page =
             self.call("create_page", json!({"title": "Hello, world", "content": "A *first* page."})).await.done();
@@ -120,12 +143,9 @@ impl Client {
     }
 }
 
-/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// The structured result.
     Done(Value),
-    /// The error.
     Failed(Value),
 }
 
@@ -159,7 +179,6 @@ impl Outcome {
     }
 }
 
-/// An error that was checked.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) message: String,
@@ -167,7 +186,6 @@ pub(crate) struct Failed {
     pub(crate) retry_after: u64,
 }
 
-/// Fails unless `value` is as `schema` says, formats included.
 #[track_caller]
 pub(crate) fn check_shape(schema: &Value, value: &Value) {
     let validator = jsonschema::draft202012::options().should_validate_formats(true).build(schema).unwrap();

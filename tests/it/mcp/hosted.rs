@@ -4,11 +4,10 @@ use handbill::http::SiteSettings;
 use handbill_pages::values::origin::Origin;
 
 use crate::in_process::app::{Setup, TestApp};
-use crate::support::exchange::{Answer, Request};
+use crate::in_process::exchange::{Answer, Request};
 
 const HOST: &str = "mcp.pages.example";
 
-/// A service with a host of its own for the tools.
 fn start() -> TestApp {
     let site = SiteSettings {
         mcp_base_url: Some(Origin::parse("https://mcp.pages.example").unwrap()),

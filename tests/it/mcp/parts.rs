@@ -3,10 +3,8 @@
 use serde_json::{Value, json};
 
 use super::client::{Client, Outcome};
-use crate::in_process::app::{Setup, TestApp};
-use crate::support::calls::Published;
+use crate::in_process::app::{Published, Setup, TestApp};
 
-/// Calls `update_page` for `page` with these further arguments.
 async fn update(client: &Client, page: &Published, mut arguments: Value) -> Outcome {
     arguments["slug"] = json!(page.slug);
     arguments["edit_key"] = json!(page.key);

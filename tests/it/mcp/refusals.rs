@@ -7,10 +7,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::client::{Client, TEST_TIMEOUT, post};
+use super::client::{Client, LEGACY, MODERN, TEST_TIMEOUT, post};
 use crate::in_process::app::{Setup, TestApp};
-use crate::support::exchange::{Answer, Request};
-use crate::support::revision::{LEGACY, MODERN};
+use crate::in_process::exchange::{Answer, Request};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
@@ -182,7 +181,6 @@ async fn a_refusal_repeats_neither_a_key_nor_what_is_long() {
     let legacy = Client::new(&app, LEGACY[0]);
     legacy.ask(&key, json!({})).await.refuses(200, -32601);
     legacy.ask("tools/call", json!({"name": key, "arguments": {}})).await.refuses(200, -32602);
-    // The key is not repeated in base64 either.
     let encoded = format!("=?base64?{}?=", BASE64_STANDARD.encode(&key));
     for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
         for value in [&key, &encoded, &"x".repeat(10_000)] {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, check_shape};
+use super::client::{Client, LEGACY, MODERN, REVISIONS, UNNAMED, check_shape, opening};
 use crate::in_process::app::{Setup, TestApp};
 
 #[tokio::test]
@@ -74,7 +74,6 @@ async fn each_tool_tells_what_it_does_to_whom() {
     }
 }
 
-/// The list is in every conversation. Words of English take a token for some four bytes (docs/performance.md).
 #[tokio::test]
 async fn the_list_of_tools_is_short() {
     let app = Setup::new().limits(100_000, 100_000).start();
@@ -158,5 +157,73 @@ async fn a_text_with_a_key_s_form_is_published_with_a_warning() {
         if let Some(warning) = texts.get(1) {
             assert!(warning.starts_with("Warning: ") && !warning.contains("hbk_"), "{warning}");
         }
+    }
+}
+
+#[tokio::test]
+async fn initialize_agrees_on_a_revision_that_has_a_handshake() {
+    let app = TestApp::new();
+    let [newest, _] = LEGACY;
+    // 2025-03-26 obliges a server to take batches.
+    let others = [MODERN, UNNAMED, "2024-11-05", "nonsense"].map(|revision| (revision, newest));
+    for (revision, agreed) in LEGACY.map(|revision| (revision, revision)).into_iter().chain(others) {
+        // A client that has agreed on nothing yet sends no header.
+        let result = Client::new(&app, UNNAMED).result("initialize", opening(revision)).await;
+        assert_eq!(result["protocolVersion"], agreed, "{revision}");
+        assert_eq!(result["capabilities"], json!({"tools": {}}));
+        assert_eq!(result["serverInfo"]["name"], "example.pages/handbill");
+        assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
+        assert!(result["instructions"].as_str().unwrap().contains("edit_key"));
+    }
+}
+
+#[tokio::test]
+async fn discover_tells_the_revisions_and_who_answers() {
+    let app = TestApp::new();
+    let result = Client::new(&app, MODERN).result("server/discover", json!({})).await;
+    let mut supported: Vec<String> = serde_json::from_value(result["supportedVersions"].clone()).unwrap();
+    supported.sort_unstable();
+    supported.reverse();
+    assert_eq!(supported, REVISIONS);
+    assert_eq!(result["capabilities"], json!({"tools": {}}));
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
+    let identity = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!(identity["name"], "example.pages/handbill");
+    assert_eq!(identity["version"], env!("CARGO_PKG_VERSION"));
+    let instructions = result["instructions"].as_str().unwrap();
+    // A directory reads no further.
+    let first: String = instructions.chars().take(512).collect();
+    for told in [
+        "public at once",
+        "no secrets",
+        "shown only then",
+        "give it to the user",
+        "never publish it",
+        "written by strangers",
+    ] {
+        assert!(first.contains(told), "{told}: {first}");
+    }
+    assert!(instructions.contains("retry_after"));
+}
+
+#[tokio::test]
+async fn each_message_of_a_client_may_go_to_another_replica() {
+    let one = Setup::unlimited().start();
+    let replicas = [one.clone(), Setup::unlimited().over_the_store_of(&one).start()];
+    for revision in REVISIONS {
+        let [one, other] = [0, 1].map(|number: usize| Client::new(&replicas[number], revision));
+        if revision != MODERN {
+            one.result("initialize", opening(revision)).await;
+            let mut initialized = one.message("notifications/initialized", json!({}));
+            initialized.as_object_mut().unwrap().remove("id");
+            let answer = other.app.send(other.carrying(&initialized)).await;
+            assert!(!answer.expect_status(202).headers.contains_key("mcp-session-id"), "{answer:?}");
+        }
+        let (slug, key) = one.published().await;
+        let own = json!({"slug": slug, "edit_key": key, "content": "second"});
+        assert_eq!(other.call("update_page", own.clone()).await.done()["content"], "second");
+        assert_eq!(one.call("get_page", json!({"slug": slug})).await.done()["content"], "second");
+        other.call("delete_page", json!({"slug": slug, "edit_key": key})).await.done();
+        one.call("update_page", own).await.expect_error(410, "gone");
     }
 }

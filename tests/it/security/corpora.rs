@@ -3,15 +3,19 @@
 //! `CORPORA_DIR` names a folder of `*.jsonl` files, each line an object with `kind` and `input`. Without it, the
 //! attacks of [`super::xss`] stand in for them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use handbill_pages::values::markdown::render;
 use serde_json::Value;
 
 use super::html::{assert_only_the_subset, reserialised};
 use super::xss;
+use crate::in_process::app::{Setup, TestApp};
+use crate::spec::form::{field, form};
 
 #[test]
 fn no_row_of_the_corpora_comes_out_as_more_than_the_subset() {
@@ -74,4 +78,35 @@ fn check(input: impl AsRef<str>) {
         assert_only_the_subset(&html, &source);
         assert_eq!(reserialised(&html), html, "from {source:?}");
     }
+}
+
+/// Texts of each kind of Markdown, and attacks. The tests in browsers use them too.
+const TEXTS: &str = include_str!("../../services/browser/node/previews.json");
+
+#[tokio::test]
+async fn the_preview_of_every_text_is_the_article_of_its_page() {
+    let app = Setup::unlimited().start();
+    let texts: Vec<String> = serde_json::from_str(TEXTS).unwrap();
+    // Every example of Markdown, and of the thousands of attacks in HTML each fifth: most of them differ in a word.
+    let markdown = rows(&["markdown"]);
+    let html = rows(&["html", "url", "text"]).into_iter().step_by(5);
+    let all: BTreeSet<String> = xss::all().chain(texts).chain(markdown).chain(html).collect();
+    // A page has at least one byte and at most 100 KB.
+    let fitting: Vec<_> = all.iter().filter(|text| (1..=102_400).contains(&text.len())).collect();
+    assert!(fitting.len() > 150, "{}", fitting.len());
+    for text in &fitting {
+        // A client has 600 previews an hour.
+        app.clock.advance(Duration::from_secs(6));
+        preview_is_page(&app, text).await;
+    }
+    println!("{} previews compared", fitting.len());
+}
+
+async fn preview_is_page(app: &TestApp, text: &str) {
+    let parts = [field("title", "T"), field("content", text), field("action", "preview")];
+    let preview = app.send(form(&parts).header("accept", "application/json")).await;
+    let article = preview.expect_status(200).field("article_html");
+    let page = app.publish("T", &text.replace("\r\n", "\n")).await;
+    let shown = app.get(&format!("/{}", page.slug)).await;
+    assert!(shown.text().contains(&format!("<article dir=\"auto\">\n{article}\n</article>")), "{text:?}");
 }

@@ -10,27 +10,21 @@ use url::Url;
 /// Deepest nesting that the contract allows.
 const MAX_DEPTH: usize = 32;
 
-/// The parts of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    /// Names of the elements, in document order.
     pub(crate) elements: Vec<String>,
-    /// All text, in document order.
     pub(crate) text: String,
-    /// How deep elements are nested.
     pub(crate) depth: usize,
     /// Everything that the list forbids, each with its reason.
     pub(crate) violations: Vec<String>,
 }
 
 impl Facts {
-    /// How many elements are called `name`.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.elements.iter().filter(|element| *element == name).count()
     }
 }
 
-/// The facts about `html`, read as the content of an article.
 pub(crate) fn facts(html: &str) -> Facts {
     let dom = parse(html);
     let root = root(&dom);
@@ -70,7 +64,6 @@ pub(crate) fn assert_only_the_subset(html: &str, source: &str) -> Facts {
     facts
 }
 
-/// `html` parsed and written again.
 pub(crate) fn reserialised(html: &str) -> String {
     let mut out = Vec::new();
     let dom = parse(html);

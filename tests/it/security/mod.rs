@@ -16,7 +16,6 @@ mod slug;
 
 pub(crate) mod corpora;
 mod fuzzed;
-mod naughty;
 mod properties;
 mod work;
 pub(crate) mod xss;

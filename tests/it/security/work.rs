@@ -29,7 +29,6 @@ const REPEATED: [&str; 87] = [
     "<b>\n",
 ];
 
-/// Longer ones.
 const REPEATED_LONG: [&str; 29] = [
     "![](https:a)",
     "[![a](https:b)](#)",
@@ -150,7 +149,6 @@ fn the_text_of_what_is_nested_too_deep_is_kept() {
     }
 }
 
-/// The work of an ordinary document.
 fn ordinary_work() -> f64 {
     let mut chapters = String::new();
     while chapters.len() < MAX_BYTES {

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use handbill::http::metadata::path;
 use serde_json::json;
 
-use crate::support::app::TestApp;
-use crate::support::calls::Published;
-use crate::support::exchange::{Answer, Request};
+use crate::in_process::app::{Published, TestApp};
+use crate::in_process::exchange::{Answer, Request};
 
 /// Bodies are compressed off the request. If one is not there after this time, it never will be.
 const MAX_WAIT: Duration = Duration::from_mins(1);

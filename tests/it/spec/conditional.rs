@@ -1,12 +1,14 @@
 //! Entity tags and the requests that are conditional on them (contract, decision 8).
 
+use std::time::Duration;
+
+use handbill::http::SiteSettings;
 use handbill::http::metadata::path;
 use http::HeaderMap;
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::calls::Published;
-use crate::support::exchange::{Answer, Request};
+use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::exchange::{Answer, Request};
 
 /// Requests for everything that has a validator: a page in each representation, and whatever is the same for everybody.
 fn validated(page: &Published) -> Vec<(String, &'static str)> {
@@ -85,16 +87,6 @@ async fn a_tag_changes_with_each_change_and_only_then() {
         assert_ne!(after.header("etag"), before.header("etag"));
         app.update(&page, json!({})).await.expect_status(200);
         assert_eq!(app.get(&target).await.header("etag"), after.header("etag"));
-    }
-}
-
-#[tokio::test]
-async fn two_replicas_give_the_same_tag() {
-    let one = TestApp::new();
-    let two = Setup::new().over_the_store_of(&one).start();
-    let page = one.published().await;
-    for target in representations(&page) {
-        assert_eq!(one.get(&target).await.header("etag"), two.get(&target).await.header("etag"));
     }
 }
 
@@ -281,4 +273,95 @@ async fn the_message_of_a_412_names_the_header_that_does_not_hold() {
     assert!(stale.expect_error(412, "precondition_failed").field("message").contains("`If-Match`"), "{stale:?}");
     let held = update_if_none_match(&app, &page, "*").await;
     assert!(held.expect_error(412, "precondition_failed").field("message").contains("`If-None-Match`"), "{held:?}");
+}
+
+/// A page at its first version after a backup was restored, and the tag that a client still holds of an earlier first
+/// version. The page was written again after the restore, at another time.
+async fn restored() -> (TestApp, Published, String) {
+    let (before, app) = (TestApp::new(), TestApp::new());
+    app.clock.advance(Duration::from_millis(1));
+    // Both services draw the same slug and the same key.
+    let (lost, page) = (before.published().await, app.published().await);
+    assert_eq!((&lost.slug, &lost.key), (&page.slug, &page.key));
+    (app, page, lost.etag)
+}
+
+#[tokio::test]
+async fn the_same_version_written_at_another_time_has_another_tag() {
+    let (app, page, lost) = restored().await;
+    assert_ne!(page.etag, lost);
+    app.send(Request::get(format!("/api/pages/{}", page.slug)).header("if-none-match", &lost)).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn if_match_compares_the_time_of_the_last_change_too() {
+    let (app, page, lost) = restored().await;
+    let before = app.page(&page.slug).await;
+    let update = |tag: &str| {
+        let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
+        app.send(request.header("if-match", tag))
+    };
+    update(&lost).await.expect_error(412, "precondition_failed");
+    let delete = Request::delete(&page.slug).key(&page.key).header("if-match", &lost);
+    app.send(delete).await.expect_error(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await, before);
+    update(&page.etag).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn if_none_match_compares_the_time_of_the_last_change_too() {
+    let (app, page, lost) = restored().await;
+    let update = |tag: &str| {
+        let request = Request::update(&page.slug, "{}").key(&page.key);
+        app.send(request.header("if-none-match", tag))
+    };
+    update(&lost).await.expect_status(200);
+    update(&page.etag).await.expect_error(412, "precondition_failed");
+}
+
+#[tokio::test]
+async fn with_edge_max_age_html_and_markdown_alone_may_be_kept() {
+    let site = SiteSettings { edge_max_age: Some(Duration::from_mins(5)), ..SiteSettings::default() };
+    let app = Setup::unlimited().site(site).start();
+    let (page, gone) = (app.published().await, app.deleted().await);
+    let ask = |target: String, accept: &'static str| app.send(Request::get(target).header("accept", accept));
+    for target in [format!("/{}", page.slug), format!("/{}.md", page.slug)] {
+        let answer = ask(target.clone(), "text/html").await;
+        let again = Request::get(&target).header("if-none-match", answer.expect_status(200).header("etag"));
+        let unchanged = app.send(again).await;
+        unchanged.expect_status(304);
+        for answer in [answer, unchanged] {
+            assert_eq!(answer.header("cdn-cache-control"), "max-age=300", "{target}");
+            assert_eq!(answer.header("cache-control"), "no-cache", "browsers ask each time");
+        }
+    }
+    for (target, accept) in [
+        (format!("/{}", page.slug), "text/markdown"),
+        (format!("/api/pages/{}", page.slug), "*/*"),
+        (format!("/{}", gone.slug), "text/html"),
+        (format!("/{}.md", gone.slug), "text/html"),
+        (format!("/{}", gone.slug), "*/*"),
+        ("/never-was-2222bbbb".to_owned(), "text/html"),
+        ("/never-was-2222bbbb.md".to_owned(), "*/*"),
+        (format!("/{}/edit", page.slug), "text/html"),
+        ("/".to_owned(), "text/html"),
+    ] {
+        let answer = ask(target.clone(), accept).await;
+        assert!(!answer.headers.contains_key("cdn-cache-control"), "{target} as {accept}: {answer:?}");
+    }
+    let updated = app.update(&page, json!({"content": "new"})).await;
+    assert!(!updated.expect_status(200).headers.contains_key("cdn-cache-control"));
+}
+
+#[tokio::test]
+async fn by_default_no_shared_cache_may_show_a_page_unasked() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in [format!("/{}", page.slug), format!("/{}.md", page.slug), format!("/api/pages/{}", page.slug)] {
+        let answer = app.get(&target).await;
+        assert_eq!(answer.expect_status(200).header("cache-control"), "no-cache");
+        for field in ["cdn-cache-control", "surrogate-control", "expires", "x-accel-expires"] {
+            assert!(!answer.headers.contains_key(field), "{field} at {target}");
+        }
+    }
 }

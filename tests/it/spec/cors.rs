@@ -4,8 +4,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::exchange::Request;
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::{Request, TOKEN};
 
 const ORIGIN: &str = "https://elsewhere.example";
 
@@ -63,14 +63,16 @@ async fn a_preflight_names_the_methods_and_headers_of_the_api() {
 
 #[tokio::test]
 async fn a_preflight_spends_no_quota() {
-    let app = Setup::new().limits(2, 1).start();
+    let app = Setup::new().limits(2, 1).token_limit(1).start();
     let page = app.published().await;
     for _ in 0..5 {
+        app.send(preflight(TOKEN, "POST")).await;
         app.send(preflight("/api/pages", "POST")).await;
         app.send(preflight(&format!("/api/pages/{}", page.slug), "PATCH")).await;
     }
     app.published().await;
     app.update(&page, json!({})).await.expect_status(200);
+    app.send(Request::token("")).await.expect_status(400);
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::documented::{max_content_bytes, max_title_chars};
-use crate::support::app::{BASE_URL, Setup, TestApp};
-use crate::support::exchange::Request;
+use super::openapi::{max_content_bytes, max_title_chars};
+use crate::in_process::app::{BASE_URL, Setup, TestApp};
+use crate::in_process::exchange::Request;
 
 fn body(title: &str, content: &str) -> String {
     json!({"title": title, "content": content}).to_string()

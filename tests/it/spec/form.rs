@@ -3,8 +3,8 @@
 use handbill_pages::values::title::MAX_CHARS;
 use serde_json::Value;
 
-use crate::support::app::{BASE_URL, Setup, TestApp};
-use crate::support::exchange::{Answer, Request, holds_a_key};
+use crate::in_process::app::{BASE_URL, Setup, TestApp};
+use crate::in_process::exchange::{Answer, Request, holds_a_key};
 
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const BOUNDARY: &str = "----parts";

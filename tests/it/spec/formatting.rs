@@ -1,7 +1,7 @@
 //! The HTML that a page's Markdown becomes (spec §2.5; contract, decision 12).
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::exchange::Request;
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::Request;
 
 /// The `content_html` of a page with this content.
 async fn html_of(content: &str) -> String {
@@ -371,4 +371,13 @@ async fn a_page_is_marked_noindex_exactly_when_it_links_elsewhere() {
     ] {
         assert!(!is_marked_noindex(content).await, "{content}");
     }
+}
+
+#[tokio::test]
+async fn a_link_is_external_by_the_base_url_when_it_is_served() {
+    let before = Setup::new().base_url("https://one.example").start();
+    let after = Setup::new().base_url("https://two.example").over_the_store_of(&before).start();
+    let page = before.publish("T", "[x](https://one.example/a)").await;
+    assert!(!before.get(&format!("/{}", page.slug)).await.headers.contains_key("x-robots-tag"));
+    assert_eq!(after.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
 }

@@ -1,9 +1,11 @@
 //! How often each client may create and edit (spec §8; contract, decision 10).
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::exchange::{Answer, Request};
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::{Answer, Request};
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 
@@ -66,18 +68,6 @@ async fn every_attempt_to_update_or_delete_is_counted() {
 }
 
 #[tokio::test]
-async fn a_malformed_slug_is_not_counted() {
-    let app = Setup::new().limits(10, 1).start();
-    let page = app.published().await;
-    for request in [Request::update("no_slug", "{}"), Request::delete("no_slug"), Request::delete("%zz")] {
-        let answer = app.send(request.key(&page.key)).await;
-        answer.expect_error(404, "not_found");
-        assert!(!answer.headers.contains_key("ratelimit"), "{answer:?}");
-    }
-    app.update(&page, json!({})).await.expect_status(200);
-}
-
-#[tokio::test]
 async fn limited_answers_say_the_policy_and_what_is_left_of_it() {
     let app = TestApp::new();
     let created = app.send(create()).await;
@@ -119,18 +109,122 @@ async fn one_limit_can_be_off_and_the_other_on() {
 }
 
 #[tokio::test]
-async fn each_ipv4_address_is_a_client_of_its_own() {
-    let app = Setup::new().limits(1, 60).start();
-    app.send(create().peer("192.0.2.1")).await.expect_status(201);
-    app.send(create().peer("192.0.2.2")).await.expect_status(201);
-    app.send(create().peer("192.0.2.1")).await.expect_status(429);
-}
-
-#[tokio::test]
 async fn without_trusted_proxies_no_forwarding_header_is_believed() {
     let app = Setup::new().limits(1, 60).start();
     app.send(create()).await.expect_status(201);
     app.send(create().header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
     app.send(create().header("forwarded", "for=198.51.100.7")).await.expect_status(429);
     app.send(create().header("x-real-ip", "198.51.100.7")).await.expect_status(429);
+}
+
+#[tokio::test]
+async fn creates_and_edits_have_windows_of_their_own_that_pass() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    app.send(create()).await.expect_status(429);
+    app.update(&page, json!({})).await.expect_status(200);
+    app.update(&page, json!({})).await.expect_status(429);
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_retry_after_gets_through() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_millis(1_500));
+    for _ in 0..9 {
+        app.send(create()).await.expect_status(201);
+    }
+    for _ in 0..60 {
+        app.update(&page, json!({})).await.expect_status(200);
+    }
+    app.clock.advance(Duration::from_millis(700));
+    // 2.2 s after the first create, 0.7 s after the first update.
+    let (creating, editing) = (app.send(create()).await, app.update(&page, json!({})).await);
+    assert_eq!((creating.retry_after(), editing.retry_after()), (3598, 3600));
+
+    app.clock.advance(Duration::from_secs(3597));
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.send(create()).await.expect_status(201);
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_refusal_says_that_nothing_is_left_and_for_how_long() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.expect_status(201);
+    app.clock.advance(Duration::from_mins(10));
+    let refused = app.send(create()).await;
+    assert_eq!(parameter(&refused, "ratelimit", "r"), 0);
+    assert_eq!(parameter(&refused, "ratelimit", "t"), 3000);
+    assert_eq!(refused.retry_after(), 3000);
+}
+
+#[tokio::test]
+async fn the_clients_of_a_limit_network_share_its_window() {
+    let app = Setup::new().limits(2, 1).limit_networks(&["192.0.2.0/24=3", "2001:db8::/32=2"]).start();
+    for _ in 0..5 {
+        app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    }
+    let last = app.send(create().peer("::ffff:192.0.2.2")).await;
+    assert_eq!(
+        (parameter(last.expect_status(201), "ratelimit-policy", "q"), parameter(&last, "ratelimit", "r")),
+        (6, 0)
+    );
+    app.send(create().peer("192.0.2.3")).await.expect_status(429);
+    app.send(create().peer("192.0.3.1")).await.expect_status(201);
+    // Edits have a window of their own, as elsewhere.
+    for status in [404, 404, 429] {
+        app.send(Request::delete("never-was-22222222").peer("2001:db8::1")).await.expect_status(status);
+    }
+}
+
+/// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
+async fn counted_as(line: impl AsRef<[u8]>, client: &str) {
+    let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"]).start();
+    app.send(create().peer(client)).await.expect_status(201);
+    let request = create().peer("10.0.0.1").header("x-forwarded-for", line.as_ref());
+    assert_eq!(app.send(request).await.status, 429, "{} should be {client}", line.as_ref().escape_ascii());
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_its_client_is_the_last_address() {
+    counted_as("198.51.100.7", "198.51.100.7").await;
+    counted_as("203.0.113.9, 198.51.100.7, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
+    counted_as("10.0.0.9, 10.0.0.2", "10.0.0.9").await;
+    counted_as("198.51.100.7:4711", "198.51.100.7").await;
+    counted_as("::ffff:198.51.100.7", "198.51.100.7").await;
+    counted_as("[2001:db8::7]:4711", "2001:db8::9").await;
+    counted_as(b"203.0.113.9\xff, 198.51.100.7", "198.51.100.7").await;
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_ends_the_walk_at_the_last_proxy() {
+    counted_as("198.51.100.7, unknown", "10.0.0.1").await;
+    counted_as("198.51.100.7, unknown, 10.0.0.2", "10.0.0.2").await;
+    counted_as(b"203.0.113.9, 198.51.100.7\xff", "10.0.0.1").await;
+    counted_as("", "10.0.0.1").await;
+    counted_as("198.51.100.7,", "10.0.0.1").await;
+}
+
+#[tokio::test]
+async fn forwarded_names_no_client() {
+    let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"]).start();
+    app.send(create().peer("10.0.0.1")).await.expect_status(201);
+    app.send(create().peer("10.0.0.1").header("forwarded", "for=198.51.100.7")).await.expect_status(429);
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_goes_back_refuses_nobody_longer() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.expect_status(201);
+    app.clock.set_back(Duration::from_hours(24));
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.expect_status(201);
 }

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use handbill::http::error::Code;
+use handbill::http::request::MAX_BODY_BYTES;
 use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::title::{MAX_CHARS, Title, TitleError};
 use serde_json::{Value, json};
 
-use crate::support::app::TestApp;
-use crate::support::document::DOCUMENT;
-use crate::support::exchange::Answer;
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::document::{DOCUMENT, Document};
 
 #[tokio::test]
 async fn the_document_is_served_as_json() {
@@ -184,34 +185,37 @@ fn a_body_with_an_unknown_field_is_not_as_documented() {
     }
 }
 
-/// An answer that no operation gives.
-fn answer(status: u16, content_type: &'static str, body: &'static str) -> Answer {
-    let headers = [("content-type", content_type)].into_iter().filter(|(_, value)| !value.is_empty());
-    Answer {
-        status,
-        headers: headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect(),
-        body: body.as_bytes().into(),
+#[tokio::test]
+async fn the_document_names_the_base_url_and_no_version_in_its_paths() {
+    let document = Setup::new().base_url("https://other.example").start().get("/openapi.json").await.json();
+    assert_eq!(document["servers"][0]["url"], "https://other.example");
+    for (_, path, _) in Document(document.clone()).operations() {
+        assert!((path.starts_with("/api/pages") || path == "/oauth/token") && !path.contains("/v"), "{path}");
     }
+    assert_eq!(handbill::http::openapi_document(&Origin::parse("https://other.example").unwrap(), None), {
+        Setup::new().base_url("https://other.example").start().get("/openapi.json").await.text().to_owned()
+    });
+}
+
+/// The number behind `words` in the document.
+fn number_after(words: &str) -> usize {
+    let document = include_str!("../../../docs/api.md");
+    let (_, rest) = document.split_once(words).unwrap_or_else(|| panic!("docs/api.md has no {words:?}"));
+    rest.split(|character: char| !character.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+pub(crate) fn max_title_chars() -> usize {
+    number_after("* A **title** has 1 to ")
+}
+
+pub(crate) fn max_content_bytes() -> usize {
+    number_after("* **Content** is 1 to ")
 }
 
 #[test]
-fn an_answer_that_the_document_does_not_list_fails_its_test() {
-    let error = r#"{"error": "not_found", "message": "No."}"#;
-    let refused = |method: &'static str, answer: Answer| {
-        std::panic::catch_unwind(|| DOCUMENT.check(method, "/api/pages/hello-2222bbbb", &answer)).is_err()
-    };
-    assert!(!refused("GET", answer(404, "application/json", error)));
-    assert!(refused("GET", answer(403, "application/json", error)), "a status");
-    assert!(refused("DELETE", answer(413, "application/json", error)), "a status of another operation");
-    assert!(refused("GET", answer(404, "text/plain", error)), "a content type");
-    assert!(refused("GET", answer(404, "application/json", r#"{"message": "No."}"#)), "a missing field");
-    assert!(refused("GET", answer(404, "application/json", r#"{"error": 1, "message": "No."}"#)), "a field's type");
-    assert!(
-        refused("GET", answer(404, "application/json", r#"{"error": "e", "message": "m", "x": 1}"#)),
-        "a field more"
-    );
-    assert!(refused("DELETE", answer(204, "", "text")), "a body");
-    let mut with_field = answer(404, "application/json", error);
-    with_field.headers.insert("etag", "\"x\"".parse().unwrap());
-    assert!(refused("GET", with_field), "a header field");
+fn the_limits_in_the_document_are_the_limits_in_force() {
+    assert_eq!(max_title_chars(), MAX_CHARS, "Change the sentence of docs/api.md that begins with `A **title** has`");
+    assert_eq!(max_content_bytes(), MAX_BYTES, "Change the sentence of docs/api.md that begins with `**Content** is`");
+    let body = number_after("; a body has at most ");
+    assert_eq!(body, MAX_BODY_BYTES, "Change the row of docs/api.md with the code `body_too_large`");
 }

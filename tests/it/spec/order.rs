@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::calls::Published;
-use crate::support::exchange::Request;
+use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::exchange::Request;
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 const STALE: &str = "\"999-json-1\"";
@@ -16,20 +15,14 @@ fn too_large() -> String {
 /// A service whose client has no edits left, a page and a deleted page.
 async fn exhausted() -> (TestApp, Published, Published) {
     let app = Setup::new().limits(10, 1).start();
-    let (page, deleted) = exhaust_one_edit(&app).await;
+    let (deleted, page) = (app.deleted().await, app.published().await);
     (app, page, deleted)
 }
 
-/// Uses up the one edit that `app` allows its client: a page and a deleted page.
-pub(crate) async fn exhaust_one_edit(app: &TestApp) -> (Published, Published) {
-    let deleted = app.deleted().await;
-    let page = app.published().await;
-    (page, deleted)
-}
-
 #[tokio::test]
-async fn a_rate_limit_comes_before_everything() {
+async fn a_rate_limit_comes_before_everything_and_the_store() {
     let (app, page, deleted) = exhausted().await;
+    let before = app.store.calls();
     let (slug, key) = (&page.slug, &page.key);
     for request in [
         Request::update(NEVER_USED, "{}").key(key),
@@ -46,20 +39,19 @@ async fn a_rate_limit_comes_before_everything() {
     ] {
         app.send(request).await.expect_error(429, "rate_limited");
     }
+    assert_eq!(app.store.calls(), before);
 }
 
 #[tokio::test]
-async fn a_malformed_slug_comes_before_the_rate_limit() {
+async fn a_malformed_slug_comes_before_the_rate_limit_and_the_store() {
     let (app, page, _) = exhausted().await;
-    edit_malformed_slugs(&app, &page).await;
-}
-
-/// Fails unless an edit of a text that cannot be a slug answers 404.
-pub(crate) async fn edit_malformed_slugs(app: &TestApp, page: &Published) {
-    app.send(Request::update("no slug".replace(' ', "_").as_str(), "{}").key(&page.key))
-        .await
-        .expect_error(404, "not_found");
-    app.send(Request::delete("noslug").key(&page.key)).await.expect_error(404, "not_found");
+    let before = app.store.calls();
+    for request in [Request::update("no_slug", "{}"), Request::delete("noslug"), Request::delete("%zz")] {
+        let answer = app.send(request.key(&page.key)).await;
+        answer.expect_error(404, "not_found");
+        assert!(!answer.headers.contains_key("ratelimit"), "{answer:?}");
+    }
+    assert_eq!(app.store.calls(), before);
 }
 
 #[tokio::test]

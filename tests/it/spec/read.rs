@@ -1,7 +1,19 @@
 //! Reading a page (spec §4.2).
 
-use crate::support::app::TestApp;
-use crate::support::exchange::Request;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill_pages::ports::clock::Clock;
+use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
+use handbill_pages::values::page::{Page, PageHead, PageVersion};
+use handbill_pages::values::slug::Slug;
+use serde_json::json;
+
+use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::exchange::Request;
+use crate::in_process::stores::Calls;
+use crate::support::pages::page_at;
 
 #[tokio::test]
 async fn a_page_is_read_whatever_credential_is_sent() {
@@ -39,12 +51,8 @@ async fn head_answers_as_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_path_that_no_slug_can_be_answers_404() {
-    read_what_no_slug_can_be(&TestApp::new()).await;
-}
-
-/// Fails unless every view of a text that cannot be a slug answers 404.
-pub(crate) async fn read_what_no_slug_can_be(app: &TestApp) {
+async fn a_path_that_no_slug_can_be_is_404_and_reaches_no_store() {
+    let app = TestApp::new();
     let names = [
         "hello",
         "hello-world",
@@ -73,6 +81,7 @@ pub(crate) async fn read_what_no_slug_can_be(app: &TestApp) {
         app.get(&format!("/{name}")).await.expect_status(404);
         app.get(&format!("/{name}.md")).await.expect_status(404);
     }
+    assert_eq!(app.store.calls(), Calls::default());
 }
 
 #[tokio::test]
@@ -81,4 +90,182 @@ async fn a_slug_may_be_percent_encoded() {
     let page = app.publish("hello", "c").await;
     let encoded = page.slug.replacen('h', "%68", 1);
     assert_eq!(app.read(&encoded).await.expect_status(200).field("slug"), page.slug);
+}
+
+#[tokio::test]
+async fn the_store_is_asked_once_for_each_representation_of_a_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let read_all = async |content: &str| {
+        for _ in 0..2 {
+            assert_eq!(app.page(&page.slug).await["content"], content);
+            assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+            assert!(app.get(&format!("/{}", page.slug)).await.text().contains(content));
+        }
+        app.store.calls().lookups
+    };
+    app.update(&page, json!({"content": "first"})).await.expect_status(200);
+    let before = app.store.calls().lookups;
+    assert_eq!(read_all("first").await, before + 3);
+    app.update(&page, json!({"content": "second"})).await.expect_status(200);
+    assert_eq!(read_all("second").await, before + 7, "the update is one, and the first reads after it");
+    app.delete(&page).await.expect_status(204);
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn after_a_write_that_changed_nothing_one_lookup_suffices() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let lookups = async || {
+        let before = app.store.calls().lookups;
+        app.read(&page.slug).await.expect_status(200);
+        app.store.calls().lookups - before
+    };
+    assert_eq!([lookups().await, lookups().await], [1, 0]);
+    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    let lost = app.store.compare_and_set(PageVersion::new(99), Record::Active(stored), None).await.unwrap();
+    assert!(matches!(lost, CasResult::Stale));
+    assert_eq!([lookups().await, lookups().await], [1, 0]);
+}
+
+/// Reads `target` until the answer has the coding that was asked for, and what is kept has at most 1.3 times the bytes of
+/// its body and 300 more. Both are made beside the requests. Returns the lengths of the body and of what is kept.
+async fn sent_and_kept(app: &TestApp, target: &str, coding: &str) -> (usize, usize) {
+    let begun = std::time::Instant::now();
+    loop {
+        let answer = app.send(Request::get(target).header("accept-encoding", coding)).await;
+        let (sent, kept) = (answer.expect_status(200).body.len(), app.cached_bytes());
+        let is_coded =
+            answer.headers.get("content-encoding").map_or("identity", |value| value.to_str().unwrap()) == coding;
+        if is_coded && kept <= sent * 13 / 10 + 300 {
+            return (sent, kept);
+        }
+        assert!(begun.elapsed() < Duration::from_mins(1), "{target}, {coding}: {kept} for {sent}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_page_is_little_more_than_what_is_sent() {
+    const MIXED: &str = include_str!("../../../benches/documents/mixed.md");
+    for content in [&MIXED[..2048], MIXED, &MIXED.repeat(5)] {
+        let page_at = async |app: &TestApp| app.publish("Hello, world", content).await.slug;
+        for coding in ["identity", "gzip"] {
+            for form in 0..3 {
+                let app = TestApp::new();
+                let slug = page_at(&app).await;
+                let target = [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")][form].clone();
+                let (sent, kept) = sent_and_kept(&app, &target, coding).await;
+                assert!(kept > sent, "{target}, {coding}: {kept} for {sent}");
+            }
+        }
+    }
+}
+
+/// Changes a page at `one` a few times, then deletes it. Fails unless both replicas show each state at once.
+pub(crate) async fn assert_each_change_shows_at_both(one: &TestApp, other: &TestApp) {
+    let page = one.published().await;
+    for round in 0..3 {
+        let content = format!("round {round}");
+        one.update(&page, json!({"content": content})).await.expect_status(200);
+        for replica in [one, other, one, other] {
+            assert_eq!(replica.page(&page.slug).await["content"], content);
+        }
+    }
+    one.delete(&page).await.expect_status(204);
+    other.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_page_that_another_replica_changed_is_not_sent_as_it_was() {
+    let one = TestApp::new();
+    let other = Setup::new().over_the_store_of(&one).start();
+    assert_each_change_shows_at_both(&one, &other).await;
+}
+
+/// A page as an older renderer wrote it, with a link to another site.
+pub(crate) fn written_by_an_older_renderer(app: &TestApp, slug: &str) -> Arc<Page> {
+    let Page { head, text } = page_at(Slug::parse(slug).unwrap(), "Some text.");
+    let rendered = Rendered {
+        html: "<p>as it was</p>".to_owned(),
+        excerpt: "as it was".to_owned(),
+        link_origins: vec!["https://elsewhere.example".to_owned()],
+        renderer_version: RENDERER_VERSION - 1,
+        ..Rendered::default()
+    };
+    let head = PageHead { created_at: app.clock.now(), updated_at: app.clock.now(), ..head };
+    Arc::new(Page::new(head, text.content, rendered))
+}
+
+#[tokio::test]
+async fn a_page_of_an_older_renderer_is_rendered_again_when_read() {
+    let app = TestApp::new();
+    let slug = "old-page-2222bbbb";
+    let old = written_by_an_older_renderer(&app, slug);
+    assert_eq!(app.store.insert_if_absent(old, None).await.unwrap(), InsertResult::Inserted);
+    let new = app.publish("New page", "Some text.").await;
+
+    let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);
+    assert_eq!(read["content_html"], fresh["content_html"]);
+    assert_eq!(read["updated_at"], read["created_at"], "no change was made to the page");
+
+    let html = app.get(&format!("/{slug}")).await;
+    assert!(!html.text().contains("as it was"), "{html:?}");
+    assert!(html.text().contains(r#"<meta name="description" content="Some text.">"#), "{html:?}");
+    assert!(!html.headers.contains_key("x-robots-tag"), "the old renderer's links count no more: {html:?}");
+    assert_eq!(app.read(slug).await.header("etag"), new.etag, "the tag names the renderer that made the answer");
+}
+
+/// The stored page. It must be there.
+async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
+    match app.stored(&page.slug).await {
+        Lookup::Active(page) => page,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A page as an older renderer wrote it, and how many calls of the store it took.
+async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
+    let page = app.published().await;
+    let current = stored(app, &page).await;
+    let mut old = Page::clone(&current);
+    old.head.renderer_version = RENDERER_VERSION - 1;
+    old.text.html = String::from("<p>as it was</p>");
+    old.text.excerpt = String::from("as it was");
+    let old = Arc::new(old);
+    let swapped = app.store.compare_and_set(old.head.version, Record::Active(Arc::clone(&old)), None).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+    (page, current, app.store.calls())
+}
+
+/// How often Markdown was rendered.
+fn renders(app: &TestApp) -> u64 {
+    let metrics = app.metrics.exposition();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("handbill_render_duration_seconds_count "));
+    count.expect("it is counted").parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_old_page_is_rendered_once_while_the_cache_has_it() {
+    let app = TestApp::new();
+    let (page, current, before) = old_page(&app).await;
+    let rendered = renders(&app);
+    for _ in 0..10 {
+        assert_eq!(app.page(&page.slug).await["content_html"], *current.text.html);
+    }
+    assert_eq!(renders(&app) - rendered, 1);
+    assert_eq!(app.store.calls().swaps, before.swaps);
+}
+
+#[tokio::test]
+async fn an_old_page_whose_title_changes_is_rendered_once() {
+    let app = TestApp::new();
+    let (page, current, _) = old_page(&app).await;
+    let rendered = renders(&app);
+    app.update(&page, json!({"title": "Another"})).await.expect_status(200);
+    app.page(&page.slug).await;
+    assert_eq!(renders(&app) - rendered, 1);
+    let stored = stored(&app, &page).await;
+    assert_eq!((&stored.text, stored.head.version), (&current.text, PageVersion::FIRST.next()));
 }

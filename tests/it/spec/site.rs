@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{BASE_URL, TestApp};
-use crate::support::exchange::{Answer, Request};
+use crate::in_process::app::{BASE_URL, TestApp};
+use crate::in_process::exchange::{Answer, Request};
 
 /// The value of the first attribute `name` after `marker`.
 fn attribute<'a>(html: &'a str, marker: &str, name: &str) -> &'a str {

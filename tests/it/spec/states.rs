@@ -1,9 +1,12 @@
 //! The states of a page and what leads from one to the next (spec §3).
 
+use std::time::Duration;
+
+use handbill_pages::ports::page_store::Lookup;
 use serde_json::json;
 
-use crate::support::app::TestApp;
-use crate::support::exchange::Request;
+use crate::in_process::app::TestApp;
+use crate::in_process::exchange::Request;
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 
@@ -16,14 +19,6 @@ async fn a_slug_that_never_existed_is_404_on_every_operation() {
     app.send(Request::delete(NEVER_USED).key(&key)).await.expect_error(404, "not_found");
     app.get(&format!("/{NEVER_USED}")).await.expect_status(404);
     app.get(&format!("/{NEVER_USED}.md")).await.expect_error(404, "not_found");
-}
-
-#[tokio::test]
-async fn an_attempt_brings_no_slug_into_being() {
-    let app = TestApp::new();
-    let key = app.published().await.key;
-    app.send(Request::update(NEVER_USED, r#"{"content": "x"}"#).key(&key)).await.expect_status(404);
-    app.send(Request::delete(NEVER_USED).key(&key)).await.expect_status(404);
     app.read(NEVER_USED).await.expect_error(404, "not_found");
 }
 
@@ -32,6 +27,7 @@ async fn a_deleted_page_is_410_on_every_operation_and_view() {
     let app = TestApp::new();
     let page = app.deleted().await;
     let slug = &page.slug;
+    app.clock.advance(Duration::from_hours(24 * 365 * 100));
     app.read(slug).await.expect_error(410, "gone");
     app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
     app.delete(&page).await.expect_error(410, "gone");
@@ -42,6 +38,7 @@ async fn a_deleted_page_is_410_on_every_operation_and_view() {
     app.get(&format!("/{slug}.md")).await.expect_error(410, "gone");
     app.send(Request::new("HEAD", format!("/api/pages/{slug}"))).await.expect_status(410);
     app.send(Request::new("HEAD", format!("/{slug}"))).await.expect_status(410);
+    assert!(matches!(app.stored(slug).await, Lookup::Deleted(_)));
 }
 
 #[tokio::test]
@@ -60,4 +57,22 @@ async fn nothing_of_a_deleted_page_can_be_read() {
         }
         assert!(!answer.headers.contains_key("etag") && !answer.header("link").contains(slug), "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_delete_answers_204_without_a_body_and_the_page_is_gone() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = app.delete(&page).await;
+    answer.expect_status(204);
+    assert!(answer.body.is_empty());
+    assert!(!answer.headers.contains_key("content-type"), "{answer:?}");
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_delete_needs_no_body_and_minds_none() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.send(Request::delete(&page.slug).key(&page.key).json("not JSON")).await.expect_status(204);
 }

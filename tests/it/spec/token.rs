@@ -7,9 +7,8 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::json;
 
 use super::authentication::queries_around;
-use crate::support::app::TestApp;
-use crate::support::calls::Published;
-use crate::support::exchange::{Request, TOKEN};
+use crate::in_process::app::{Published, TestApp};
+use crate::in_process::exchange::{Request, TOKEN};
 
 pub(crate) const GRANT: &str = "grant_type=client_credentials";
 const NEVER_USED: &str = "never-was-2222bbbb";
@@ -80,14 +79,6 @@ async fn the_form_may_have_a_charset_and_other_fields() {
 }
 
 #[tokio::test]
-async fn the_token_does_not_expire_and_cannot_be_refreshed() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let token = app.send(Request::token(post_form(&page))).await.json();
-    assert!(token.get("expires_in").is_none() && token.get("refresh_token").is_none(), "{token}");
-}
-
-#[tokio::test]
 async fn a_token_allows_both_scopes_whichever_of_them_are_asked_for() {
     let app = TestApp::new();
     let page = app.published().await;
@@ -98,51 +89,29 @@ async fn a_token_allows_both_scopes_whichever_of_them_are_asked_for() {
 }
 
 #[tokio::test]
-async fn a_scope_beyond_what_there_is_answers_400_invalid_scope() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for scope in ["post:read", "post:edit+admin", "POST:EDIT", "post%3Aedit%2Cpost%3Adelete", "post:edit%09"] {
-        app.send(with(&page, &format!("scope={scope}"))).await.expect_error(400, "invalid_scope");
-    }
-}
-
-#[tokio::test]
-async fn a_missing_or_empty_grant_type_answers_400_invalid_request() {
+async fn a_fault_of_the_form_has_its_code_and_names_its_field() {
     let app = TestApp::new();
     let page = app.published().await;
     let credentials = format!("client_id={}&client_secret={}", page.slug, page.key);
-    for form in
-        [credentials.clone(), format!("{credentials}&grant_type="), format!("{credentials}&grant_type"), String::new()]
-    {
-        let answer = app.send(Request::token(form)).await;
-        assert!(answer.expect_error(400, "invalid_request").field("message").contains("`grant_type`"), "{answer:?}");
-    }
-}
-
-#[tokio::test]
-async fn another_grant_answers_400_unsupported_grant_type() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for grant in ["authorization_code", "password", "refresh_token", "Client_Credentials", "client_credentials%20"] {
-        let form = format!("grant_type={grant}&client_id={}&client_secret={}", page.slug, page.key);
-        app.send(Request::token(form)).await.expect_error(400, "unsupported_grant_type");
-    }
-}
-
-#[tokio::test]
-async fn a_field_that_is_there_twice_answers_400_invalid_request() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for (form, named) in [
-        (GRANT.to_owned(), "`grant_type`"),
-        (format!("client_id={}", page.slug), "`client_id`"),
-        (format!("client_secret={}", page.key), "`client_secret`"),
-        ("client%5Fsecret=".to_owned(), "`client_secret`"),
-        ("scope=post:edit&scope=post:delete".to_owned(), "`scope`"),
-        ("resource=a&resource=b".to_owned(), "twice"),
-    ] {
-        let answer = app.send(with(&page, &form)).await;
-        assert!(answer.expect_error(400, "invalid_request").field("message").contains(named), "{form}: {answer:?}");
+    let without_grant = ["", &credentials, &format!("{credentials}&grant_type="), &format!("{credentials}&grant_type")];
+    let missing = without_grant.map(|form| (form.to_owned(), "invalid_request", "`grant_type`"));
+    let grants = ["authorization_code", "password", "refresh_token", "Client_Credentials", "client_credentials%20"];
+    let other =
+        grants.map(|grant| (format!("grant_type={grant}&{credentials}"), "unsupported_grant_type", "`grant_type`"));
+    let twice = [
+        (GRANT, "`grant_type`"),
+        (&*format!("client_id={}", page.slug), "`client_id`"),
+        (&*format!("client_secret={}", page.key), "`client_secret`"),
+        ("client%5Fsecret=", "`client_secret`"),
+        ("scope=post:edit&scope=post:delete", "`scope`"),
+        ("resource=a&resource=b", "twice"),
+    ]
+    .map(|(field, named)| (format!("{}&{field}", post_form(&page)), "invalid_request", named));
+    let scopes = ["post:read", "post:edit+admin", "POST:EDIT", "post%3Aedit%2Cpost%3Adelete", "post:edit%09"];
+    let beyond = scopes.map(|scope| (format!("{}&scope={scope}", post_form(&page)), "invalid_scope", "`scope`"));
+    for (form, code, named) in missing.into_iter().chain(other).chain(twice).chain(beyond) {
+        let answer = app.send(Request::token(form.clone())).await;
+        assert!(answer.expect_error(400, code).field("message").contains(named), "{form}: {answer:?}");
     }
     let answer = app.send(Request::token(format!("{GRANT}&{key}=1&{key}=2", key = page.key))).await;
     assert!(!answer.expect_error(400, "invalid_request").text().contains(&page.key[4..]), "{answer:?}");
@@ -270,22 +239,6 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
         assert!(answer.field("message").contains("UTF-8"), "{}: {answer:?}", form.escape_ascii());
     }
     app.send(Request::token(after("caf\u{e9}=%C3%A9+%F0%9F%93%9C".as_bytes()))).await.expect_status(200);
-}
-
-#[tokio::test]
-async fn the_form_comes_before_the_grant_the_client_and_the_scope() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let wrong = "grant_type=password&client_id=x&client_secret=y&scope=all";
-    app.send(Request::token(wrong).query("client_secret=z")).await.expect_error(400, "invalid_request");
-    app.send(Request::token(format!("{wrong}&scope=all"))).await.expect_error(400, "invalid_request");
-    app.send(Request::token(format!("{wrong}&z=%ff"))).await.expect_error(400, "invalid_request");
-    app.send(Request::token(wrong).header("authorization", basic("x", "y"))).await.expect_error(400, "invalid_request");
-    app.send(Request::token(wrong).without("content-type")).await.expect_error(400, "invalid_request");
-    app.send(Request::token(wrong)).await.expect_error(400, "unsupported_grant_type");
-    let unknown = format!("{GRANT}&client_id=x&client_secret=y&scope=all");
-    app.send(Request::token(unknown)).await.expect_error(401, "invalid_client");
-    app.send(with(&page, "scope=all")).await.expect_error(400, "invalid_scope");
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@
 use serde_json::json;
 
 use super::token::{GRANT, post_form};
-use crate::support::app::{Setup, TestApp};
-use crate::support::calls::Published;
-use crate::support::exchange::{Request, TOKEN};
+use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::exchange::Request;
+use crate::in_process::stores::{Fault, Operation};
 
 /// A service whose clients may ask for `limit` tokens, and a page on it.
 async fn limited_to(limit: u32) -> (TestApp, Published) {
@@ -58,15 +58,6 @@ async fn tokens_have_a_window_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_limit_of_0_is_off() {
-    let (app, page) = limited_to(0).await;
-    for _ in 0..100 {
-        let answer = app.send(Request::token(post_form(&page))).await;
-        assert!(!answer.expect_status(200).headers.contains_key("ratelimit"), "{answer:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_body_of_over_128_kib_answers_413() {
     let app = TestApp::new();
     let page = app.published().await;
@@ -79,26 +70,25 @@ async fn a_body_of_over_128_kib_answers_413() {
 }
 
 #[tokio::test]
-async fn another_method_answers_405_that_allows_post() {
-    let app = TestApp::new();
-    for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "BREW"] {
-        let answer = app.send(Request::new(method, TOKEN)).await;
-        assert_eq!(answer.expect_status(405).members("allow"), ["post"]);
-        if method != "HEAD" {
-            assert!(answer.expect_error(405, "method_not_allowed").field("message").contains("POST"), "{answer:?}");
-        }
+async fn every_answer_behind_the_limit_says_what_is_left_of_it() {
+    let app = Setup::new().token_limit(3).start();
+    let page = app.published().await;
+    for (left, form) in [(2, post_form(&page)), (1, GRANT.to_owned()), (0, String::new()), (0, String::new())] {
+        let answer = app.send(Request::token(form)).await;
+        assert_eq!(answer.header("ratelimit"), format!(r#""token";r={left};t=3600"#), "{answer:?}");
+        assert_eq!(answer.header("ratelimit-policy"), r#""token";q=3;w=3600"#, "{answer:?}");
     }
 }
 
 #[tokio::test]
-async fn a_preflight_spends_nothing() {
-    let (app, page) = limited_to(1).await;
-    for _ in 0..3 {
-        let preflight = Request::new("OPTIONS", TOKEN)
-            .header("origin", "https://elsewhere.example")
-            .header("access-control-request-method", "POST")
-            .header("access-control-request-headers", "authorization,content-type");
-        assert!(app.send(preflight).await.members("access-control-allow-methods").contains(&"post".to_owned()));
-    }
-    app.send(Request::token(post_form(&page))).await.expect_status(200);
+async fn headers_a_bug_and_an_outage_are_answered_as_oauth_has_it() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let request = || Request::token(post_form(&page));
+    app.send(request().header("x-long", "x".repeat(40_000))).await.expect_error(431, "headers_too_large");
+    app.store.next(Operation::Lookup, Fault::Panic);
+    app.send(request()).await.expect_error(500, "internal");
+    app.store.next(Operation::Lookup, Fault::Unavailable);
+    app.send(request()).await.expect_error(503, "unavailable");
+    app.send(request()).await.expect_status(200);
 }

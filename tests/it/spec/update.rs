@@ -1,9 +1,11 @@
 //! Updating a page (spec §4.3).
 
+use std::time::Duration;
+
 use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
-use crate::support::app::{Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
 
 #[tokio::test]
 async fn an_update_answers_200_with_the_page_as_it_then_stands() {
@@ -164,4 +166,15 @@ async fn text_that_only_looks_like_a_key_is_published() {
     let other = format!("an example: hbk_{}", "0".repeat(43));
     app.update(&page, json!({"content": other})).await.expect_status(200);
     assert_eq!(app.page(&page.slug).await["content"], other.as_str());
+}
+
+#[tokio::test]
+async fn an_update_of_no_field_writes_nothing_at_whatever_time() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.read(&page.slug).await;
+    app.clock.advance(Duration::from_mins(1));
+    let answer = app.update(&page, json!({})).await;
+    assert_eq!(answer.expect_status(200).body, before.body);
+    assert_eq!(app.store.calls().swaps, 0);
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::service::Service;
 use super::tools::Client;
 
-/// The address of the service in the document.
 const ADDRESS: &str = "http://127.0.0.1:8080";
 
 /// The code block in this language in the document's section, with the address of `service` in place of the document's.
@@ -36,7 +35,6 @@ async fn the_documented_configuration_adds_the_server_to_a_client() {
     service.stop().await;
 }
 
-/// Fails unless a program that did what it should `printed` this.
 async fn published_and_edited(service: Service, printed: &str) {
     let (first, last) = printed.trim_end().split_once('\n').unwrap_or_else(|| panic!("two lines: {printed}"));
     let published = format!("Published at {}/hello-", service.url());

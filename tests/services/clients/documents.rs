@@ -3,7 +3,6 @@
 use super::service::Service;
 use super::tools::{Client, sources};
 
-/// Brings the OpenAPI document to a client, as `openapi.json`.
 async fn with_openapi(client: Client) -> Client {
     let service = Service::start().await;
     let document = service.document("/openapi.json").await;

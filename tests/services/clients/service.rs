@@ -10,20 +10,17 @@ use crate::connection::send;
 use crate::port::Port;
 use crate::replica::Replica;
 
-/// A free port of this machine.
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// No limits, since these clients do not test them.
 pub(crate) const UNLIMITED: [&str; 6] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0"];
 
-/// One replica with a store of its own.
 pub(crate) struct Service {
     replica: Replica,
     _data: TempDir,
 }
 
 impl Service {
-    /// Starts one without limits.
     pub(crate) async fn start() -> Self {
         Self::start_with(&UNLIMITED).await
     }
@@ -51,12 +48,10 @@ impl Service {
         (service, url)
     }
 
-    /// The base URL, which is all that a client is given.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.replica.public)
     }
 
-    /// The document at `path`.
     pub(crate) async fn document(&self, path: &str) -> Bytes {
         let request = Request::get(path).body(Bytes::new()).expect("it is valid");
         let response = send(self.replica.public, request).await.expect("it answers");

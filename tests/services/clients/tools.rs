@@ -16,14 +16,12 @@ use crate::environment;
 /// Time after which a client counts as hanging. Nothing depends on it being short.
 const LONGEST_RUN: Duration = Duration::from_mins(15);
 
-/// A client that has not been started yet.
 pub(crate) struct Client {
     command: Command,
     folder: TempDir,
 }
 
 impl Client {
-    /// A script of `python/`.
     pub(crate) fn python(script: &str) -> Self {
         Self::python_program("python").arg(sources("python").join(script))
     }
@@ -33,12 +31,10 @@ impl Client {
         Self::new(&format!("python/bin/{name}"))
     }
 
-    /// A script of `node/`.
     pub(crate) fn node(script: &str) -> Self {
         Self::node_in(&sources("node"), script)
     }
 
-    /// A script of `folder`.
     pub(crate) fn node_in(folder: &Path, script: &str) -> Self {
         let client = Self::new("node/bin/node");
         // Node.js looks for packages in the folders above a script, so scripts and packages go into the same folder.
@@ -51,7 +47,6 @@ impl Client {
         client.arg(script)
     }
 
-    /// A program that a JavaScript package installed.
     pub(crate) fn node_program(name: &str) -> Self {
         Self::new("node/bin/node").arg(installed(&format!("node/node_modules/.bin/{name}")))
     }
@@ -65,7 +60,6 @@ impl Client {
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
         // Most of the work of a short program is that Node.js compiles its packages, so each is compiled once in a run.
         command.env("NODE_COMPILE_CACHE", std::env::temp_dir().join("handbill-tests-node"));
-        // Tools must not send usage data.
         command.env("REDOCLY_TELEMETRY", "off").env("NO_COLOR", "1");
         command.stdin(Stdio::null()).kill_on_drop(true);
         Self { command, folder }
@@ -86,12 +80,10 @@ impl Client {
         self
     }
 
-    /// The path of a file in the folder that the client runs in.
     pub(crate) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Puts a file into the folder that the client runs in.
     pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.file(name), content).expect("it can be written");
         self
@@ -125,12 +117,10 @@ impl Client {
     }
 }
 
-/// A folder of this test's own files.
 pub(crate) fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/clients").join(name)
 }
 
-/// The path of something that `tests/services/clients/install` installed.
 fn installed(path: &str) -> PathBuf {
     let path = environment::folder("HANDBILL_TEST_CLIENTS").join(path);
     assert!(path.exists(), "{} is not installed: run ./tests/run, which installs it", path.display());

@@ -1,41 +1,26 @@
 //! Three pages that everybody wants, and of which no node answers: readers and writers of other pages do not notice.
-//!
-//! `./tests/run --test services cluster::hung_partition -- --nocapture` prints how long readers of other pages wait over
-//! HTTP, alone and beside the three pages.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Parser;
 use futures_util::future::join_all;
-use handbill::app::Deps;
-use handbill::http::drain::Phase;
-use handbill::http::listener::{Limits, ListenerMetrics, serve};
 use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
-use handbill_store_scylla::{Limits as StoreLimits, ScyllaStore};
-use http::{Request, StatusCode};
+use handbill_store_scylla::{Limits, ScyllaStore};
 use scylla::client::session::Session;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, RunningProxy};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use super::nodes::Nodes;
 use crate::deployment::keyspace;
-use crate::linearizability::histories::transport::{Connection, Network, Transport};
 use crate::scylla::faults::requests_with;
 use crate::scylla::server::{proxied_session, store_in};
 use crate::support::pages::{edited, page, page_at, slug};
-use crate::unlimited;
 
 /// The limits of a service, but with enough time on any machine. Only an operation that gets no permit fails.
-const LIMITS: StoreLimits = StoreLimits {
+const LIMITS: Limits = Limits {
     operation: Duration::from_mins(2),
     attempt: Duration::from_mins(2),
     permit: Duration::from_mins(1),
@@ -92,7 +77,7 @@ impl Pages {
         Self { session, proxy, keyspace, hot, sick, others, _nodes: nodes }
     }
 
-    async fn store(&self, limits: StoreLimits) -> Arc<ScyllaStore> {
+    async fn store(&self, limits: Limits) -> Arc<ScyllaStore> {
         store_in(Arc::clone(&self.session), &self.keyspace, limits).await
     }
 
@@ -107,7 +92,7 @@ impl Pages {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hung_hot_pages_cost_other_pages_nothing() {
+async fn three_hung_pages_cost_other_pages_nothing() {
     let mut pages = Pages::stored().await;
     let store = pages.store(LIMITS).await;
     pages.silence();
@@ -151,88 +136,4 @@ async fn hung_hot_pages_cost_other_pages_nothing() {
     for task in readers.into_iter().chain(writers) {
         task.abort();
     }
-}
-
-/// Reads of other pages in each measurement, and how many clients send them, one after the other.
-const READS: usize = 400;
-const CLIENTS: usize = 8;
-
-/// Clients that want the three pages, and how long one that was refused waits. With a shorter time they would take the CPU.
-const HOT_CLIENTS: usize = 150;
-const BEFORE_NEXT_TRY: Duration = Duration::from_secs(1);
-
-/// On a machine where a read takes longer, reads may fail for that reason.
-const SLOW: Duration = Duration::from_millis(500);
-
-/// A replica over `store`, on a port of this machine, until it is told to stop.
-async fn listening(store: Arc<ScyllaStore>) -> (SocketAddr, watch::Sender<Phase>) {
-    let app = unlimited::front(store, &Deps::system());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (phase, phases) = watch::channel(Phase::Serving);
-    tokio::spawn(serve(listener, app, Limits::of(1000, &[]), ListenerMetrics::default(), phases));
-    (address, phase)
-}
-
-/// One read: its status, and how long it took.
-async fn read(connection: &mut dyn Connection, slug: &Slug) -> (StatusCode, Duration) {
-    let request = Request::builder().uri(format!("/api/pages/{slug}")).body(Bytes::new()).unwrap();
-    let sent = Instant::now();
-    let status = connection.send(request).await.map_or(StatusCode::GATEWAY_TIMEOUT, |answer| answer.status());
-    (status, sent.elapsed())
-}
-
-/// Reads `pages`, and prints how long a read took. Returns how many reads failed for another reason than a slow machine.
-async fn read_others(replica: SocketAddr, pages: &[Arc<Page>], reads: usize, who: &str) -> usize {
-    let sent = AtomicUsize::new(0);
-    let sent = &sent;
-    let clients = (0..CLIENTS).map(async |client| {
-        let mut connection = Network { public: vec![replica], operators: Vec::new() }.connect(client);
-        let mut answers = Vec::new();
-        loop {
-            let number = sent.fetch_add(1, Ordering::Relaxed);
-            if number >= reads {
-                return answers;
-            }
-            answers.push(read(&mut *connection, &pages[number % pages.len()].head.slug).await);
-        }
-    });
-    let answers = join_all(clients).await.concat();
-    let mut took: Vec<Duration> = answers.iter().map(|(_, took)| *took).collect();
-    took.sort_unstable();
-    let (half, most) = (took[took.len() / 2], took[took.len() * 99 / 100]);
-    let failed: Vec<_> = answers.iter().filter(|(status, _)| *status != StatusCode::OK).collect();
-    println!("{who}: p50 {half:?}, p99 {most:?}, {} of {reads} reads failed", failed.len());
-    let is_slow = answers.iter().any(|(status, took)| *status == StatusCode::OK && *took > SLOW);
-    if is_slow { 0 } else { failed.len() }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn over_http_hung_hot_pages_refuse_no_reader_of_other_pages() {
-    let mut pages = Pages::stored().await;
-    let (replica, phase) = listening(pages.store(StoreLimits::default()).await).await;
-    // The first reads connect, and read the pages' texts.
-    read_others(replica, &pages.others, CLIENTS * pages.others.len(), "readers of other pages, at first").await;
-    assert_eq!(read_others(replica, &pages.others, READS, "readers of other pages, alone").await, 0);
-    pages.silence();
-    let answered = Arc::new([const { AtomicUsize::new(0) }; 2]);
-    let hot: Vec<_> = (0..HOT_CLIENTS)
-        .map(|client| {
-            let (slug, answered) = (pages.hot[client % 3].clone(), Arc::clone(&answered));
-            tokio::spawn(async move {
-                let mut connection = Network { public: vec![replica], operators: Vec::new() }.connect(client);
-                loop {
-                    let (status, _) = read(&mut *connection, &slug).await;
-                    answered[usize::from(status != StatusCode::OK)].fetch_add(1, Ordering::Relaxed);
-                    tokio::time::sleep(BEFORE_NEXT_TRY).await;
-                }
-            })
-        })
-        .collect();
-    let refused = read_others(replica, &pages.others, READS, "readers of other pages, beside three hung ones").await;
-    hot.iter().for_each(JoinHandle::abort);
-    let [shown, failed] = answered.each_ref().map(|count| count.load(Ordering::Relaxed));
-    println!("readers of the three pages: {shown} times 200, {failed} times an error");
-    assert_eq!((refused, shown), (0, 0));
-    phase.send_replace(Phase::Stopping);
 }

@@ -1,7 +1,7 @@
 //! Three replicas of the real binary behind the real load balancer, over three database nodes and Redis: the rules that
 //! hold across replicas, and the service during outages of nodes, Redis and replicas.
 //!
-//! `./tests/run` starts the database nodes. A test here may harm them, so it has them alone (`turns`). Each test starts
+//! `./tests/run` starts the database nodes. A test here may harm them, so it has them alone. Each test starts
 //! replicas, Redis and a load balancer of its own.
 
 pub(crate) mod calls;
@@ -10,7 +10,6 @@ mod consistency;
 mod faults;
 mod hung_partition;
 mod linearizability;
-mod mcp;
 mod nemesis;
 mod nodes;
 mod rollout;

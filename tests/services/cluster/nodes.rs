@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::deployment::{self, command_line};
 use crate::relay;
-use crate::turns::Alone;
 
 /// How often to check whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -20,16 +20,19 @@ pub(crate) enum Held {
     Lost,
 }
 
+/// Held by the test that has the nodes, because it may harm them.
+static TURN: Mutex<()> = Mutex::const_new(());
+
 /// The nodes, for one test at a time. Each is numbered from 1.
 pub(crate) struct Nodes {
     nodes: deployment::Nodes,
-    _turn: Alone,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Nodes {
     /// Waits for its turn, and then until all nodes are up and see each other.
     pub(crate) async fn all() -> Self {
-        let turn = Alone::wait();
+        let turn = TURN.lock().await;
         let nodes = deployment::Nodes::of_this_run();
         nodes.heal().await;
         Self { nodes, _turn: turn }

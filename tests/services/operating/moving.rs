@@ -6,8 +6,8 @@ use std::fs;
 use super::Cluster;
 use crate::process::client::Connection;
 use crate::process::moving::{Known, import, on, succeeded, writing_while};
+use crate::process::operators::status;
 use crate::process::support::Server;
-use crate::process::takedowns::status;
 
 #[test]
 fn pages_move_into_a_cluster_and_back_while_both_are_used() {

@@ -10,15 +10,12 @@ use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, 
 use super::support::Server;
 use crate::environment::TEST_TIMEOUT;
 
-/// Number of readers, and of callers. The answer to each of them held about 1 MB in 0.2.0.
 const READERS: usize = 400;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The attackers' address, as a trusted proxy names it.
 const ATTACKER: (&str, &str) = ("X-Forwarded-For", "198.51.100.1");
 
-/// The honest clients' address, as a trusted proxy names it.
 const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
 
 fn server() -> (TempDir, Server) {
@@ -71,7 +68,6 @@ fn peak(server: &Server) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
 }
 
-/// A call of `get_page` with `value` in a member of `_meta`.
 fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
     let call = format!(
         r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -80,7 +76,6 @@ fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
     request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
 }
 
-/// A post of `body` to the form by an attacker.
 fn form_post(target: &str, body: &[u8]) -> Vec<u8> {
     request_bytes("POST", target, &[("Content-Type", "text/markdown"), ("Accept", "application/json"), ATTACKER], body)
 }

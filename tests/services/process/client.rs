@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::environment::TEST_TIMEOUT;
 
-/// An answer, read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -16,7 +15,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The first header of this name, which is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -39,10 +37,8 @@ impl Answer {
     }
 }
 
-/// One connection.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// The bytes that were received and not yet taken.
     received: Vec<u8>,
 }
 
@@ -55,12 +51,10 @@ impl Connection {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// Sends bytes as they are.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Sends a request and reads its answer.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -76,7 +70,6 @@ impl Connection {
         self.request("GET", target, &[], b"")
     }
 
-    /// Reads one answer.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         self.answer_to("GET")
     }
@@ -159,7 +152,6 @@ impl Connection {
     }
 }
 
-/// One request on a connection of its own.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,

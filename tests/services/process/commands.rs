@@ -17,7 +17,6 @@ use super::support::{Server, Watchdog, handbill, run, text};
 use crate::environment::TEST_TIMEOUT;
 use crate::port::Port;
 
-/// A server, and a user with a home.
 struct User {
     server: Server,
     home: TempDir,
@@ -52,7 +51,6 @@ impl User {
         text(&run(script, input.as_bytes()).stdout).to_owned()
     }
 
-    /// A command of this user.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = handbill(args);
         command.env("HOME", self.home.path()).env("HANDBILL_SERVER", self.origin()).env("PATH", "/usr/bin:/bin");
@@ -88,13 +86,11 @@ impl User {
         path.to_str().unwrap().to_owned()
     }
 
-    /// The slug of a page that was just published.
     fn published(&self, content: &str) -> String {
         let url = self.done(&["publish", "--title", "T"], content);
         url.trim_end().rsplit('/').next().unwrap().to_owned()
     }
 
-    /// The title that the server has for `page`.
     fn title(&self, page: &str) -> Value {
         let page: Value = serde_json::from_str(&self.done(&["get", page, "--json"], "")).unwrap();
         page["title"].clone()
@@ -234,6 +230,38 @@ fn a_command_waits_for_the_limit_when_it_is_told_to() {
     assert!(waited >= Duration::from_secs(1), "it waited for {waited:?}");
 }
 
+#[test]
+fn a_page_whose_answer_was_lost_is_found_and_not_made_again() {
+    let user = User::new();
+    let server = user.server.address;
+    let losing_one_answer = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            answer_one(&listener, |request| {
+                passed_on(server, request);
+                Vec::new()
+            });
+            answer_one(&listener, |request| passed_on(server, request));
+        });
+        proxy
+    };
+    let published = user.done(&["publish", "--title", "T", "--server", &losing_one_answer()], "text");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "create_page", "arguments": {"title": "By an agent", "content": "One."},
+    }});
+    let output = user.run(&["mcp", "--server", &losing_one_answer()], &format!("{call}\n"));
+    let answer: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    let created = answer["result"]["structuredContent"]["url"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    let listed = user.done(&["list"], "");
+    let names_both = listed.contains(published.trim_end()) && listed.contains(created);
+    assert!(listed.lines().count() == 2 && names_both, "{listed}");
+    let User { server, _data: data, .. } = user;
+    server.stop();
+    let server = Server::start(data.path(), &[]);
+    assert!(server.announcement[2].ends_with("(2 pages, 0 deletions)"), "{:?}", server.announcement);
+}
+
 /// A server for one request of `user`, whose key file cannot be written any more when the answer comes.
 fn with_a_disk_that_fills(user: &User) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -318,7 +346,6 @@ fn a_process_that_is_killed_before_it_prints_has_kept_the_key() {
     user.done(&["update", url.split('\t').next().unwrap(), "--title", "Mine"], "");
 }
 
-/// An executable script.
 fn script(directory: &Path, body: &str) -> String {
     let path = directory.join("editor");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
@@ -399,7 +426,6 @@ fn several_files_are_published_up_to_the_first_failure() {
     assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(1), 1));
     assert!(text(&output.stderr).contains("can't read"), "{}", text(&output.stderr));
     let printed = user.done(&["publish", &two], "");
-    // The newest is first.
     let listed = user.done(&["list"], "");
     assert_eq!(listed.lines().count(), 2);
     assert!(listed.starts_with(printed.trim_end()), "{listed}");

@@ -134,7 +134,6 @@ fn few_file_descriptors_lower_the_number_of_connections() {
     assert!(status.success() && !log.contains("could not accept"), "{log}");
 }
 
-/// Reads the server's metrics until they are as expected.
 pub(crate) fn until_metrics(server: &Server, are_as_expected: impl Fn(&str) -> bool) {
     let end = Instant::now() + TEST_TIMEOUT;
     loop {

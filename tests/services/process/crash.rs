@@ -47,7 +47,6 @@ struct Known {
     attempted: Option<Option<String>>,
 }
 
-/// One client, and everything that it was told.
 struct Writer {
     number: usize,
     chance: Chance,
@@ -223,7 +222,6 @@ fn check_the_rest(directory: &std::path::Path, writers: &[Writer]) {
     println!("{} pages acknowledged, {} stored", acknowledged.len(), stored.len());
 }
 
-/// Every slug in the store's file.
 fn slugs(directory: &std::path::Path) -> HashSet<String> {
     let database = Database::open(directory.join(DATABASE_FILE)).unwrap();
     let mut statement = database.prepare("SELECT slug FROM pages").unwrap();

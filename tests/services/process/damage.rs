@@ -32,13 +32,14 @@ fn a_damaged_file_stops_the_start_with_one_line() {
     let cut = overwritten[..100].to_vec();
     overwritten[100..4096].fill(0xaa);
     for bytes in [cut, overwritten, b"text\n".repeat(5000)] {
-        fs::write(&path, bytes).unwrap();
+        fs::write(&path, &bytes).unwrap();
         let lines = ["text", "json"].map(|format| {
             let mut command = handbill(FREE_PORTS);
             command.args(["--log-format", format, "--data-dir"]).arg(directory.path());
             refused(&run(command, b"")).to_owned()
         });
         assert_eq!(lines[0], lines[1]);
+        assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
         assert!(lines[0].contains("damaged or no database of Handbill") && lines[0].contains("restore a backup"));
     }
 }

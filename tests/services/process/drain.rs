@@ -15,7 +15,6 @@ use tempfile::{TempDir, tempdir};
 use super::client::{Answer, Connection, JSON, get, page_json, post, request_bytes};
 use super::support::{Server, Watchdog, handbill, pid};
 
-/// A create whose body the server waits for.
 struct Upload {
     connection: Connection,
     body: String,
@@ -38,7 +37,6 @@ impl Upload {
     }
 }
 
-/// Waits until nobody listens on `address`.
 fn wait_until_refused(address: SocketAddr) {
     loop {
         match Connection::open(address) {

@@ -1,17 +1,17 @@
-//! The operators' commands against a running process: takedown of many pages under load, the lines of the log about it, the
-//! blocklist in a file that changes while it runs, and the pause.
+//! The operators' commands against a running process: acts on many pages, the lines of the log about them, the blocklist in a
+//! file that changes while it runs, and the pause.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
 
 use handbill_store_sqlite::JOURNAL_FILE;
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
+use super::client::{Answer, get, post};
 use super::support::{Server, handbill, run, text};
-use super::takedowns::{
-    Load, acts, assert_gone, assert_logged, assert_taken_down, create, publish, publish_some, status,
-};
 
 /// A running server and its directory.
 struct Operated {
@@ -43,6 +43,27 @@ impl Operated {
     }
 }
 
+fn create(address: SocketAddr, content: &str) -> Answer {
+    post(address, "A page", content).unwrap()
+}
+
+/// Creates a page, and returns its slug.
+fn publish(address: SocketAddr, content: &str) -> String {
+    let answer = create(address, content);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.json()["slug"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn status(address: SocketAddr, path: &str) -> u16 {
+    get(address, path).unwrap().status
+}
+
+/// The lines of `log` about acts of operators.
+fn acts(log: &str) -> Vec<Value> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+    lines.filter(|line: &Value| line["audit"] == true).collect()
+}
+
 /// Replaces the file as a whole, as operators should: the process must not read half of it.
 fn replace(path: &Path, content: &str) {
     let next = path.with_extension("next");
@@ -67,39 +88,7 @@ fn a_list_that_names_no_page_is_a_mistake_that_is_said() {
 }
 
 #[test]
-fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_once_and_logged() {
-    let operated = Operated::start(|_| Vec::new());
-    let address = operated.server.address;
-    let slugs = publish_some(&[address], "Unwanted", 100);
-    let others = publish_some(&[address], "Wanted", 20);
-    let load = Load::begin(&[address], &slugs);
-
-    let list = slugs.iter().fold(String::new(), |list, slug| format!("{list}http://{address}/{slug}\n"));
-    let list = format!("# reported today\n\n{list}");
-    let printed = operated.done(&["takedown", "--reason", "spam", "--by", "desk", "-"], &list);
-    assert_gone(&[address], &slugs);
-    load.stop();
-    assert_taken_down(&printed, &slugs);
-    for slug in &others {
-        assert_eq!(status(address, &format!("/{slug}")), 200);
-    }
-
-    let again = operated.done(&["takedown", "--reason", "spam", "--by", "desk", &slugs[0]], "");
-    assert!(again.starts_with(&format!("{}\talready_deleted\t", slugs[0])), "{again}");
-    let failed = operated.command(&["takedown", "--reason", "spam", "--by", "desk", "nonsense"], "");
-    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
-
-    let found = operated.done(&["inspect", &slugs[0]], "");
-    assert!(found.contains(r#""state":"deleted""#) && found.contains(r#""by":"desk""#), "{found}");
-    let (exit, _, log) = operated.server.stop();
-    assert!(exit.success(), "{log}");
-    let acts = acts(&log);
-    assert_logged(&acts[..100], "takedown", "taken_down", &slugs);
-    assert_eq!((acts.len(), &acts[100]["outcome"]), (101, &"already_deleted".into()));
-}
-
-#[test]
-fn no_filter_hides_the_line_about_an_act_and_it_has_neither_text_nor_key() {
+fn no_filter_hides_an_act_and_its_line_has_no_text_or_key() {
     let operated = Operated::start(|_| vec!["--log".to_owned(), "off".to_owned()]);
     let slug = publish(operated.server.address, "Secret text.");
     for act in [
@@ -112,7 +101,7 @@ fn no_filter_hides_the_line_about_an_act_and_it_has_neither_text_nor_key() {
     }
     let (.., log) = operated.server.stop();
     assert!(!log.contains("Secret") && !log.contains("hbk_"), "{log}");
-    let facts = |act: &serde_json::Value| {
+    let facts = |act: &Value| {
         ["action", "slug", "reason", "by", "outcome"].map(|field| act[field].as_str().unwrap_or("-").to_owned())
     };
     let expected = [
@@ -125,7 +114,7 @@ fn no_filter_hides_the_line_about_an_act_and_it_has_neither_text_nor_key() {
 }
 
 #[test]
-fn the_journal_is_exported_as_the_file_beside_the_database_has_it() {
+fn the_journal_is_exported_as_it_is_beside_the_database() {
     let operated = Operated::start(|_| Vec::new());
     assert_eq!(operated.done(&["export", "--journal"], ""), "");
     let slug = publish(operated.server.address, "Text.");
@@ -137,10 +126,10 @@ fn the_journal_is_exported_as_the_file_beside_the_database_has_it() {
 }
 
 #[test]
-fn more_than_a_hundred_pages_are_hidden_and_shown_only_as_expected() {
+fn more_than_a_hundred_pages_are_acted_on_only_as_expected() {
     let operated = Operated::start(|_| Vec::new());
     let address = operated.server.address;
-    let spam = publish_some(&[address], "Buy now", 101);
+    let spam: Vec<_> = (0..101).map(|number| publish(address, &format!("Buy now {number}"))).collect();
     let list = spam.join("\t2026\tBuy\n") + "\n";
     let all_are = |expected: u16| {
         for slug in &spam {
@@ -167,21 +156,7 @@ fn more_than_a_hundred_pages_are_hidden_and_shown_only_as_expected() {
 }
 
 #[test]
-fn a_blocklist_that_is_emptied_is_a_warning_with_the_number_of_entries_it_had() {
-    let operated = Operated::start(|directory| {
-        let list = directory.join("blocklist");
-        fs::write(&list, "spam.example\nother.example\n").unwrap();
-        vec!["--blocklist-file".to_owned(), list.display().to_string()]
-    });
-    replace(&operated.directory.path().join("blocklist"), "# to be filled\n");
-    operated.server.wait_for_log("is empty now");
-    let (.., log) = operated.server.stop();
-    let line = log.lines().find(|line| line.contains("is empty now")).unwrap();
-    assert!(line.contains(r#""level":"WARN""#) && line.contains(r#""before":2"#), "{line}");
-}
-
-#[test]
-fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
+fn a_changed_blocklist_is_read_and_a_bad_one_changes_nothing() {
     let list = |directory: &Path| directory.join("blocklist").display().to_string();
     let operated = Operated::start(|directory| {
         fs::write(list(directory), "spam.example\n").unwrap();
@@ -216,7 +191,7 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
-fn a_takedown_that_the_journal_cannot_have_is_not_done_and_ends_with_1() {
+fn a_takedown_that_the_journal_cannot_have_is_not_done() {
     let operated = Operated::start(|directory| {
         let data = directory.join("data");
         fs::create_dir_all(&data).unwrap();
@@ -234,7 +209,7 @@ fn a_takedown_that_the_journal_cannot_have_is_not_done_and_ends_with_1() {
 }
 
 #[test]
-fn a_start_with_a_bad_blocklist_publishes_nothing_until_it_is_corrected() {
+fn a_start_with_a_bad_blocklist_publishes_nothing() {
     let directory = tempdir().unwrap();
     let (data, list) = (directory.path().join("data"), directory.path().join("blocklist"));
     let start = || Server::start(&data, &["--blocklist-file", list.to_str().unwrap()]);
@@ -254,7 +229,7 @@ fn a_start_with_a_bad_blocklist_publishes_nothing_until_it_is_corrected() {
 }
 
 #[test]
-fn creates_are_paused_and_resumed_and_a_pause_survives_a_restart() {
+fn creates_are_paused_and_a_pause_survives_a_restart() {
     let operated = Operated::start(|_| Vec::new());
     let data = operated.directory.path().join("data");
     for _ in 0..2 {

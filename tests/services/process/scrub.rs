@@ -24,7 +24,6 @@ const PART_OF_A_KEY: usize = 12;
 
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
-/// How bytes are written as text.
 type Form = fn(&[u8]) -> Vec<u8>;
 
 /// The ways in which bytes are written as text, each with its name.
@@ -103,7 +102,6 @@ impl Presenter<'_> {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// Presents the key over REST: correctly, and in every wrong place.
     fn by_rest(&self) {
         let Self { slug, key, .. } = *self;
         let api = format!("/api/pages/{slug}");
@@ -126,13 +124,12 @@ impl Presenter<'_> {
         self.asks("POST", "/api/pages", &[("Content-Type", key)], key, 400);
         self.asks(key, "/", &[], "", 405);
         self.asks("POST", "/", &[("Content-Type", key)], key, 400);
-        self.asks("POST", &format!("/?{key}={key}"), &[("Content-Type", "text/markdown")], "# T", 400);
+        self.asks("POST", &format!("/?{key}={key}"), &[("Content-Type", "text/markdown")], "# T", 401);
         self.asks("POST", "/", &[("Origin", key)], key, 403);
         self.asks("GET", &format!("/{key}/edit"), &[], "", 404);
         self.asks("GET", &format!("/assets/{key}/{key}"), &[], "", 404);
     }
 
-    /// Presents the key over MCP, in both generations.
     fn by_mcp(&self) {
         let Self { slug, key, .. } = *self;
         for modern in [true, false] {
@@ -170,7 +167,6 @@ impl Presenter<'_> {
         }
     }
 
-    /// The answer to a call of a tool.
     fn calls(&self, modern: bool, tool: &str, arguments: &Value) -> Value {
         self.messages(modern, "tools/call", &json!({"name": tool, "arguments": arguments}))
     }
@@ -197,7 +193,6 @@ impl Presenter<'_> {
         answer.json()
     }
 
-    /// Presents the key at the token endpoint: correctly in both ways, and in every wrong place.
     fn by_token(&self) {
         let Self { slug, key, .. } = *self;
         let basic =
@@ -308,7 +303,6 @@ fn a_key_is_in_no_log_trace_or_metric_and_on_disk_as_its_hash() {
     assert!(traces.contains("/api/pages/{slug}") && !traces.contains("127.0.0.1"), "a trace names routes alone");
 }
 
-/// Every file below a folder, with its name.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|entry| entry.file_type().is_file());
     entries.map(|entry| (entry.path().display().to_string(), fs::read(entry.path()).unwrap())).collect()

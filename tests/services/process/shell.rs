@@ -9,13 +9,11 @@ use tempfile::tempdir;
 use super::client::get;
 use super::support::{Server, run, text};
 
-/// The address of the service in the README.
 const ADDRESS: &str = "http://127.0.0.1:8080";
 
 /// A note whose title is its first heading, and whose line breaks must survive.
 const NOTE: &str = "# A note\n\nFirst line.\n\n* an item\n";
 
-/// Runs each line of `commands` in a folder with `note.md`. Returns what each of them printed.
 fn print(commands: &str) -> Vec<String> {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("note.md"), NOTE).unwrap();
@@ -29,7 +27,6 @@ fn print(commands: &str) -> Vec<String> {
     commands.lines().map(printed).collect()
 }
 
-/// The address in the two lines of an answer in text.
 fn address(printed: &str) -> &str {
     let (address, key) = printed.trim_end().split_once('\n').unwrap_or_else(|| panic!("two lines: {printed}"));
     assert!(key.starts_with("Edit key (shown this once): hbk_"), "{printed}");

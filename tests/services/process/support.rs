@@ -43,7 +43,6 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     output
 }
 
-/// Standard output or error as text.
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("it is UTF-8")
 }
@@ -57,11 +56,8 @@ pub(crate) fn noise(len: usize) -> String {
 /// A running server. It is killed when this is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    /// The public listener.
     pub(crate) address: SocketAddr,
-    /// The admin port.
     pub(crate) admin: SocketAddr,
-    /// The lines that it wrote when it was ready.
     pub(crate) announcement: Vec<String>,
     stdout: Option<JoinHandle<String>>,
     log: Log,
@@ -104,7 +100,6 @@ impl Server {
         kill_process(pid(&self.child), signal).expect("it runs");
     }
 
-    /// Waits until a line of the log holds `text`.
     pub(crate) fn wait_for_log(&self, text: &str) {
         self.log.wait_for(text, 1);
     }
@@ -114,7 +109,6 @@ impl Server {
         self.log.wait_for(text, times);
     }
 
-    /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let watchdog = Watchdog::over(&self.child);
         let status = self.child.wait().expect("it can be waited for");
@@ -129,12 +123,10 @@ impl Server {
         (status, stdout, self.log.to_end())
     }
 
-    /// Kills it.
     pub(crate) fn stop_now(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Asks it to end, and waits until it has.
     pub(crate) fn stop(self) -> (ExitStatus, String, String) {
         self.signal(Signal::TERM);
         self.finish()

@@ -43,7 +43,6 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The only span of this name.
 fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let mut found = spans.iter().filter(|span| span.name == name);
     let span = found.next().unwrap_or_else(|| panic!("no {name:?} in {spans:#?}"));
@@ -51,7 +50,6 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     span
 }
 
-/// The lines of a log that are about requests.
 fn answered(log: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
     lines.filter(|line| line["message"] == "answered").collect()
@@ -120,7 +118,6 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     assert_eq!(lines[0]["span_id"], hexadecimal(&root.span_id).as_str());
 }
 
-/// Publishes a page as an agent does, with this in the message's `_meta`.
 fn publish_by_tool(server: &Server, meta: &Value) {
     let arguments = json!({"title": "By an agent", "content": "x"});
     let params = json!({"name": "create_page", "arguments": arguments, "_meta": meta});
@@ -196,18 +193,4 @@ fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing() {
         assert_eq!(status.code(), Some(0), "{what}: {log}");
         assert_eq!(answered(&log).len(), 10, "{what}: {log}");
     }
-}
-
-#[test]
-fn the_attributes_of_the_process_can_be_given() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
-    command.env("OTEL_RESOURCE_ATTRIBUTES", "service.name=pages,k8s.pod.name=pages-1");
-    let server = Server::start_as(command, directory.path(), &[]);
-    post(server.address, "Traced", "x").unwrap();
-    server.stop();
-    named(&collector.spans(), "POST /api/pages");
-    let resource = collector.resource();
-    assert!(resource.contains(&("service.name".to_owned(), "pages".to_owned())), "{resource:?}");
-    assert!(resource.contains(&("k8s.pod.name".to_owned(), "pages-1".to_owned())), "{resource:?}");
 }

@@ -226,70 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn calls_one_after_the_other_must_build_on_each_other() {
-        let history = created();
-        told(&history, rewrite("d"), page(2, "t", "d"));
-        told(&history, retitle("u"), page(3, "u", "d"));
-        told(&history, Call::Get, page(3, "u", "d"));
-        told(&history, Call::Patch { title: None, content: None, if_match: None }, page(3, "u", "d"));
-        told(&history, Call::Delete { if_match: Some(2) }, Answer::PreconditionFailed);
-        told(&history, Call::Delete { if_match: Some(3) }, Answer::Deleted);
-        told(&history, rewrite("e"), Answer::Gone);
-        assert!(history.is_linearizable(), "{history}");
-    }
-
-    #[test]
-    fn a_stale_read_and_a_lost_write_are_no_history_of_a_page() {
-        let stale = created();
-        told(&stale, rewrite("d"), page(2, "t", "d"));
-        told(&stale, Call::Get, page(1, "t", "c"));
-        let lost = created();
-        told(&lost, rewrite("d"), page(2, "t", "d"));
-        told(&lost, retitle("u"), page(3, "u", "c"));
-        let revived = created();
-        told(&revived, Call::Delete { if_match: None }, Answer::Deleted);
-        told(&revived, Call::Get, page(1, "t", "c"));
-        let forgotten = created();
-        told(&forgotten, Call::Get, Answer::NotFound);
-        let refused = created();
-        told(&refused, Call::Get, Answer::Unexpected("500".to_owned()));
-        for history in [stale, lost, revived, forgotten, refused] {
-            assert!(!history.is_linearizable(), "{history}");
-        }
-    }
-
-    #[test]
-    fn a_read_beside_a_write_may_see_either_side_of_it() {
-        for (second, holds) in [(page(2, "t", "d"), true), (page(1, "t", "c"), false)] {
-            let history = created();
-            let write = history.invoked(1, rewrite("d"));
-            told(&history, Call::Get, page(1, "t", "c"));
-            told(&history, Call::Get, page(2, "t", "d"));
-            told(&history, Call::Get, second);
-            history.answered(write, page(2, "t", "d"));
-            assert_eq!(history.is_linearizable(), holds, "{history}");
-        }
-    }
-
-    #[test]
-    fn a_call_that_was_told_nothing_may_take_effect_late_or_never() {
-        let never = created();
-        told(&never, rewrite("d"), Answer::Unknown);
-        told(&never, Call::Get, page(1, "t", "c"));
-        let late = created();
-        told(&late, rewrite("d"), Answer::Unknown);
-        told(&late, Call::Get, page(1, "t", "c"));
-        told(&late, retitle("u"), page(3, "u", "d"));
-        let mark_unavailable = created();
-        mark_unavailable.invoked(1, Call::Delete { if_match: None });
-        told(&mark_unavailable, Call::Get, page(1, "t", "c"));
-        told(&mark_unavailable, Call::Get, Answer::Gone);
-        for history in [never, late, mark_unavailable] {
-            assert!(history.is_linearizable(), "{history}");
-        }
-    }
-
-    #[test]
     fn a_call_that_was_told_nothing_takes_effect_once_and_for_good() {
         let twice = created();
         told(&twice, rewrite("d"), Answer::Unknown);
@@ -317,15 +253,5 @@ mod tests {
             history.dated(3, "2026-01-01T00:00:00.003Z");
             assert!(!history.is_possible(), "{history}");
         }
-    }
-
-    #[test]
-    fn a_failure_that_says_that_nothing_was_changed_is_held_to_it() {
-        let history = created();
-        told(&history, rewrite("d"), Answer::NothingChanged);
-        told(&history, Call::Get, page(1, "t", "c"));
-        assert!(history.is_linearizable(), "{history}");
-        told(&history, Call::Get, page(2, "t", "d"));
-        assert!(!history.is_linearizable(), "{history}");
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::history::{History, ServiceError};
 use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
-use crate::support::calls::new_key;
+use crate::support::pages::new_key;
 
 /// The work of the clients.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use handbill_pages::values::title::Title;
 use handbill_store_sqlite::SqliteStore;
 
 use crate::in_process::stores::WatchedStore;
-use crate::support::calls::new_key;
+use crate::support::pages::new_key;
 
 /// A limiter that says of every slug what the test wants.
 struct Says {

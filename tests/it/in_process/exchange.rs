@@ -38,10 +38,8 @@ pub(crate) const CODES: [(&str, u16); 23] = [
     ("invalid_scope", 400),
 ];
 
-/// The token endpoint, whose answers are OAuth's.
 pub(crate) const TOKEN: &str = "/oauth/token";
 
-/// A request to be sent.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) target: String,
@@ -78,7 +76,6 @@ impl Request {
         Self::new("PATCH", format!("/api/pages/{slug}")).json(body)
     }
 
-    /// A delete without a key.
     pub(crate) fn delete(slug: &str) -> Self {
         Self::new("DELETE", format!("/api/pages/{slug}"))
     }
@@ -118,14 +115,12 @@ impl Request {
         self.header("authorization", format!("Bearer {key}"))
     }
 
-    /// Adds a query string.
     #[must_use]
     pub(crate) fn query(mut self, query: &str) -> Self {
         self.target = format!("{}?{query}", self.target);
         self
     }
 
-    /// Sets the address that opens the connection.
     #[must_use]
     pub(crate) fn peer(mut self, address: &str) -> Self {
         self.peer = address.parse().unwrap();
@@ -149,7 +144,6 @@ impl Request {
     }
 }
 
-/// An answer, read to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -183,20 +177,17 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The string `field` of the JSON body.
     #[track_caller]
     pub(crate) fn field(&self, field: &str) -> String {
         self.json()[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}")).to_owned()
     }
 
-    /// Fails unless this has `status`.
     #[track_caller]
     pub(crate) fn expect_status(&self, status: u16) -> &Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
-    /// Fails unless this is the error `code` with `status`.
     #[track_caller]
     pub(crate) fn expect_error(&self, status: u16, code: &str) -> &Self {
         self.expect_status(status);
@@ -204,7 +195,6 @@ impl Answer {
         self
     }
 
-    /// Whole seconds in `Retry-After`.
     #[track_caller]
     pub(crate) fn retry_after(&self) -> u64 {
         self.header("retry-after").parse().unwrap()
@@ -212,7 +202,6 @@ impl Answer {
 }
 
 impl Answer {
-    /// This answer without its content coding.
     #[track_caller]
     pub(crate) fn decoded(&self) -> Self {
         let mut plain = self.clone();
@@ -301,7 +290,6 @@ pub(crate) fn check_common_rules(method: &Method, path: &str, answer: &Answer) {
     assert!(body["message"].as_str().unwrap().ends_with('.'), "a message is made of sentences: {answer:?}");
 }
 
-/// Whether anything in `bytes` could be an edit key.
 pub(crate) fn holds_a_key(bytes: &[u8]) -> bool {
     let begins_a_key = |rest: &[u8]| {
         rest.strip_prefix(b"hbk_")

@@ -21,7 +21,6 @@ const SPECIFIED: [(&str, &str, &[u16]); 5] = [
     ("post", "/oauth/token", &[200, 400, 401, 413, 429]),
 ];
 
-/// Header fields that an answer may have only where the document lists them for it.
 const DOCUMENTED_FIELDS: [&str; 9] = [
     "cache-control",
     "etag",
@@ -40,7 +39,6 @@ pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     Document(serde_json::from_str(&text).unwrap())
 });
 
-/// An OpenAPI document.
 pub(crate) struct Document(pub(crate) Value);
 
 impl Document {
@@ -77,7 +75,6 @@ impl Document {
         self.check_shape(&listed["schema"], &answer.json(), &at);
     }
 
-    /// Fails unless `value` has exactly the shape of `schema`.
     #[track_caller]
     pub(crate) fn check_shape(&self, schema: &Value, value: &Value, at: &str) {
         // OpenAPI 3.1 schemas are those of draft 2020-12, where keywords may stand beside a reference.
@@ -91,7 +88,6 @@ impl Document {
         assert!(faults.is_empty(), "{at}: {value} is not as documented: {faults:?}");
     }
 
-    /// Every operation: its method, its path's template and its description.
     pub(crate) fn operations(&self) -> Vec<(&str, &str, &Value)> {
         const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
         let paths = self.0["paths"].as_object().unwrap();
@@ -102,7 +98,6 @@ impl Document {
         operations.collect()
     }
 
-    /// The operation that a request with `method` and `path` asks for, with its path's template.
     fn operation(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
         let found = self.operations().into_iter().find(|(verb, template, _)| *verb == method && fits(template, path));
         found.map(|(_, template, operation)| (template, operation))

@@ -11,8 +11,8 @@ use handbill_pages::values::markdown::RENDERER_VERSION;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::Request;
 use crate::spec::form::{field, form};
-use crate::support::exchange::Request;
 
 /// A renderer that remembers its calls, and may refuse them.
 #[derive(Default)]

@@ -5,9 +5,9 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;
+use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::exchange::Request;
 
 #[tokio::test]
 async fn a_page_that_is_ready_is_answered_at_once() {

@@ -6,8 +6,8 @@ use handbill_pages::service::STORE_BUDGET;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;
+use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::exchange::Request;
 
 const NEW_PAGE: &str = r#"{"title": "T", "content": "c"}"#;
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use handbill_pages::ports::page_store::PageStore;
 use serde_json::json;
 
-use super::{assert_each_change_shows_at_both, written_by_an_older_renderer};
+use super::read::{assert_each_change_shows_at_both, written_by_an_older_renderer};
+use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::conditional::kept_fields;
-use crate::support::exchange::Request;
 
 const ONE_HEAD: Reads = Reads { heads: 1, texts: 0, lookups: 0 };
 const HEAD_AND_TEXT: Reads = Reads { heads: 1, texts: 1, lookups: 0 };
