@@ -92,11 +92,7 @@ async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedo
         Err(error) => ("failed", Some(failure(&error).1)),
     };
     api.log_act(action, Some(&slug), takedown.map(|takedown| takedown.reason.code()), by, outcome);
-    let is_as_wanted = match outcome {
-        "failed" => false,
-        "already_deleted" | "not_found" => act != Act::Show,
-        _ => true,
-    };
+    let is_as_wanted = outcome != "failed" && (act != Act::Show || [now, before].contains(&outcome));
     ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }
 
