@@ -37,7 +37,10 @@ pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Re
 fn facts(slug: &Slug, found: &Found) -> Value {
     let slug = slug.as_str();
     match found {
-        Found::Page(page) => Field::value_variants().iter().map(|field| field.of(page)).collect(),
+        Found::Page(page) => {
+            let shown = Field::value_variants().iter().filter(|&&field| field != Field::Excerpt);
+            shown.map(|field| field.of(page)).collect()
+        }
         Found::Deleted(tombstone) => {
             let [created_at, deleted_at] = [tombstone.created_at, tombstone.deleted_at].map(|time| time.to_string());
             let takedown = tombstone.takedown.as_ref();
