@@ -18,9 +18,8 @@ use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::PageScan;
-use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::ports::page_store::{PageStore, StoreError};
 use handbill_pages::service::{Operators, PublishingPolicy, ServiceError};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::operator_name;
@@ -45,9 +44,9 @@ pub enum ServedStore {
 }
 
 /// What operators use of a store besides the service.
-pub trait OperatedStore: PageImport + PageScan + CreatesSwitch {}
+pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {}
 
-impl<T: PageImport + PageScan + CreatesSwitch> OperatedStore for T {}
+impl<T: PageStore + PageScan + CreatesSwitch> OperatedStore for T {}
 
 impl ServedStore {
     pub fn operated(&self) -> Arc<dyn OperatedStore> {

@@ -12,14 +12,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::ports::page_import::PageImport;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::journal::Act;
-use handbill_pages::values::page::{Page, PageState};
+use handbill_pages::values::page::Page;
 
 /// Enough to share the store's commits.
 const AT_ONCE: usize = 32;
@@ -109,7 +108,7 @@ type Done = (Precedence, bool);
 /// Others may use the store meanwhile.
 #[derive(Clone)]
 pub struct Importer {
-    pub store: Arc<dyn PageImport>,
+    pub store: Arc<dyn PageStore>,
     pub renderer: Arc<dyn Renderer>,
 }
 
@@ -133,15 +132,8 @@ impl Importer {
                 None => self.record(&entry).await?,
             };
             made = Some(record.clone());
-            let is_stored = match (found.head(), record) {
-                (Some(head), record) => self.replace(head.state(), record).await?,
-                (None, Record::Active(page)) => {
-                    self.store.insert_if_absent(page, None).await? == InsertResult::Inserted
-                }
-                (None, Record::Deleted(tombstone)) => self.store.insert_tombstone_if_absent(tombstone).await?,
-            };
             // Otherwise another request changed the page after the lookup.
-            if is_stored {
+            if self.put(expected(&found), record).await? {
                 return Ok((precedence, is_page));
             }
         }
@@ -161,26 +153,27 @@ impl Importer {
     pub(super) async fn replay(&self, act: Act) -> Result<(), ServiceError> {
         loop {
             let found = self.store.lookup(act.slug()).await?;
-            let (at, hidden) = match act.clone().on((&found).into()) {
-                None => return Ok(()),
-                Some(Act::Delete(tombstone)) => return self.import(Entry::Tombstone(tombstone)).await.map(drop),
-                Some(Act::Turn { at, hidden, .. }) => (at, hidden),
+            let expected = expected(&found);
+            let next = match (act.clone().on((&found).into()), found) {
+                (Some(Act::Delete(tombstone)), _) => return self.import(Entry::Tombstone(tombstone)).await.map(drop),
+                (Some(Act::Turn { at, hidden, .. }), Lookup::Active(page) | Lookup::Hidden(page)) => {
+                    Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
+                }
+                _ => return Ok(()),
             };
-            let page = match found {
-                Lookup::Active(page) => Some(page),
-                Lookup::Hidden(head) => self.store.page(&head).await?,
-                Lookup::Deleted(_) | Lookup::Absent => return Ok(()),
-            };
-            // Another request changed the page.
-            let Some(page) = page else { continue };
-            let next = Page { head: page.head.replayed(hidden, at), text: page.text.clone() };
-            if self.replace(page.head.state(), Record::Active(Arc::new(next))).await? {
+            // Otherwise another request changed it since.
+            if self.put(expected, next).await? {
                 return Ok(());
             }
         }
     }
 
-    async fn replace(&self, state: PageState, record: Record) -> Result<bool, ServiceError> {
-        Ok(self.store.replace(state, record).await? == CasResult::Swapped)
+    async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
+        Ok(self.store.put(expected, record, None).await? == PutResult::Done)
     }
+}
+
+/// What a write over `found` expects.
+fn expected(found: &Lookup) -> Expected {
+    found.head().map_or(Expected::Absent, |head| Expected::State(head.state()))
 }

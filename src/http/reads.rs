@@ -78,7 +78,8 @@ impl PageForm {
         }
         let page = service.load(found).await?;
         let (is_noindex, form) = (http.about(&page.head).is_noindex, self.number(Coding::Identity));
-        let kept = service.cache().keep(&page, is_noindex, form, self.body(&page, http));
+        let body = self.body(&page, http);
+        let kept = service.cache().keep(page, is_noindex, form, body);
         Ok(self.of(&kept, slug, http, headers).expect("the body without a coding is there"))
     }
 
@@ -133,7 +134,7 @@ impl PageForm {
         form + coding as u8
     }
 
-    fn body(self, page: &PageRead, http: &Http) -> Bytes {
+    fn body(self, page: &PageRead<'_>, http: &Http) -> Bytes {
         match self {
             Self::Json => PageBody::json(page, &http.base_url).into(),
             // Holds no spare capacity.

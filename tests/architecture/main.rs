@@ -245,7 +245,7 @@ fn every_time_limit_fits_into_the_next() {
     let (head, body) = (limit(LISTENER, "HEAD_TIMEOUT"), limit(BODY, "BODY_TIME"));
     let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(SCYLLA, name));
     let deadline = limit(SERVICE, "DEADLINE");
-    let store = limit("crates/pages/src/service/store_budget.rs", "STORE_BUDGET");
+    let store = limit("crates/pages/src/service/budgets.rs", "STORE_BUDGET");
     let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let redis = setting("src/settings/limits.rs", "HANDBILL_REDIS_TIMEOUT");
     let before_store = |path, name| limit(path, name) + store;

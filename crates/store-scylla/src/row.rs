@@ -153,8 +153,7 @@ impl WholeRow {
 
     pub(super) fn record(&self, slug: &Slug) -> Result<Option<Record>, RowError> {
         Ok(match self.1.head(slug)? {
-            Lookup::Active(head) => Some(Record::Active(self.page(head)?)),
-            Lookup::Hidden(head) => Some(Record::Active(self.page(*head)?)),
+            Lookup::Active(head) | Lookup::Hidden(head) => Some(Record::Active(self.page(head)?)),
             Lookup::Deleted(tombstone) => Some(Record::Deleted(tombstone)),
             Lookup::Absent => None,
         })

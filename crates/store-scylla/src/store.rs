@@ -5,13 +5,12 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_store::{
-    CasResult, Cause, InsertResult, Lookup, NotReachedError, PageStore, Record, StoreError,
+    Cause, Expected, Lookup, NotReachedError, PageStore, PutResult, Record, StoreError,
 };
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;
-use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::{Slug, SlugSecret};
 use scylla::SerializeRow;
 use scylla::client::session::Session;
@@ -148,12 +147,6 @@ impl ScyllaStore {
         self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
     }
 
-    /// Of a hidden page with its text.
-    async fn record(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
-        let _permit = self.read_permit().await?;
-        Ok(self.whole_row(slug).await?.map_or(Ok(None), |row| row.record(slug))?)
-    }
-
     async fn insert(&self, record: &Record, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
@@ -165,23 +158,17 @@ impl ScyllaStore {
         self.write(record, None, deadline).await
     }
 
-    /// Only if `is_expected` holds for the stored head.
-    async fn swap(
-        &self,
-        next: &Record,
-        is_expected: impl Fn(&PageHead) -> bool + Send,
-        needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
+    /// Stores `next` in place of the page with the same slug, if that is as `expected`; says whether it is stored.
+    async fn swap(&self, next: &Record, expected: Expected, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        let Some(base) = in_time(deadline, self.head_row(next.slug())).await? else { return Ok(CasResult::Stale) };
-        let is_expected = match base.head(next.slug())? {
-            Lookup::Active(head) => is_expected(&head),
-            Lookup::Hidden(head) => is_expected(&head),
-            Lookup::Deleted(_) | Lookup::Absent => false,
-        };
-        let is_done = is_expected && self.write(next, Some(&base), deadline).await?;
-        Ok(if is_done { CasResult::Swapped } else { CasResult::Stale })
+        let Some(base) = in_time(deadline, self.head_row(next.slug())).await? else { return Ok(false) };
+        match base.head(next.slug())? {
+            Lookup::Active(head) | Lookup::Hidden(head) if expected.is_met_by(head.state()) => {
+                self.write(next, Some(&base), deadline).await
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Puts `next` in the place of `base`, or of no row, if that is still so. The journal has an act first.
@@ -238,17 +225,10 @@ impl PageStore for ScyllaStore {
         bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
     }
 
-    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
-        let record = Record::Active(page);
-        if self.insert(&record, needed_by).await? {
-            return Ok(InsertResult::Inserted);
-        }
-        // The row behind the refusal was committed at a quorum before.
-        InsertResult::refused(self.lookup(record.slug()).await?)
-    }
-
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        Ok(self.record(slug).await?.map_or(Lookup::Absent, Lookup::from))
+        let _permit = self.read_permit().await?;
+        let Some(row) = self.whole_row(slug).await? else { return Ok(Lookup::Absent) };
+        Ok(row.record(slug)?.map_or(Lookup::Absent, Lookup::from))
     }
 
     fn system(&self) -> Option<&'static str> {
@@ -260,35 +240,13 @@ impl PageStore for ScyllaStore {
         Ok(self.head_row(slug).await?.map_or(Ok(Lookup::Absent), |row| row.head(slug))?)
     }
 
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        Ok(match self.record(&head.slug).await? {
-            Some(Record::Active(page)) if page.head.state() == head.state() => Some(page),
-            _ => None,
-        })
-    }
-
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
-        self.swap(&next, |head| head.version == expected, needed_by).await
-    }
-
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        self.head(&tombstone.slug).await.map(|_readable| CasResult::Stale)
-    }
-}
-
-#[async_trait]
-impl PageImport for ScyllaStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<bool, StoreError> {
-        self.insert(&Record::Deleted(tombstone), None).await
-    }
-
-    async fn replace(&self, expected: PageState, next: Record) -> Result<CasResult, StoreError> {
-        self.swap(&next, |head| head.state() == expected, None).await
+    async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
+        let is_done = match expected {
+            Expected::Absent => self.insert(&next, needed_by).await?,
+            Expected::Version(_) | Expected::State(_) => self.swap(&next, expected, needed_by).await?,
+            Expected::Unreadable => self.head(next.slug()).await.map(|_readable| false)?,
+        };
+        Ok(if is_done { PutResult::Done } else { PutResult::Refused })
     }
 }
 

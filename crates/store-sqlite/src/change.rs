@@ -2,40 +2,29 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::Record;
+use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
 use handbill_pages::values::journal::{Act, Line};
+use handbill_pages::values::packed_text::PackedTextError;
 use handbill_pages::values::page::{Page, PageState, PageVersion, Tombstone};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::database::{self, ReadError};
-use super::row::{COLUMNS, DELETED, HIDDEN, Row, RowError};
+use super::row::{self, COLUMNS, DELETED, HIDDEN};
 
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the record, as this row, if the slug has what is expected.
-    Put(Expected, Record, Row),
+    /// Stores the record, of which this has the row, if what is under its slug is as expected.
+    Put(Expected, Record, Vec<Value>),
+    /// Changes a setting.
     Set(&'static str, String),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Expected {
-    Absent,
-    Version(PageVersion),
-    State(PageState),
-    Unreadable,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Done,
-    Refused,
-}
-
 impl Operation {
-    pub(super) fn put(expected: Expected, record: Record) -> Result<Self, RowError> {
-        let row = Row::of(&record)?;
+    pub(super) fn put(expected: Expected, record: Record) -> Result<Self, PackedTextError> {
+        let row = row::values(&record)?;
         Ok(Self::Put(expected, record, row))
     }
 
@@ -47,12 +36,13 @@ impl Operation {
         }
     }
 
-    /// Adds to `lines` what the journal needs. After an error, do not commit.
-    pub(super) fn apply(&self, database: &Connection, lines: &mut Vec<Line>) -> rusqlite::Result<Outcome> {
+    /// Does this in the transaction of `database`, and adds to `lines` what the journal must have. An error means that the
+    /// transaction must not be committed.
+    pub(super) fn apply(&self, database: &Connection, lines: &mut Vec<Line>) -> rusqlite::Result<PutResult> {
         match self {
             Self::Put(expected, record, row) => {
-                let Some(was_hidden) = expected.put(database, record.slug(), row)? else {
-                    return Ok(Outcome::Refused);
+                let Some(was_hidden) = put(database, *expected, record.slug(), row)? else {
+                    return Ok(PutResult::Refused);
                 };
                 match record {
                     Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
@@ -64,39 +54,31 @@ impl Operation {
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
-        Ok(Outcome::Done)
+        Ok(PutResult::Done)
     }
 }
 
-impl Expected {
-    /// Returns whether the replaced page was hidden; `None` if the slug has something else than expected.
-    fn put(self, database: &Connection, slug: &Slug, row: &Row) -> rusqlite::Result<Option<bool>> {
-        const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-        let execute = |sql: &str| database.prepare_cached(sql)?.execute(params_from_iter(row.values()));
-        let (is_expected, was_hidden) = match self {
-            Self::Absent => {
-                let sql = format!("INSERT INTO pages ({COLUMNS}) VALUES {VALUES} ON CONFLICT (slug) DO NOTHING");
-                return Ok((execute(&sql)? > 0).then_some(false));
-            }
-            Self::Unreadable => match database::lookup(database, slug) {
-                Err(ReadError::Database(error)) => return Err(error),
-                found => (matches!(found, Err(ReadError::Row(..))), false),
-            },
-            Self::Version(_) | Self::State(_) => {
-                let Some((kind, found)) = state(database, slug)? else { return Ok(None) };
-                let is_same = match self {
-                    Self::Version(version) => found.version == version,
-                    _ => matches!(self, Self::State(state) if state == found),
-                };
-                (is_same && kind != DELETED, kind == HIDDEN)
-            }
-        };
-        if !is_expected {
-            return Ok(None);
+/// Puts `row` under `slug`, and says whether the page there was hidden; `None` if the slug has not what is `expected`.
+fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) -> rusqlite::Result<Option<bool>> {
+    const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    let execute = |sql: &str| database.prepare_cached(sql)?.execute(params_from_iter(row));
+    let was_hidden = match expected {
+        Expected::Absent => {
+            let sql = format!("INSERT INTO pages ({COLUMNS}) VALUES {VALUES} ON CONFLICT (slug) DO NOTHING");
+            return Ok((execute(&sql)? > 0).then_some(false));
         }
-        execute(&format!("UPDATE pages SET ({COLUMNS}) = {VALUES} WHERE slug = ?1"))?;
-        Ok(Some(was_hidden))
-    }
+        Expected::Unreadable => match database::find(database, slug) {
+            Err(ReadError::Row(..)) => false,
+            Err(ReadError::Database(error)) => return Err(error),
+            _ => return Ok(None),
+        },
+        Expected::Version(_) | Expected::State(_) => match state(database, slug)? {
+            Some((kind, found)) if kind != DELETED && expected.is_met_by(found) => kind == HIDDEN,
+            _ => return Ok(None),
+        },
+    };
+    execute(&format!("UPDATE pages SET ({COLUMNS}) = {VALUES} WHERE slug = ?1"))?;
+    Ok(Some(was_hidden))
 }
 
 pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
@@ -111,27 +93,27 @@ pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Opti
 /// Repeats a line of the journal unless the page is in a later state. Returns whether anything changed.
 pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
     let slug = act.slug().clone();
-    let (expected, created_at, act) = match database::lookup(database, &slug) {
+    let (found, expected) = match database::find(database, &slug) {
         Ok(found) => {
-            let Some(act) = act.on((&found).into()) else { return Ok(false) };
-            let head = found.head();
-            (head.map_or(Expected::Absent, |head| Expected::State(head.state())), head.map(|head| head.created_at), act)
+            let found = found.map_or(Lookup::Absent, Lookup::from);
+            let expected = found.head().map_or(Expected::Absent, |head| Expected::State(head.state()));
+            (found, expected)
         }
-        // A damaged row can still be deleted.
-        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Expected::Unreadable, None, act),
+        // The row is damaged. It can be deleted all the same, and nobody can read it.
+        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Lookup::Absent, Expected::Unreadable),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let record = match act {
-        Act::Delete(tombstone) => {
-            let created_at = created_at.unwrap_or(tombstone.created_at);
+    let record = match (act.on((&found).into()), found) {
+        (Some(Act::Delete(tombstone)), found) => {
+            let created_at = found.head().map_or(tombstone.created_at, |head| head.created_at);
             Record::Deleted(Tombstone { created_at, ..tombstone })
         }
-        Act::Turn { at, hidden, .. } => {
-            let Some(page) = database::page(database, &slug)? else { return Ok(false) };
+        (Some(Act::Turn { at, hidden, .. }), Lookup::Active(page) | Lookup::Hidden(page)) => {
             Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
         }
+        _ => return Ok(false),
     };
-    let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error))?;
-    Ok(operation.apply(database, &mut Vec::new())? == Outcome::Done)
+    let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error.into()))?;
+    Ok(operation.apply(database, &mut Vec::new())? == PutResult::Done)
 }

@@ -2,23 +2,19 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_pages::ports::page_store::{Lookup, Record, StoreError};
+use handbill_pages::ports::page_store::{Cause, Record, StoreError};
 use handbill_pages::ports::random::{Random, new_slug_secret};
-use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
 use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::error::OpenError;
-use super::row::{COLUMNS, DELETED, HIDDEN, RowError, record};
+use super::row::{COLUMNS, DELETED, HIDDEN, record};
 
 const FORMAT: i64 = 1;
 
@@ -59,7 +55,7 @@ pub(super) enum ReadError {
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
     #[error("{0}: {1}")]
-    Row(String, RowError),
+    Row(String, Cause),
     #[error("the journal: {0}")]
     Journal(#[from] io::Error),
 }
@@ -112,14 +108,8 @@ impl Opening {
         Ok(database)
     }
 
+    /// Opens a connection that only reads, or writes copies.
     pub(super) fn for_reading(&self) -> rusqlite::Result<Connection> {
-        let database = self.connect(CACHE / READS_AT_ONCE)?;
-        database.pragma_update(None, "query_only", true)?;
-        Ok(database)
-    }
-
-    /// Reads the database, and writes only copies.
-    pub(super) fn for_copying(&self) -> rusqlite::Result<Connection> {
         self.connect(CACHE / READS_AT_ONCE)
     }
 
@@ -165,40 +155,19 @@ pub(super) fn setting<T: FromSql>(database: &Connection, name: &str) -> rusqlite
     statement.query_row([name], |row| row.get(0)).optional()
 }
 
-/// The default if missing or unreadable.
-pub(super) fn json_setting<T: Default + DeserializeOwned>(database: &Connection, name: &str) -> rusqlite::Result<T> {
-    let text: Option<String> = setting(database, name)?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
 pub(super) fn set(database: &Connection, name: &str, value: impl rusqlite::ToSql) -> rusqlite::Result<()> {
     let mut statement = database.prepare_cached("INSERT OR REPLACE INTO settings VALUES (?1, ?2)")?;
     statement.execute(params![name, value]).map(drop)
 }
 
-pub(super) fn set_json(database: &Connection, name: &str, value: &impl Serialize) -> rusqlite::Result<()> {
-    let text = serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    set(database, name, text)
-}
-
-fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
+pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
     let mut statement = database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug = ?1"))?;
     let mut rows = statement.query([slug.as_str()])?;
     let found = rows.next()?.map(record).transpose();
     found.map_err(|error| ReadError::Row(slug.to_string(), error))
 }
 
-pub(super) fn lookup(database: &Connection, slug: &Slug) -> Result<Lookup, ReadError> {
-    Ok(find(database, slug)?.map_or(Lookup::Absent, Lookup::from))
-}
-
-pub(super) fn page(database: &Connection, slug: &Slug) -> Result<Option<Arc<Page>>, ReadError> {
-    Ok(match find(database, slug)? {
-        Some(Record::Active(page)) => Some(page),
-        Some(Record::Deleted(_)) | None => None,
-    })
-}
-
+/// The records after the slug `after`, within `limit`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
     let mut statement =
         database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
@@ -217,7 +186,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
                 Ok(Record::Active(page)) => page.text.content.as_str().len() + page.text.html.len(),
                 _ => 0,
             };
-        records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error.into() }));
+        records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error }));
         last = Some(name);
     };
     let next = (!is_whole).then(|| ScanCursor::new(last.as_deref().unwrap_or(after)));

@@ -11,7 +11,10 @@ pub const DATABASE_FILE: &str = "handbill.sqlite3";
 
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 
-/// Not the database itself, which `sqlite3` and Litestream may read.
+/// A copy of the database while it is made.
+pub(super) const COPY_FILE: &str = "handbill.sqlite3.copy";
+
+/// A process that uses the directory locks this file, and not the database, which `sqlite3` and Litestream may read meanwhile.
 const LOCK_FILE: &str = "handbill.lock";
 
 /// From `statfs`: NFS, CIFS, SMB2 and 9P.
@@ -59,22 +62,6 @@ impl Directory {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
-
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE_FILE)
-    }
-
-    pub(super) fn journal(&self) -> PathBuf {
-        self.path.join(JOURNAL_FILE)
-    }
-
-    pub(super) fn copy(&self) -> PathBuf {
-        self.path.join("handbill.sqlite3.copy")
-    }
-
-    pub(super) fn sync(&self) -> io::Result<()> {
-        sync(&self.path)
-    }
 }
 
 impl Drop for Directory {
@@ -97,7 +84,8 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-fn sync(path: &Path) -> io::Result<()> {
+/// Puts the names in the directory at `path` on disk.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

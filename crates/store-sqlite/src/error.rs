@@ -29,14 +29,6 @@ pub enum OpenError {
 #[error("the writer of the page store failed: what was acknowledged is on disk, start Handbill again")]
 pub struct StoreEnded;
 
-#[derive(Debug, Error)]
-#[error("the store is closed")]
-pub(super) struct Closed;
-
-#[derive(Debug, Error)]
-#[error("too many calls wait for the store")]
-pub(super) struct Overloaded;
-
 impl OpenError {
     pub(super) fn io(path: &Path, reason: io::Error) -> Self {
         Self::Io { path: path.to_owned(), reason }

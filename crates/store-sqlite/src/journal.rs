@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use handbill_pages::values::journal::{Kind, Line};
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::directory::create_file;
@@ -32,14 +31,27 @@ fn key(line: &Line) -> (String, u64, String) {
     (line.slug.clone(), line.version, line.at.clone())
 }
 
-/// How far the journal was applied to a database. The hash of the last line recognises another journal of the same
-/// length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A place in the journal: how far it was applied to a database. The hash of the line before the place tells another journal with
+/// as many bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     offset: u64,
     last: u64,
 }
 
+impl Place {
+    pub(super) fn to_text(&self) -> String {
+        format!("{} {}", self.offset, self.last)
+    }
+
+    /// The beginning, if `text` makes no sense.
+    pub(super) fn parse(text: &str) -> Self {
+        let numbers = text.split_once(' ').and_then(|(offset, last)| Some((offset.parse().ok()?, last.parse().ok()?)));
+        numbers.map_or_else(Self::default, |(offset, last)| Self { offset, last })
+    }
+}
+
+/// The file, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,

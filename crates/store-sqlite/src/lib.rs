@@ -8,10 +8,16 @@
 //!
 //! # How a write becomes durable
 //!
-//! One writer thread commits all waiting operations in one transaction, with WAL and `synchronous=FULL`, and then
-//! answers each. If SQLite refused the commit (full volume, locked file), nothing changed. After other errors the log
-//! may have the whole transaction, so the writer overwrites it there by a small commit. If that fails too, the answer
-//! is [`StoreError::OutcomeUnknown`](handbill_pages::ports::page_store::StoreError::OutcomeUnknown).
+//! One writer thread commits all operations that wait in one transaction, with WAL and `synchronous=FULL`, and then answers each
+//! (`writer.rs`). A failed commit changed nothing if SQLite refused it, because the volume is full or the file is locked. After any
+//! other error the transaction may be whole in SQLite's log, where a restart would find it. So the writer commits something small, which
+//! overwrites the transaction there. If that fails too, the answer is
+//! [`StoreError::OutcomeUnknown`](handbill_pages::ports::page_store::StoreError::OutcomeUnknown).
+//!
+//! # Where reads run
+//!
+//! On a thread that may wait for the disk, at most 16 at a time. A page that is ready in the page cache needs no read: the writer
+//! tells the cache of each change.
 //!
 //! # When deleted text leaves the disk
 //!
@@ -24,7 +30,6 @@ mod database;
 mod directory;
 mod error;
 mod journal;
-mod marks;
 mod row;
 mod store;
 #[cfg(test)]

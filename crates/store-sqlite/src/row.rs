@@ -4,19 +4,18 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::Record;
+use handbill_pages::ports::page_store::{Cause, Record};
 use handbill_pages::values::edit_key::EditKeyHash;
 use handbill_pages::values::packed_text::{PackedTextError, encode, pack, unpack};
 use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_pages::values::slug::{NotASlug, Slug};
-use handbill_pages::values::takedown::{Takedown, TakedownError};
+use handbill_pages::values::slug::Slug;
+use handbill_pages::values::takedown::Takedown;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
-use rusqlite::types::{FromSqlError, ToSqlOutput, Value, ValueRef};
-use thiserror::Error;
+use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
 
-/// In the order of [`Row::values`] and [`record`].
+/// The columns, in the order in which [`values`] and [`record`] have them.
 pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, reason, operator, title, key_hash, link_origins, \
      renderer_version, text, checksum";
 
@@ -27,73 +26,50 @@ pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
 
-#[derive(Debug, Error)]
-pub(super) enum RowError {
-    #[error("the row does not match its checksum")]
-    Checksum,
-    #[error("the row has a state that this Handbill does not know")]
-    State,
-    #[error("a column has another type than it should: {0}")]
-    Type(#[from] FromSqlError),
-    #[error(transparent)]
-    Slug(#[from] NotASlug),
-    #[error(transparent)]
-    Takedown(#[from] TakedownError),
-    #[error(transparent)]
-    Text(#[from] PackedTextError),
-}
-
-#[derive(Debug)]
-pub(super) struct Row(Vec<Value>);
-
-impl Row {
-    pub(super) fn of(record: &Record) -> Result<Self, RowError> {
-        let text = |text: &str| Value::Text(text.to_owned());
-        let (slug, state, version, created_at, updated_at, takedown) = match record {
-            Record::Active(page) => {
-                let PageHead { slug, version, created_at, updated_at, hidden, .. } = &page.head;
-                let state = if hidden.is_some() { HIDDEN } else { ACTIVE };
-                (slug, state, version, created_at, updated_at, hidden.as_deref())
-            }
-            Record::Deleted(Tombstone { slug, version, created_at, deleted_at, takedown }) => {
-                (slug, DELETED, version, created_at, deleted_at, takedown.as_ref())
-            }
-        };
-        let mut values = Vec::with_capacity(CHECKED + 1);
-        values.extend([
-            text(slug.as_str()),
-            text(state),
-            Value::Integer(version.get().cast_signed()),
-            Value::Integer(created_at.get()),
-            Value::Integer(updated_at.get()),
-            takedown.map_or(Value::Null, |takedown| text(takedown.reason.code())),
-            takedown.map_or(Value::Null, |takedown| text(&takedown.by)),
-        ]);
-        if let Record::Active(page) = record {
-            let PageHead { title, key_hash, link_origins, renderer_version, .. } = &page.head;
-            values.extend([
-                title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
-                Value::Blob(key_hash.as_bytes().to_vec()),
-                Value::Text(link_origins.join("\n")),
-                Value::Integer((*renderer_version).into()),
-                Value::Blob(pack(&[], &encode(&page.text)?)?),
-            ]);
+/// The values of the row of `record`, in the order of [`COLUMNS`].
+pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let (slug, state, version, created_at, updated_at, takedown) = match record {
+        Record::Active(page) => {
+            let PageHead { slug, version, created_at, updated_at, hidden, .. } = &page.head;
+            let state = if hidden.is_some() { HIDDEN } else { ACTIVE };
+            (slug, state, version, created_at, updated_at, hidden.as_deref())
         }
-        values.resize(CHECKED, Value::Null);
-        values.push(Value::Integer(checksum(values.iter().map(ValueRef::from))));
-        Ok(Self(values))
+        Record::Deleted(Tombstone { slug, version, created_at, deleted_at, takedown }) => {
+            (slug, DELETED, version, created_at, deleted_at, takedown.as_ref())
+        }
+    };
+    let mut values = Vec::with_capacity(CHECKED + 1);
+    values.extend([
+        text(slug.as_str()),
+        text(state),
+        Value::Integer(version.get().cast_signed()),
+        Value::Integer(created_at.get()),
+        Value::Integer(updated_at.get()),
+        takedown.map_or(Value::Null, |takedown| text(takedown.reason.code())),
+        takedown.map_or(Value::Null, |takedown| text(&takedown.by)),
+    ]);
+    if let Record::Active(page) = record {
+        let PageHead { title, key_hash, link_origins, renderer_version, .. } = &page.head;
+        values.extend([
+            title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
+            Value::Blob(key_hash.as_bytes().to_vec()),
+            Value::Text(link_origins.join("\n")),
+            Value::Integer((*renderer_version).into()),
+            Value::Blob(pack(&[], &encode(&page.text)?)?),
+        ]);
     }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = ToSqlOutput<'_>> {
-        self.0.iter().map(|value| ToSqlOutput::Borrowed(value.into()))
-    }
+    values.resize(CHECKED, Value::Null);
+    values.push(Value::Integer(checksum(values.iter().map(ValueRef::from))));
+    Ok(values)
 }
 
-pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
-    // Fails only for a column that the statement does not have.
+/// The record in `row`, which has all [`COLUMNS`].
+pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
+    // `get_ref` fails only for a column that the statement does not have.
     let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
     if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
-        return Err(RowError::Checksum);
+        return Err("the row does not match its checksum".into());
     }
     let slug = Slug::parse(column(0).as_str()?)?;
     let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
@@ -106,9 +82,9 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
         }
         HIDDEN => true,
         ACTIVE => false,
-        _ => return Err(RowError::State),
+        state => return Err(format!("the row has the state {state:?}, which this Handbill does not know").into()),
     };
-    let key_hash = column(8).as_blob()?.try_into().map_err(|_| RowError::Checksum)?;
+    let key_hash = column(8).as_blob()?.try_into()?;
     let head = PageHead {
         slug,
         title: column(7).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
@@ -117,13 +93,14 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, RowError> {
         created_at,
         updated_at,
         link_origins: column(9).as_str()?.lines().map(str::to_owned).collect(),
-        renderer_version: u16::try_from(column(10).as_i64()?).map_err(|_| RowError::Checksum)?,
+        renderer_version: column(10).as_i64()?.try_into()?,
         hidden: if is_hidden { takedown.map(Box::new) } else { None },
     };
     Ok(Record::Active(Arc::new(Page { head, text: unpack(column(11).as_blob()?)? })))
 }
 
-fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, RowError> {
+/// The reason and the operator in two columns, if they have any.
+fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, Cause> {
     let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
     Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))
 }

@@ -9,10 +9,8 @@ use std::{fs, io};
 use async_trait::async_trait;
 use handbill_pages::niceness::give_way;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
 use parking_lot::Mutex;
@@ -21,10 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time::{self, Instant};
 
-use super::change::{Expected, Operation, Outcome};
+use super::change::Operation;
 use super::database::{self, BACKUP, Counts, Opening, PAUSED, READS_AT_ONCE, ReadError, SECRET};
-use super::directory::{self, Directory};
-use super::error::{Closed, OpenError, Overloaded, StoreEnded};
+use super::directory::{self, COPY_FILE, DATABASE_FILE, Directory, JOURNAL_FILE};
+use super::error::{OpenError, StoreEnded};
 use super::journal::Journal;
 use super::writer::{Job, Shared, Write, Writer};
 
@@ -33,7 +31,9 @@ const WRITES_AT_ONCE: usize = 128;
 
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pages of one data directory, which no other process may write.
+const CLOSED: &str = "the store is closed";
+
+/// The pages of one data directory, which no other process may write while the store is open.
 ///
 /// A call waits for its permit for 2 s, then fails with [`StoreError::Unavailable`]. A write then waits for its commit.
 /// If its caller stops waiting, a write that has started is done completely.
@@ -62,7 +62,7 @@ impl SqliteStore {
     }
 
     fn on(directory: Directory, is_new: bool) -> Result<Self, OpenError> {
-        let (path, journal_path) = (directory.database(), directory.journal());
+        let (path, journal_path) = (directory.path().join(DATABASE_FILE), directory.path().join(JOURNAL_FILE));
         let is_missing = database::is_missing(&path);
         if is_new && !is_missing {
             return Err(OpenError::NotLost(directory.path().to_owned()));
@@ -71,13 +71,13 @@ impl SqliteStore {
         if is_missing && has_journal && !is_new {
             return Err(OpenError::Lost(directory.path().to_owned()));
         }
-        // From a process that ended during a copy.
-        directory::remove_if_there(&directory.copy()).map_err(|reason| OpenError::io(&path, reason))?;
+        // As a process leaves it that ends while it makes a copy.
+        directory::remove_if_there(&directory.path().join(COPY_FILE)).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
         let opening = Opening { path: path.clone(), is_durable: !directory.is_temporary() };
         let database = opening.for_writing()?;
         let journal = Journal::open(&journal_path).map_err(|reason| OpenError::io(&journal_path, reason))?;
-        directory.sync().map_err(|reason| OpenError::io(directory.path(), reason))?;
+        directory::sync(directory.path()).map_err(|reason| OpenError::io(directory.path(), reason))?;
         let shared = Arc::new(Shared::new(opening));
         let writer = Writer::new(Arc::clone(&shared), database, journal).map_err(|error| match error {
             ReadError::Database(error) => OpenError::database(&path, &error),
@@ -137,19 +137,20 @@ impl SqliteStore {
     }
 
     pub fn journal_path(&self) -> PathBuf {
-        self.directory.journal()
+        self.directory.path().join(JOURNAL_FILE)
     }
 
     /// Returns a nameless file with the database as it was at the call. Reads and writes continue.
     pub async fn copy(&self) -> Result<fs::File, StoreError> {
-        let (opening, path, copying) = (self.shared.opening.clone(), self.directory.copy(), Arc::clone(&self.copying));
+        let (opening, path, copying) =
+            (self.shared.opening.clone(), self.directory.path().join(COPY_FILE), Arc::clone(&self.copying));
         let copied = task::spawn_blocking(move || {
             // The copies share one name.
             let _alone = copying.lock();
             directory::remove_if_there(&path)?;
             let file = directory::create_file(&path)?;
             let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-            let copied = opening.for_copying().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
+            let copied = opening.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
             fs::remove_file(&path)?;
             copied?;
             Ok::<_, ReadError>(file)
@@ -178,17 +179,13 @@ impl SqliteStore {
         Ok(found?)
     }
 
-    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, operation: Operation) -> Result<PutResult, StoreError> {
         let permit = in_time(&self.writes).await?;
         let (answer, answered) = oneshot::channel();
         let job = Job::Write(Box::new(Write { operation, answer, _permit: Some(permit) }));
-        self.jobs.send(job).map_err(|_| StoreError::Unavailable(Closed.into()))?;
-        // The writer has ended: without the write, unless it panicked.
-        answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(Closed.into())))
-    }
-
-    async fn put(&self, expected: Expected, record: Record) -> Result<Outcome, StoreError> {
-        self.write(Operation::put(expected, record).map_err(|error| StoreError::Unavailable(error.into()))?).await
+        self.jobs.send(job).map_err(|_| StoreError::Unavailable(CLOSED.into()))?;
+        // If there is no answer, the writer has ended: without the write, unless it has panicked in the middle of it.
+        answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(CLOSED.into())))
     }
 }
 
@@ -208,55 +205,22 @@ impl PageStore for SqliteStore {
         Ok(SlugSecret::from_bytes(secret.ok_or_else(missing)?))
     }
 
-    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
-        let slug = page.head.slug.clone();
-        if self.put(Expected::Absent, Record::Active(page)).await? == Outcome::Done {
-            return Ok(InsertResult::Inserted);
-        }
-        InsertResult::refused(self.lookup(&slug).await?)
-    }
-
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let slug = slug.clone();
-        self.read(move |database| database::lookup(database, &slug)).await
+        let found = self.read(move |database| database::find(database, &slug)).await?;
+        Ok(found.map_or(Lookup::Absent, Lookup::from))
     }
 
     fn system(&self) -> Option<&'static str> {
         Some("sqlite")
     }
 
-    fn mark(&self, slug: &Slug) -> Option<u64> {
-        self.shared.marks.get(slug)
+    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
+        self.shared.kept.set(kept).is_ok()
     }
 
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        let (slug, state) = (head.slug.clone(), head.state());
-        let page = self.read(move |database| database::page(database, &slug)).await?;
-        Ok(page.filter(|page| page.head.state() == state))
-    }
-
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        _: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
-        Ok(self.put(Expected::Version(expected), next).await?.into())
-    }
-
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        Ok(self.put(Expected::Unreadable, Record::Deleted(tombstone)).await?.into())
-    }
-}
-
-#[async_trait]
-impl PageImport for SqliteStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<bool, StoreError> {
-        Ok(self.put(Expected::Absent, Record::Deleted(tombstone)).await? == Outcome::Done)
-    }
-
-    async fn replace(&self, expected: PageState, next: Record) -> Result<CasResult, StoreError> {
-        Ok(self.put(Expected::State(expected), next).await?.into())
+    async fn put(&self, expected: Expected, next: Record, _: Option<Instant>) -> Result<PutResult, StoreError> {
+        self.write(Operation::put(expected, next).map_err(|error| StoreError::Unavailable(error.into()))?).await
     }
 }
 
@@ -281,19 +245,11 @@ impl PageScan for SqliteStore {
     }
 }
 
-impl From<Outcome> for CasResult {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => Self::Swapped,
-            Outcome::Refused => Self::Stale,
-        }
-    }
-}
-
+/// A permit of `semaphore`, if it is free soon.
 async fn in_time(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
     match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(_)) => Err(StoreError::Unavailable(Closed.into())),
-        Err(_) => Err(StoreError::Unavailable(Overloaded.into())),
+        Ok(Err(_)) => Err(StoreError::Unavailable(CLOSED.into())),
+        Err(_) => Err(StoreError::Unavailable("too many calls wait for the store".into())),
     }
 }

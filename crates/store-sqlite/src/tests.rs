@@ -4,14 +4,13 @@
 use std::fs;
 use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
@@ -21,11 +20,12 @@ use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tempfile::tempdir;
 use tokio::sync::oneshot;
 
-use super::change::{Expected, Operation, Outcome};
+use super::change::Operation;
 use super::database::{BUSY_TIMEOUT, Opening};
 use super::journal::Journal;
 use super::writer::{Shared, Write, Writer};
@@ -71,16 +71,16 @@ fn refused(directory: &Path) -> OpenError {
 }
 
 async fn insert(store: &SqliteStore, page: &Arc<Page>) {
-    assert_eq!(store.insert_if_absent(Arc::clone(page), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.put(Expected::Absent, Record::Active(Arc::clone(page)), None).await.unwrap(), PutResult::Done);
 }
 
-async fn replace(store: &SqliteStore, page: &Page, next: Record) -> CasResult {
-    store.compare_and_set(page.head.version, next, None).await.unwrap()
+async fn replace(store: &SqliteStore, page: &Page, next: Record) -> PutResult {
+    store.put(Expected::Version(page.head.version), next, None).await.unwrap()
 }
 
 async fn delete(store: &SqliteStore, page: &Page, millis: i64) -> Record {
     let tombstone = Record::Deleted(page.head.tombstone(at(millis)));
-    assert_eq!(replace(store, page, tombstone.clone()).await, CasResult::Swapped);
+    assert_eq!(replace(store, page, tombstone.clone()).await, PutResult::Done);
     tombstone
 }
 
@@ -125,8 +125,7 @@ async fn everything_is_found_again_after_a_restart() {
     assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
     assert_eq!(found(&store, &next).await, Lookup::Active(Arc::clone(&next)));
     assert_eq!(found(&store, &deleted).await, tombstone.into());
-    assert_eq!(found(&store, &hidden).await, Lookup::Hidden(Box::new(turned.head.clone())));
-    assert_eq!(store.page(&turned.head).await.unwrap(), Some(turned));
+    assert_eq!(found(&store, &hidden).await, Lookup::Hidden(turned));
     assert!(store.paused().await.unwrap());
     assert_eq!(*store.slug_secret().await.unwrap().as_bytes(), secret);
     assert_eq!(store.counts().await.unwrap(), Counts { pages: 3, hidden: 1, deletions: 1 });
@@ -200,8 +199,8 @@ async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_w
     insert(&store, &second).await;
     let stale = first.head.tombstone(at(1));
     assert_eq!(
-        store.compare_and_set(PageVersion::new(9), Record::Deleted(stale), None).await.unwrap(),
-        CasResult::Stale
+        store.put(Expected::Version(PageVersion::new(9)), Record::Deleted(stale), None).await.unwrap(),
+        PutResult::Refused
     );
     let hidden = turned(&first, Some(takedown()), 2);
     replace(&store, &first, Record::Active(Arc::clone(&hidden))).await;
@@ -211,7 +210,7 @@ async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_w
     let taken_down = second.head.taken_down(takedown(), at(5));
     replace(&store, &second, Record::Deleted(taken_down)).await;
     let elsewhere = page("elsewhere").head.tombstone(at(6));
-    assert!(store.insert_tombstone_if_absent(elsewhere.clone()).await.unwrap());
+    assert_eq!(store.put(Expected::Absent, Record::Deleted(elsewhere.clone()), None).await.unwrap(), PutResult::Done);
 
     let line = |kind: &str, slug: &Slug, version: u64, millis: i64| serde_json::json!({ "kind": kind, "slug": slug.as_str(), "version": version, "at": at(millis).to_string() });
     let signed = |mut line: serde_json::Value| {
@@ -258,14 +257,14 @@ async fn after_a_restore_of_an_older_database_nothing_can_be_read_that_was_delet
     let store = open(backups.path());
     assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
     assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
-    let Lookup::Hidden(head) = found(&store, &hidden).await else { panic!() };
-    assert_eq!(head.hidden.as_deref(), Some(&takedown()));
+    let Lookup::Hidden(page) = found(&store, &hidden).await else { panic!() };
+    assert_eq!(page.head.hidden.as_deref(), Some(&takedown()));
     let Lookup::Active(again) = found(&store, &shown).await else { panic!() };
     assert_eq!(again.text, shown.text);
     let Lookup::Deleted(tombstone) = found(&store, &taken_down).await else { panic!() };
     assert_eq!((tombstone.takedown, tombstone.created_at), (Some(takedown()), at(0)));
     assert!(matches!(found(&store, &late).await, Lookup::Deleted(_)));
-    assert_ne!(store.insert_if_absent(Arc::clone(&late), None).await.unwrap(), InsertResult::Inserted);
+    assert_ne!(store.put(Expected::Absent, Record::Active(Arc::clone(&late)), None).await.unwrap(), PutResult::Done);
     // What is done after the restore stays, whatever the journal said before.
     let next = edited(&again, "after the restore", 9);
     replace(&store, &again, Record::Active(Arc::clone(&next))).await;
@@ -391,9 +390,12 @@ async fn a_damaged_text_is_named_and_can_be_taken_down_and_nothing_else_is_touch
     assert_eq!(names, [damaged.head.slug.to_string()]);
 
     let other = whole.head.taken_down(takedown(), at(1));
-    assert_eq!(store.delete_unreadable(other).await.unwrap(), CasResult::Stale);
+    assert_eq!(store.put(Expected::Unreadable, Record::Deleted(other), None).await.unwrap(), PutResult::Refused);
     let tombstone = damaged.head.taken_down(takedown(), at(1));
-    assert_eq!(store.delete_unreadable(tombstone.clone()).await.unwrap(), CasResult::Swapped);
+    assert_eq!(
+        store.put(Expected::Unreadable, Record::Deleted(tombstone.clone()), None).await.unwrap(),
+        PutResult::Done
+    );
     assert_eq!(found(&store, &damaged).await, Lookup::Deleted(tombstone));
     assert_eq!(journal(directory.path()).len(), 1);
 }
@@ -469,7 +471,7 @@ async fn deleted_text_leaves_the_files_of_a_running_store_once_no_other_program_
     let mut writer = writer(directory.path(), 10_000);
     let other = raw(directory.path());
     other.execute_batch("BEGIN; SELECT count(*) FROM pages").unwrap();
-    assert_eq!(commit(&mut writer, vec![deletion(&gone)]).pop().unwrap().unwrap(), Outcome::Done);
+    assert_eq!(commit(&mut writer, vec![deletion(&gone)]).pop().unwrap().unwrap(), PutResult::Done);
     let began = Instant::now();
     writer.clean();
     assert!(began.elapsed() < BUSY_TIMEOUT);
@@ -489,7 +491,7 @@ fn writer(directory: &Path, pages: i64) -> Writer {
 }
 
 /// What the callers of `operations` are told, which are one batch.
-fn commit(writer: &mut Writer, operations: Vec<Operation>) -> Vec<Result<Outcome, StoreError>> {
+fn commit(writer: &mut Writer, operations: Vec<Operation>) -> Vec<Result<PutResult, StoreError>> {
     let (batch, answers): (Vec<_>, Vec<_>) = operations
         .into_iter()
         .map(|operation| {
@@ -519,7 +521,7 @@ async fn on_a_full_volume_creates_are_refused_and_what_was_stored_is_read_and_de
         let words: Vec<_> = (0..400_u64).map(|number| format!("{:x}", number * 0x9e37_79b9)).collect();
         let page = page(&words.join(" "));
         match commit(&mut writer, vec![insertion(&page)]).pop().unwrap() {
-            Ok(outcome) => assert_eq!(outcome, Outcome::Done),
+            Ok(outcome) => assert_eq!(outcome, PutResult::Done),
             Err(error) => {
                 assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                 break;
@@ -528,7 +530,7 @@ async fn on_a_full_volume_creates_are_refused_and_what_was_stored_is_read_and_de
         stored.push(page);
     }
     assert!(stored.len() > 5);
-    assert_eq!(commit(&mut writer, vec![deletion(&stored[0])]).pop().unwrap().unwrap(), Outcome::Done);
+    assert_eq!(commit(&mut writer, vec![deletion(&stored[0])]).pop().unwrap().unwrap(), PutResult::Done);
     drop(writer);
     let store = open(directory.path());
     assert!(matches!(found(&store, &stored[0]).await, Lookup::Deleted(_)));
@@ -566,19 +568,20 @@ async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_ap
         || journal(directory.path()).iter().map(|line| line["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
     assert_eq!(kinds(), ["delete", "void"]);
     let other = page("the writer goes on");
-    assert_eq!(commit(&mut writer, vec![insertion(&other)]).pop().unwrap().unwrap(), Outcome::Done);
+    assert_eq!(commit(&mut writer, vec![insertion(&other)]).pop().unwrap().unwrap(), PutResult::Done);
     drop(writer);
     for _ in 0..2 {
         assert_eq!(found(&open(directory.path()), &kept).await, Lookup::Active(Arc::clone(&kept)));
     }
     let mut writer = self::writer(directory.path(), 10_000);
-    assert_eq!(commit(&mut writer, vec![deletion(&kept)]).pop().unwrap().unwrap(), Outcome::Done);
+    assert_eq!(commit(&mut writer, vec![deletion(&kept)]).pop().unwrap().unwrap(), PutResult::Done);
     assert_eq!(kinds(), ["delete", "void", "delete"]);
 }
 
 #[tokio::test]
 async fn a_deletion_that_may_be_in_the_log_after_a_failed_commit_is_done_before_anything_else() {
     let directory = tempdir().unwrap();
+    let witness = Witness::in_directory(directory.path());
     let store = open(directory.path());
     let [gone, refused] = ["gone", "refused"].map(page);
     insert(&store, &gone).await;
@@ -591,12 +594,14 @@ async fn a_deletion_that_may_be_in_the_log_after_a_failed_commit_is_done_before_
         )
         .unwrap();
     let mut writer = writer(directory.path(), 10_000);
+    assert!(writer.shared.kept.set(witness.clone()).is_ok());
     let answers =
         commit(&mut writer, vec![deletion(&gone), insertion(&refused), Operation::Set("fail", String::new())]);
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::OutcomeUnknown(_)))), "{answers:?}");
     let late = edited(&gone, "late", 2);
     let update = Operation::put(Expected::Version(gone.head.version), Record::Active(late)).unwrap();
-    assert_eq!(commit(&mut writer, vec![update]).pop().unwrap().unwrap(), Outcome::Refused);
+    assert_eq!(commit(&mut writer, vec![update]).pop().unwrap().unwrap(), PutResult::Refused);
+    assert!(witness.seen.lock().contains(&(1, 2)), "a cache is told of it then");
     drop(writer);
     let store = open(directory.path());
     assert!(matches!(found(&store, &gone).await, Lookup::Deleted(_)));
@@ -635,17 +640,53 @@ async fn a_copy_is_whole_while_pages_are_written_and_leaves_no_file_and_the_time
     assert_eq!(open(directory.path()).last_backup().await.unwrap(), Some(at(1)));
 }
 
+/// Notes the version of each page that changes, as it is in the file before and after.
+struct Witness {
+    directory: PathBuf,
+    seen: Mutex<Vec<(i64, i64)>>,
+}
+
+struct Witnessed<'a>(&'a Witness, Vec<(String, i64)>);
+
+impl Witness {
+    fn in_directory(directory: &Path) -> Arc<Self> {
+        Arc::new(Self { directory: directory.to_owned(), seen: Mutex::default() })
+    }
+
+    fn version(&self, slug: &str) -> i64 {
+        let sql = "SELECT version FROM pages WHERE slug = ?1";
+        raw(&self.directory).query_row(sql, [slug], |row| row.get(0)).unwrap()
+    }
+}
+
+impl KeptPages for Witness {
+    fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
+        let before = slugs.iter().map(|slug| (slug.to_string(), self.version(slug.as_str()))).collect();
+        Box::new(Witnessed(self, before))
+    }
+}
+
+impl Drop for Witnessed<'_> {
+    fn drop(&mut self) {
+        let seen = self.1.iter().map(|(slug, before)| (*before, self.0.version(slug)));
+        self.0.seen.lock().extend(seen);
+    }
+}
+
 #[tokio::test]
-async fn a_page_keeps_its_mark_until_it_changes() {
-    let store = SqliteStore::temporary().unwrap();
+async fn one_cache_is_told_of_each_change_before_and_after_it() {
+    let directory = tempdir().unwrap();
+    let store = open(directory.path());
+    let [first, other] = [0, 1].map(|_| Witness::in_directory(directory.path()));
+    assert!(store.tell(first.clone()));
+    assert!(!store.tell(other));
     let page = page("text");
     insert(&store, &page).await;
-    let mark = store.mark(&page.head.slug);
-    assert!(mark.is_some());
     found(&store, &page).await;
-    assert_eq!(store.mark(&page.head.slug), mark);
-    delete(&store, &page, 1).await;
-    assert!(store.mark(&page.head.slug).is_some_and(|now| Some(now) != mark));
+    let next = edited(&page, "new", 1);
+    replace(&store, &page, Record::Active(Arc::clone(&next))).await;
+    delete(&store, &next, 2).await;
+    assert_eq!(*first.seen.lock(), [(1, 2), (2, 3)]);
 }
 
 #[tokio::test]
@@ -656,5 +697,5 @@ async fn a_closed_store_refuses_every_call_and_its_directory_is_free() {
     insert(&store, &page).await;
     store.close().await;
     assert!(matches!(store.lookup(&page.head.slug).await, Err(StoreError::Unavailable(_))));
-    assert!(store.insert_if_absent(Arc::clone(&page), None).await.is_err());
+    assert!(store.put(Expected::Absent, Record::Active(Arc::clone(&page)), None).await.is_err());
 }

@@ -5,21 +5,20 @@
 //! operation is one statement, so an error ends the whole batch, and nothing is done in part.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::page_store::{KeptPages, PutResult, StoreError};
 use handbill_pages::values::journal::{Act, Line};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::{error, warn};
 
-use super::change::{Operation, Outcome, replay, state};
-use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, json_setting, set_json};
+use super::change::{Operation, replay, state};
+use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, set, setting};
 use super::journal::{Journal, Place, void};
-use super::marks::Marks;
 
 const BATCH_OPERATIONS: usize = 256;
 
@@ -41,13 +40,15 @@ const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())"
 
 pub(super) struct Shared {
     pub(super) opening: Opening,
-    pub(super) marks: Marks,
+    /// What is told of each change of a page.
+    pub(super) kept: OnceLock<Arc<dyn KeptPages>>,
+    /// Connections for reading that nobody uses.
     pub(super) readers: Mutex<Vec<Connection>>,
 }
 
 impl Shared {
     pub(super) fn new(opening: Opening) -> Self {
-        Self { opening, marks: Marks::default(), readers: Mutex::default() }
+        Self { opening, kept: OnceLock::new(), readers: Mutex::default() }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, ReadError> {
@@ -64,7 +65,8 @@ impl Shared {
 
 pub(super) struct Write {
     pub(super) operation: Operation,
-    pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
+    pub(super) answer: oneshot::Sender<Result<PutResult, StoreError>>,
+    /// The operation's place in the queue.
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -75,23 +77,24 @@ pub(super) enum Job {
 
 /// Why a batch was not done, or may not have been.
 struct Failure {
-    reason: Arc<dyn std::error::Error + Send + Sync>,
+    reason: String,
+    /// Whether nothing was changed.
     is_certain: bool,
 }
 
 impl Failure {
-    fn new(reason: impl std::error::Error + Send + Sync + 'static, is_certain: bool) -> Self {
-        Self { reason: Arc::new(reason), is_certain }
+    fn new(reason: &impl ToString, is_certain: bool) -> Self {
+        Self { reason: reason.to_string(), is_certain }
     }
 
     fn error(&self) -> StoreError {
-        let cause: Cause = Box::new(Arc::clone(&self.reason));
+        let cause = self.reason.clone().into();
         if self.is_certain { StoreError::Unavailable(cause) } else { StoreError::OutcomeUnknown(cause) }
     }
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     database: Connection,
     journal: Journal,
     /// The journal has lines that must be applied first.
@@ -153,11 +156,12 @@ impl Writer {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let changing = shared.marks.change(batch.iter().filter_map(|write| write.operation.changed()));
+        let changed: Vec<_> = batch.iter().filter_map(|write| write.operation.changed()).collect();
+        let changing = shared.kept.get().map(|kept| kept.change(&changed));
         let outcomes = self.try_commit(&batch);
         drop(changing);
         if let Err(Failure { reason, is_certain }) = &outcomes {
-            error!(%reason, is_certain, "a batch of writes failed");
+            error!(reason, is_certain, "a batch of writes failed");
         }
         for (number, Write { answer, .. }) in batch.into_iter().enumerate() {
             // Fails if the caller has given up.
@@ -165,18 +169,18 @@ impl Writer {
         }
     }
 
-    fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, Failure> {
+    fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<PutResult>, Failure> {
         if self.is_behind {
-            self.catch_up().map_err(|error| Failure::new(error, true))?;
+            self.catch_up().map_err(|error| Failure::new(&error, true))?;
         }
         let mut lines = Vec::new();
         let mut apply = |write: &Write| write.operation.apply(&self.database, &mut lines);
         let applied = run(&self.database, BEGIN).and_then(|()| batch.iter().map(&mut apply).collect());
         let outcomes: Vec<_> = applied.map_err(|error| {
             roll_back(&self.database);
-            Failure::new(error, true)
+            Failure::new(&error, true)
         })?;
-        if !outcomes.contains(&Outcome::Done) {
+        if !outcomes.contains(&PutResult::Done) {
             roll_back(&self.database);
             return Ok(outcomes);
         }
@@ -184,13 +188,13 @@ impl Writer {
         if !lines.is_empty() {
             if let Err(reason) = self.journal.append(&lines) {
                 roll_back(&self.database);
-                return Err(Failure::new(reason, !self.journal.is_torn));
+                return Err(Failure::new(&reason, !self.journal.is_torn));
             }
-            noted = set_json(&self.database, APPLIED, self.journal.end());
+            noted = set(&self.database, APPLIED, self.journal.end().to_text());
         }
         if let Err(error) = noted.and_then(|()| run(&self.database, COMMIT)) {
             let is_certain = self.take_back(&lines, &error);
-            return Err(Failure::new(error, is_certain));
+            return Err(Failure::new(&error, is_certain));
         }
         if batch.iter().any(|write| write.operation.changed().is_some()) {
             self.clean_at.get_or_insert_with(|| Instant::now() + CLEAN_AFTER);
@@ -211,8 +215,6 @@ impl Writer {
     }
 
     fn catch_up(&mut self) -> Result<(), ReadError> {
-        let shared = Arc::clone(&self.shared);
-        let _changing = shared.marks.change_all();
         let applied = self.apply_journal();
         roll_back(&self.database);
         self.is_behind = applied.is_err();
@@ -224,12 +226,13 @@ impl Writer {
 
     fn apply_journal(&self) -> Result<(), ReadError> {
         let database = &self.database;
-        let applied: Place = json_setting(database, APPLIED)?;
+        let applied = setting(database, APPLIED)?.map_or_else(Place::default, |text: String| Place::parse(&text));
         if applied == *self.journal.end() {
             return Ok(());
         }
         let (mut lines, mut changed) = (0_u64, 0_u64);
-        // Absent pages: the last hiding or showing decides whether they are deleted.
+        let (kept, mut changing) = (self.shared.kept.get(), Vec::new());
+        // Pages that the database does not have: whether they were hidden or shown last decides whether they are deleted.
         let mut missing = Vec::new();
         run(database, BEGIN)?;
         self.journal.lines_after(&applied, |line| {
@@ -237,12 +240,16 @@ impl Writer {
                 Some(Act::Turn { slug, at, hidden, version }) if state(database, &slug)?.is_none() => {
                     missing.push((at, Act::Turn { slug, version, at, hidden }));
                 }
-                Some(act) => changed += u64::from(replay(database, act)?),
+                Some(act) => {
+                    changing.extend(kept.map(|kept| kept.change(&[act.slug()])));
+                    changed += u64::from(replay(database, act)?);
+                }
                 None => {}
             }
             lines += 1;
             if lines.is_multiple_of(LINES_AT_ONCE) {
                 run(database, COMMIT)?;
+                changing.clear();
                 run(database, BEGIN)?;
             }
             Ok::<_, ReadError>(())
@@ -252,7 +259,7 @@ impl Writer {
         for act in last.into_values() {
             changed += u64::from(replay(database, act)?);
         }
-        set_json(database, APPLIED, self.journal.end())?;
+        set(database, APPLIED, self.journal.end().to_text())?;
         run(database, COMMIT)?;
         warn!(lines, changed, "lines of the journal were applied that the database did not have");
         Ok(())

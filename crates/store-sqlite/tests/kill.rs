@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
@@ -71,22 +71,25 @@ async fn write_pages(store: Arc<SqliteStore>) {
         let text = format!("text {} ", head.slug).repeat(1 + random(100));
         let page = Page::new(head, Content::parse(text.clone()).unwrap(), render(&text));
         let page = Arc::new(page);
-        assert_eq!(store.insert_if_absent(Arc::clone(&page), None).await.unwrap(), InsertResult::Inserted);
+        assert_eq!(
+            store.put(Expected::Absent, Record::Active(Arc::clone(&page)), None).await.unwrap(),
+            PutResult::Done
+        );
         say(&page, "active 1");
         let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(0));
         let next = Arc::new(Page { head, text: page.text.clone() });
-        let swapped = store.compare_and_set(page.head.version, Record::Active(Arc::clone(&next)), None).await;
-        assert_eq!(swapped.unwrap(), CasResult::Swapped);
+        let swapped = store.put(Expected::Version(page.head.version), Record::Active(Arc::clone(&next)), None).await;
+        assert_eq!(swapped.unwrap(), PutResult::Done);
         say(&page, "active 2");
         let tombstone = Record::Deleted(next.head.tombstone(UnixMillis::new(0)));
         if random(2) == 0 {
-            let deleted = store.compare_and_set(next.head.version, tombstone, None).await.unwrap();
-            assert_eq!(deleted, CasResult::Swapped);
+            let deleted = store.put(Expected::Version(next.head.version), tombstone, None).await.unwrap();
+            assert_eq!(deleted, PutResult::Done);
             say(&page, "deleted");
         } else {
             // It is refused, so it must never be done.
-            let refused = store.compare_and_set(PageVersion::new(9), tombstone, None).await.unwrap();
-            assert_eq!(refused, CasResult::Stale);
+            let refused = store.put(Expected::Version(PageVersion::new(9)), tombstone, None).await.unwrap();
+            assert_eq!(refused, PutResult::Refused);
             say(&page, "kept");
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{Lookup, PageStore};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, Record};
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
 
@@ -43,7 +43,7 @@ async fn a_page_that_cannot_be_read_is_inspected_or_taken_down() {
     let directory = tempfile::tempdir().unwrap();
     let damaged = page("The text of this page will be damaged.");
     let store = SqliteStore::open(directory.path(), false).unwrap();
-    store.insert_if_absent(Arc::new(damaged.clone()), None).await.unwrap();
+    store.put(Expected::Absent, Record::Active(Arc::new(damaged.clone())), None).await.unwrap();
     drop(store);
     damage(directory.path(), damaged.head.slug.as_str());
 

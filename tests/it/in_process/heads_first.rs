@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use tokio::task::yield_now;
 
@@ -18,7 +18,6 @@ use super::app::{Setup, TestApp};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
     pub(crate) heads: usize,
-    pub(crate) texts: usize,
     pub(crate) lookups: usize,
 }
 
@@ -69,16 +68,6 @@ impl PageStore for HeadsFirst {
         Ok(SlugSecret::from_bytes([7; SECRET_BYTES]))
     }
 
-    async fn insert_if_absent(&self, page: Arc<Page>, _: Option<Instant>) -> Result<InsertResult, StoreError> {
-        yield_now().await;
-        let mut state = self.state();
-        if let Some(record) = state.records.get(&page.head.slug) {
-            return Ok(InsertResult::SlugTaken(record.clone()));
-        }
-        state.records.insert(page.head.slug.clone(), Record::Active(page));
-        Ok(InsertResult::Inserted)
-    }
-
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         Ok(self.read(slug, |reads| reads.lookups += 1).await)
     }
@@ -87,34 +76,21 @@ impl PageStore for HeadsFirst {
         Ok(self.read(slug, |reads| reads.heads += 1).await.map(|page| page.head.clone()))
     }
 
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        Ok(match self.read(&head.slug, |reads| reads.texts += 1).await {
-            Lookup::Active(page) if page.head.state() == head.state() => Some(page),
-            _ => None,
-        })
-    }
-
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        _: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
+    async fn put(&self, expected: Expected, next: Record, _: Option<Instant>) -> Result<PutResult, StoreError> {
         // A write takes longer than a read.
         for _ in 0..3 {
             yield_now().await;
         }
         let mut state = self.state();
-        match state.records.get(next.slug()) {
-            Some(Record::Active(page)) if page.head.version == expected => {
-                state.records.insert(next.slug().clone(), next);
-                Ok(CasResult::Swapped)
-            }
-            _ => Ok(CasResult::Stale),
+        let is_expected = match state.records.get(next.slug()) {
+            Some(Record::Active(page)) => expected.is_met_by(page.head.state()),
+            Some(Record::Deleted(_)) => false,
+            None => expected == Expected::Absent,
+        };
+        if !is_expected {
+            return Ok(PutResult::Refused);
         }
-    }
-
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        unreachable!("every record can be read: {tombstone:?}")
+        state.records.insert(next.slug().clone(), next);
+        Ok(PutResult::Done)
     }
 }

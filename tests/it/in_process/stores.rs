@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
-    /// A lookup, or a read of a head or of a head's page.
+    /// A lookup, or a read of a head.
     Lookup,
     Swap,
 }
@@ -95,12 +95,6 @@ impl WatchedStore {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_planned(&self, operation: Operation) -> bool {
-        let plan = self.plan();
-        let next = plan.next.iter().map(|(planned, _)| planned);
-        next.chain(plan.always.iter().map(|(planned, _)| planned)).any(|planned| *planned == operation)
-    }
-
     fn enter(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
         *plan.calls.of(operation) += 1;
@@ -147,40 +141,21 @@ impl PageStore for WatchedStore {
         self.inner.slug_secret().await
     }
 
-    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
-        let other = InsertResult::SlugTaken(Record::Deleted(page.head.tombstone(page.head.created_at)));
-        self.pass(Operation::Insert, Some(other), self.inner.insert_if_absent(page, needed_by)).await
-    }
-
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
-    fn mark(&self, slug: &Slug) -> Option<u64> {
-        // A planned fault is for the next call, so a page that is ready must not take its place.
-        if self.is_planned(Operation::Lookup) { None } else { self.inner.mark(slug) }
+    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
+        self.inner.tell(kept)
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.head(slug)).await
     }
 
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        self.pass(Operation::Lookup, None, self.inner.page(head)).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
-        let swapping = self.inner.compare_and_set(expected, next, needed_by);
-        self.pass(Operation::Swap, Some(CasResult::Stale), swapping).await
-    }
-
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        let deleting = self.inner.delete_unreadable(tombstone);
-        self.pass(Operation::Swap, Some(CasResult::Stale), deleting).await
+    async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
+        let operation = if expected == Expected::Absent { Operation::Insert } else { Operation::Swap };
+        let putting = self.inner.put(expected, next, needed_by);
+        self.pass(operation, Some(PutResult::Refused), putting).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::{Expected, PageStore, Record};
 use serde_json::json;
 
 use super::read::{assert_each_change_shows_at_both, written_by_an_older_renderer};
@@ -11,9 +11,9 @@ use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::conditional::kept_fields;
 
-const ONE_HEAD: Reads = Reads { heads: 1, texts: 0, lookups: 0 };
-const HEAD_AND_TEXT: Reads = Reads { heads: 1, texts: 1, lookups: 0 };
-const WHOLE: Reads = Reads { heads: 0, texts: 0, lookups: 1 };
+const ONE_HEAD: Reads = Reads { heads: 1, lookups: 0 };
+const HEAD_AND_PAGE: Reads = Reads { heads: 1, lookups: 1 };
+const WHOLE: Reads = Reads { heads: 0, lookups: 1 };
 
 /// Each representation of a page: its address, and what a client accepts.
 fn representations(slug: &str) -> [(String, &'static str); 4] {
@@ -39,7 +39,7 @@ async fn a_page_is_read_whole_and_then_by_its_head_until_it_changes() {
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
     store.take_reads();
     assert_eq!(app.page(&page.slug).await["content"], "new");
-    assert_eq!(store.take_reads(), HEAD_AND_TEXT);
+    assert_eq!(store.take_reads(), HEAD_AND_PAGE);
 }
 
 #[tokio::test]
@@ -84,10 +84,10 @@ async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
     let store = HeadsFirst::new();
     let app = replica(&store);
     let slug = "old-page-2222bbbb";
-    store.insert_if_absent(written_by_an_older_renderer(&app, slug), None).await.unwrap();
+    store.put(Expected::Absent, Record::Active(written_by_an_older_renderer(&app, slug)), None).await.unwrap();
     let short = app.send(Request::get(format!("/{slug}")).header("if-none-match", "*")).await;
     assert!(!short.expect_status(304).headers.contains_key("x-robots-tag"), "the old renderer's links count no more");
-    assert_eq!(store.take_reads(), HEAD_AND_TEXT);
+    assert_eq!(store.take_reads(), HEAD_AND_PAGE);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn one_read_says_that_there_is_no_page() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_gone_after_its_head_was_read_is_read_again() {
+async fn a_page_that_changes_after_its_head_was_read_is_sent_as_it_is() {
     let store = HeadsFirst::new();
     let (app, other) = (replica(&store), replica(&store));
     let page = app.published().await;
@@ -114,7 +114,7 @@ async fn a_text_that_is_gone_after_its_head_was_read_is_read_again() {
         let (other, page) = (other.clone(), page.clone());
         async move { drop(other.update(&page, json!({"content": "changed"})).await) }
     };
-    // The first call reads the head, the second the text.
+    // The first call reads the head, the second the page.
     app.store.next(Operation::Lookup, Fault::Slow(Duration::ZERO));
     app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(change)));
     assert_eq!(app.page(&page.slug).await["content"], "changed");

@@ -15,7 +15,7 @@ const NEW_PAGE: &str = r#"{"title": "T", "content": "c"}"#;
 async fn a_store_out_of_reach_answers_503_on_every_operation() {
     let app = TestApp::new();
     let page = app.published().await;
-    let before = app.page(&page.slug).await;
+    let before = app.stored(&page.slug).await;
     for operation in [Operation::Insert, Operation::Lookup, Operation::Swap] {
         app.store.always(operation, || Fault::Unavailable);
     }
@@ -26,7 +26,7 @@ async fn a_store_out_of_reach_answers_503_on_every_operation() {
     app.get(&format!("/{}", page.slug)).await.expect_error(503, "unavailable");
     app.get(&format!("/{}.md", page.slug)).await.expect_error(503, "unavailable");
     app.store.heal();
-    assert_eq!(app.page(&page.slug).await, before);
+    assert_eq!(app.stored(&page.slug).await, before);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_create_of_unknown_outcome_is_not_tried_again() {
 async fn a_store_that_never_answers_is_given_up_in_three_seconds() {
     let app = TestApp::new();
     let page = app.published().await;
-    let before = app.page(&page.slug).await;
+    let before = app.stored(&page.slug).await;
     let slug = &page.slug;
     for operation in [Operation::Insert, Operation::Lookup] {
         app.store.always(operation, || Fault::Hang);
@@ -101,7 +101,7 @@ async fn a_store_that_never_answers_is_given_up_in_three_seconds() {
     }
     tokio::time::resume();
     app.store.heal();
-    assert_eq!(app.page(slug).await, before);
+    assert_eq!(app.stored(slug).await, before);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handbill_pages::ports::clock::Clock;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
 use handbill_pages::values::page::{Page, PageHead, PageVersion};
 use handbill_pages::values::slug::Slug;
@@ -124,8 +124,8 @@ async fn after_a_write_that_changed_nothing_one_lookup_suffices() {
     };
     assert_eq!([lookups().await, lookups().await], [1, 0]);
     let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
-    let lost = app.store.compare_and_set(PageVersion::new(99), Record::Active(stored), None).await.unwrap();
-    assert!(matches!(lost, CasResult::Stale));
+    let lost = app.store.put(Expected::Version(PageVersion::new(99)), Record::Active(stored), None).await.unwrap();
+    assert!(matches!(lost, PutResult::Refused));
     assert_eq!([lookups().await, lookups().await], [1, 0]);
 }
 
@@ -203,7 +203,7 @@ async fn a_page_of_an_older_renderer_is_rendered_again_when_read() {
     let app = TestApp::new();
     let slug = "old-page-2222bbbb";
     let old = written_by_an_older_renderer(&app, slug);
-    assert_eq!(app.store.insert_if_absent(old, None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(app.store.put(Expected::Absent, Record::Active(old), None).await.unwrap(), PutResult::Done);
     let new = app.publish("New page", "Some text.").await;
 
     let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);
@@ -234,8 +234,8 @@ async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
     old.text.html = String::from("<p>as it was</p>");
     old.text.excerpt = String::from("as it was");
     let old = Arc::new(old);
-    let swapped = app.store.compare_and_set(old.head.version, Record::Active(Arc::clone(&old)), None).await;
-    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+    let swapped = app.store.put(Expected::Version(old.head.version), Record::Active(Arc::clone(&old)), None).await;
+    assert_eq!(swapped.unwrap(), PutResult::Done);
     (page, current, app.store.calls())
 }
 

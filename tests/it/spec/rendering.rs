@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::content::Content;
@@ -106,8 +106,8 @@ async fn each_rendering_names_its_purpose() {
     let mut old = Arc::unwrap_or_clone(stored);
     old.head.renderer_version = RENDERER_VERSION - 1;
     let (other, renderer) = start(Setup::unlimited());
-    let inserted = other.store.insert_if_absent(Arc::new(old), None).await.unwrap();
-    assert_eq!(inserted, InsertResult::Inserted);
+    let inserted = other.store.put(Expected::Absent, Record::Active(Arc::new(old)), None).await.unwrap();
+    assert_eq!(inserted, PutResult::Done);
     for _ in 0..2 {
         other.read(&page.slug).await.expect_status(200);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::page_store::{Expected, PageStore, Record};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::page::PageHead;
 use handbill_pages::values::title::Title;
@@ -189,7 +189,7 @@ async fn a_key_whose_slug_another_page_has_gets_the_next_one() {
     let secret = app.store.slug_secret().await.unwrap();
     let slugs = [0, 1].map(|counter| secret.slug(&title, &EditKey::parse(&key).unwrap(), counter));
     let other = with_head(&Arc::new(page("c")), |head| PageHead { slug: slugs[0].clone(), ..head });
-    app.store.insert_if_absent(other, None).await.unwrap();
+    app.store.put(Expected::Absent, Record::Active(other), None).await.unwrap();
     let body = json!({"title": "A title", "content": "c", "edit_key": key}).to_string();
     for _ in 0..2 {
         assert_eq!(app.create(body.clone()).await.expect_status(201).field("slug"), slugs[1].as_str());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
@@ -72,7 +72,7 @@ impl Pages {
             }
         }
         for page in hot.iter().map(|slug| Arc::new(page_at(slug.clone(), "hot"))).chain(others.iter().cloned()) {
-            assert_eq!(store.insert_if_absent(page, None).await.unwrap(), InsertResult::Inserted);
+            assert_eq!(store.put(Expected::Absent, Record::Active(page), None).await.unwrap(), PutResult::Done);
         }
         Self { session, proxy, keyspace, hot, sick, others, _nodes: nodes }
     }
@@ -111,7 +111,7 @@ async fn three_hung_pages_cost_other_pages_nothing() {
     let writers: Vec<_> = (0..32)
         .map(|writer: usize| {
             let (store, hot) = (Arc::clone(&store), page_at(hot[writer % 3].clone(), "hot"));
-            tokio::spawn(async move { drop(store.insert_if_absent(Arc::new(hot), None).await) })
+            tokio::spawn(async move { drop(store.put(Expected::Absent, Record::Active(Arc::new(hot)), None).await) })
         })
         .collect();
     join_all(pages.others.iter().cloned().map(|other| {
@@ -121,8 +121,9 @@ async fn three_hung_pages_cost_other_pages_nothing() {
             for round in 0..5 {
                 assert_eq!(store.lookup(&present.head.slug).await.unwrap(), Lookup::Active(present.clone()));
                 let next = edited(&present, &format!("round {round}"));
-                let swapped = store.compare_and_set(present.head.version, Record::Active(next.clone()), None).await;
-                assert_eq!(swapped.unwrap(), CasResult::Swapped);
+                let swapped =
+                    store.put(Expected::Version(present.head.version), Record::Active(next.clone()), None).await;
+                assert_eq!(swapped.unwrap(), PutResult::Done);
                 present = next;
             }
         }
@@ -130,7 +131,7 @@ async fn three_hung_pages_cost_other_pages_nothing() {
     .await;
     let fresh = Arc::new(page("a page that is published meanwhile"));
     if !pages.sick.contains(&range(&pages.session, &pages.keyspace, &fresh.head.slug)) {
-        assert_eq!(store.insert_if_absent(fresh, None).await.unwrap(), InsertResult::Inserted);
+        assert_eq!(store.put(Expected::Absent, Record::Active(fresh), None).await.unwrap(), PutResult::Done);
     }
     assert!(readers.iter().all(|reader| !reader.is_finished()), "no node answers for the hot pages");
     for task in readers.into_iter().chain(writers) {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
+use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::values::page::{Page, PageHead};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
 /// The fault of a store.
@@ -16,8 +16,8 @@ use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 pub(crate) enum Fault {
     /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
     StaleRead,
-    /// The store reports that no page has changed.
-    StaleMark,
+    /// The store tells the caches of no change.
+    UntoldChange,
     /// Texts are kept apart from heads. This is correct behaviour.
     TextsApart,
     /// Texts are kept apart from heads, and a head is sometimes the one from before the last change that the store knows
@@ -93,14 +93,14 @@ impl FaultyStore {
 
     async fn swap(
         &self,
-        expected: PageVersion,
+        expected: Expected,
         next: Record,
         needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
+    ) -> Result<PutResult, StoreError> {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
-        let swapped = self.inner.compare_and_set(expected, next, needed_by).await?;
-        if let (CasResult::Swapped, Lookup::Active(page)) = (swapped, standing) {
+        let swapped = self.inner.put(expected, next, needed_by).await?;
+        if let (PutResult::Done, Lookup::Active(page)) = (swapped, standing) {
             self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(slug, page);
         }
         Ok(swapped)
@@ -116,28 +116,16 @@ impl PageStore for FaultyStore {
         self.inner.slug_secret().await
     }
 
-    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
-        if self.strikes(Fault::LostInsert) {
-            return Ok(InsertResult::Inserted);
-        }
-        if self.strikes(Fault::Silence) {
-            self.inner.insert_if_absent(page, needed_by).await?;
-            return Err(StoreError::OutcomeUnknown("as planned".into()));
-        }
-        self.inner.insert_if_absent(page, needed_by).await
-    }
-
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
-    fn mark(&self, slug: &Slug) -> Option<u64> {
+    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
         match self.fault {
-            // The mark of a page stays for ever, whatever happens to the page.
-            Fault::StaleMark => Some(0),
-            Fault::Silence => self.inner.mark(slug),
+            Fault::UntoldChange => true,
+            Fault::Silence => self.inner.tell(kept),
             // Pages that are ready would hide the faults of the store.
-            _ => None,
+            _ => false,
         }
     }
 
@@ -154,22 +142,16 @@ impl PageStore for FaultyStore {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
 
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        if matches!(self.fault, Fault::TextsApart | Fault::StaleHead) {
-            return self.inner.page(head).await;
+    async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
+        if expected == Expected::Absent {
+            if self.strikes(Fault::LostInsert) {
+                return Ok(PutResult::Done);
+            }
+            let done = self.inner.put(expected, next, needed_by).await;
+            return if self.strikes(Fault::Silence) { done.and(Err(unknown())) } else { done };
         }
-        let before = self.before(&head.slug).filter(|before| before.head.state() == head.state());
-        if before.is_some() { Ok(before) } else { self.inner.page(head).await }
-    }
-
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
         if self.strikes(Fault::LostSwap) {
-            return Ok(CasResult::Swapped);
+            return Ok(PutResult::Done);
         }
         if self.strikes(Fault::FalseDenial) {
             self.swap(expected, next, needed_by).await?;
@@ -180,16 +162,16 @@ impl PageStore for FaultyStore {
             if (self.calls.load(Ordering::Relaxed) / RARITY).is_multiple_of(2) {
                 self.swap(expected, next, needed_by).await?;
             }
-            return Err(StoreError::OutcomeUnknown("planned".into()));
+            return Err(unknown());
         }
         let expected = match (self.fault, self.inner.lookup(next.slug()).await?) {
-            (Fault::UncheckedSwap, Lookup::Active(standing)) => standing.head.version,
+            (Fault::UncheckedSwap, Lookup::Active(standing)) => Expected::Version(standing.head.version),
             _ => expected,
         };
         self.swap(expected, next, needed_by).await
     }
+}
 
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        self.inner.delete_unreadable(tombstone).await
-    }
+fn unknown() -> StoreError {
+    StoreError::OutcomeUnknown("as planned".into())
 }

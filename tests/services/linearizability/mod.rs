@@ -106,7 +106,7 @@ async fn a_stale_read_is_caught() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stale_page_from_memory_is_caught() {
-    assert_caught(Fault::StaleMark).await;
+    assert_caught(Fault::UntoldChange).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

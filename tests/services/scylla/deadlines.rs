@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 use tokio::time::Instant;
 
@@ -16,12 +16,12 @@ use crate::support::pages::{edited, page};
 async fn what_cannot_be_answered_in_time_is_not_sent() {
     let mut proxied = proxied(PATIENT).await;
     let page = Arc::new(page("first"));
-    assert_eq!(proxied.store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(proxied.store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), PutResult::Done);
     let edit = || Record::Active(edited(&page, "second"));
 
     let mut traffic = Traffic::of(&mut proxied);
     let store = Arc::clone(&proxied.store);
-    let too_late = store.compare_and_set(page.head.version, edit(), Some(Instant::now())).await;
+    let too_late = store.put(Expected::Version(page.head.version), edit(), Some(Instant::now())).await;
     assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
     assert_eq!(traffic.take_those_with(&[page.head.slug.as_str()]).requests, 0);
 
@@ -29,7 +29,7 @@ async fn what_cannot_be_answered_in_time_is_not_sent() {
     proxied.rules(vec![silence], Vec::new());
     let began = Instant::now();
     let needed_by = Some(began + Duration::from_secs(1));
-    let unanswered = store.compare_and_set(page.head.version, edit(), needed_by).await;
+    let unanswered = store.put(Expected::Version(page.head.version), edit(), needed_by).await;
     assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
     assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
     proxied.rules(Vec::new(), Vec::new());

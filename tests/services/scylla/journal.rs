@@ -6,8 +6,7 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
-use handbill_pages::ports::page_import::PageImport;
-use handbill_pages::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::journal::{Kind, Line};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
@@ -31,14 +30,14 @@ fn at(millis: i64) -> UnixMillis {
 
 async fn inserted(store: &ScyllaStore) -> Arc<Page> {
     let page = Arc::new(page("a text"));
-    store.insert_if_absent(page.clone(), None).await.unwrap();
+    store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
     page
 }
 
 /// Replaces `page` by `next`.
 async fn put(store: &ScyllaStore, page: &Page, next: Record) {
-    let swapped = store.compare_and_set(page.head.version, next, None).await;
-    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+    let swapped = store.put(Expected::Version(page.head.version), next, None).await;
+    assert_eq!(swapped.unwrap(), PutResult::Done);
 }
 
 /// The journal, as kinds, slugs, versions and times.
@@ -62,7 +61,8 @@ async fn the_journal_has_each_act_and_no_other_change() {
     put(&store, &turned, Record::Active(Arc::clone(&hidden))).await;
     put(&store, &hidden, Record::Active(with_head(&hidden, |head| head.turned(None, at(8))))).await;
     let imported = page("never here").head.tombstone(at(9));
-    assert!(store.insert_tombstone_if_absent(imported.clone()).await.unwrap());
+    let imported_now = store.put(Expected::Absent, Record::Deleted(imported.clone()), None).await;
+    assert_eq!(imported_now.unwrap(), PutResult::Done);
 
     let act = |kind, slug: &_, version, millis| (kind, ToString::to_string(slug), version, at(millis).to_string());
     let expected = BTreeSet::from([
@@ -97,10 +97,10 @@ async fn an_act_that_was_refused_is_void_and_takes_back_no_other() {
         let tombstone = page.head.tombstone(at(5));
         let deleting = (0..4).map(|_| {
             let (store, version, next) = (Arc::clone(&store), page.head.version, Record::Deleted(tombstone.clone()));
-            tokio::spawn(async move { store.compare_and_set(version, next, None).await.unwrap() })
+            tokio::spawn(async move { store.put(Expected::Version(version), next, None).await.unwrap() })
         });
         let done = join_all(deleting).await.into_iter().map(Result::unwrap);
-        assert_eq!(done.filter(|done| *done == CasResult::Swapped).count(), 1);
+        assert_eq!(done.filter(|done| *done == PutResult::Done).count(), 1);
     }
     assert_eq!(acts(&store).await.len(), 10);
     drop_keyspace(&session, &keyspace).await;
@@ -120,7 +120,7 @@ async fn nothing_is_deleted_while_the_journal_cannot_be_written() {
     let refuse = RequestReaction::forge_with_error(example_db_errors::write_failure());
     proxied.rules(vec![RequestRule(lines, refuse)], Vec::new());
     let deleted = Record::Deleted(page.head.tombstone(at(5)));
-    let refused = store.compare_and_set(page.head.version, deleted.clone(), None).await;
+    let refused = store.put(Expected::Version(page.head.version), deleted.clone(), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
     assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(Arc::clone(&page)));

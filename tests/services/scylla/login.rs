@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::ports::random::Random;
 use handbill_store_scylla::{Progress, ScyllaSettings, migrate};
 use tempfile::NamedTempFile;
@@ -59,7 +59,7 @@ async fn pages_are_kept_by_a_server_with_tls_and_a_login() {
     migrate(&settings, &Random::System).await.unwrap();
     let store = connected(&settings).await;
     let page = Arc::new(page("secret"));
-    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), PutResult::Done);
     assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, Record};
 use scylla::value::Row;
 
 use super::server::{PATIENT, migrated_keyspace, proxied, session, store};
@@ -28,12 +28,12 @@ async fn what_a_page_no_longer_has_is_empty_and_never_null() {
         let (text, _) = answer.column_specs().get_by_name("text").unwrap();
         row.columns[text].as_ref().unwrap().as_blob().unwrap().len()
     };
-    store.insert_if_absent(Arc::new(first.clone()), None).await.unwrap();
+    store.put(Expected::Absent, Record::Active(Arc::new(first.clone())), None).await.unwrap();
     assert!(row().await > 8);
     let version = next.head.version;
-    store.compare_and_set(first.head.version, Record::Active(Arc::new(next)), None).await.unwrap();
+    store.put(Expected::Version(first.head.version), Record::Active(Arc::new(next)), None).await.unwrap();
     assert!(row().await > 8);
-    store.compare_and_set(version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+    store.put(Expected::Version(version), Record::Deleted(tombstone.clone()), None).await.unwrap();
     assert_eq!(row().await, 8, "the revision alone");
     assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
@@ -43,9 +43,9 @@ async fn what_a_page_no_longer_has_is_empty_and_never_null() {
 async fn a_text_of_another_revision_than_the_head_is_read_again() {
     let mut proxied = proxied(PATIENT).await;
     let first = Arc::new(page("first"));
-    proxied.store.insert_if_absent(first.clone(), None).await.unwrap();
+    proxied.store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
     proxied.tear_the_next_text();
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
     proxied.tear_the_next_text();
-    assert_eq!(proxied.store.page(&first.head).await.unwrap(), Some(first));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::{Page, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
@@ -21,33 +21,40 @@ const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..P
 
 async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
-    assert_eq!(store.insert_if_absent(page.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), PutResult::Done);
     page
 }
 
-fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<CasResult, StoreError>> {
+fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<PutResult, StoreError>> {
     let store = proxied.store.clone();
-    tokio::spawn(async move { store.compare_and_set(expected, next, None).await })
+    tokio::spawn(async move { store.put(Expected::Version(expected), next, None).await })
 }
 
 /// Inserts, replaces and deletes a page, each after `lie`, and expects that each is done once.
 async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
-    assert_eq!(proxied.store.insert_if_absent(first.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(
+        proxied.store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap(),
+        PutResult::Done
+    );
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
-    let swapped = proxied.store.compare_and_set(first.head.version, Record::Active(next.clone()), None).await.unwrap();
-    assert_eq!(swapped, CasResult::Swapped);
+    let swapped =
+        proxied.store.put(Expected::Version(first.head.version), Record::Active(next.clone()), None).await.unwrap();
+    assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
 
     let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
-    let swapped =
-        proxied.store.compare_and_set(next.head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
-    assert_eq!(swapped, CasResult::Swapped);
+    let swapped = proxied
+        .store
+        .put(Expected::Version(next.head.version), Record::Deleted(tombstone.clone()), None)
+        .await
+        .unwrap();
+    assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
@@ -100,7 +107,7 @@ async fn a_write_that_a_node_refused_for_now_is_sent_again() {
 }
 
 /// After a write that was applied without an answer, `others` more writes come before the store reads the outcome back.
-async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) {
+async fn overtaken(others: u64) -> (Result<PutResult, StoreError>, PageVersion) {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
     let ours = edited(&first, "our text");
@@ -111,8 +118,9 @@ async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) 
     let mut page = ours;
     for round in 0..others {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped = other.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Swapped, "ours was applied");
+        let swapped =
+            other.put(Expected::Version(page.head.version), Record::Active(next.clone()), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Done, "ours was applied");
         page = next;
     }
     proxied.be_honest();
@@ -128,9 +136,9 @@ async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) 
 #[tokio::test]
 async fn a_write_that_others_came_after_is_done() {
     let (outcome, version) = overtaken(1).await;
-    assert_eq!(outcome.unwrap(), CasResult::Swapped);
+    assert_eq!(outcome.unwrap(), PutResult::Done);
     assert_eq!(version, PageVersion::new(3));
-    assert_eq!(overtaken(7).await.0.unwrap(), CasResult::Swapped);
+    assert_eq!(overtaken(7).await.0.unwrap(), PutResult::Done);
 }
 
 #[tokio::test]
@@ -141,9 +149,9 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let theirs = edited(&first, "their text");
-    other.compare_and_set(first.head.version, Record::Active(theirs.clone()), None).await.unwrap();
+    other.put(Expected::Version(first.head.version), Record::Active(theirs.clone()), None).await.unwrap();
     proxied.be_honest();
-    assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
+    assert_eq!(setting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
@@ -153,11 +161,11 @@ async fn an_insert_of_unknown_outcome_is_done_after_many_changes() {
     let ours = Arc::new(page("our text"));
     let mut looked = proxied.apply_the_next_write_in_secret(&ours.head.slug);
     let (store, inserting) = (proxied.store.clone(), ours.clone());
-    let inserting = tokio::spawn(async move { store.insert_if_absent(inserting, None).await });
+    let inserting = tokio::spawn(async move { store.put(Expected::Absent, Record::Active(inserting), None).await });
     looked.recv().await.unwrap();
     let newest = often_edited(&other, ours).await;
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
+    assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Done);
     assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Lookup::Active(newest));
 }
 
@@ -168,16 +176,18 @@ async fn an_insert_of_unknown_outcome_is_refused_if_it_was_there() {
     let newest = often_edited(&other, first.clone()).await;
     let timeout = RequestReaction::forge_with_error(paxos_timeout());
     proxied.rules(vec![RequestRule(next_write_of(&first.head.slug), timeout)], Vec::new());
-    let again = proxied.store.insert_if_absent(first, None).await;
-    assert_eq!(again.unwrap(), InsertResult::SlugTaken(Record::Active(newest)));
+    let again = proxied.store.put(Expected::Absent, Record::Active(first), None).await;
+    assert_eq!(again.unwrap(), PutResult::Refused);
+    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Lookup::Active(newest));
 }
 
 /// The page after more edits than a row has ids of.
 async fn often_edited(store: &ScyllaStore, mut page: Arc<Page>) -> Arc<Page> {
     for round in 0..12 {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped = store.compare_and_set(page.head.version, Record::Active(next.clone()), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Swapped);
+        let swapped =
+            store.put(Expected::Version(page.head.version), Record::Active(next.clone()), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Done);
         page = next;
     }
     page
@@ -190,11 +200,11 @@ async fn an_insert_of_unknown_outcome_is_refused_if_another_won() {
     let theirs = Arc::new(page_at(ours.head.slug.clone(), "their text"));
     let mut looked = proxied.swallow_the_next_write(&ours.head.slug);
     let store = proxied.store.clone();
-    let inserting = tokio::spawn(async move { store.insert_if_absent(ours, None).await });
+    let inserting = tokio::spawn(async move { store.put(Expected::Absent, Record::Active(ours), None).await });
     looked.recv().await.unwrap();
-    assert_eq!(other.insert_if_absent(theirs.clone(), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(other.put(Expected::Absent, Record::Active(theirs.clone()), None).await.unwrap(), PutResult::Done);
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken(Record::Active(theirs.clone())));
+    assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
@@ -239,7 +249,7 @@ async fn an_error_says_whether_nothing_was_done() {
     let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
         let store = proxied.store.clone();
         async move {
-            match store.insert_if_absent(page.clone(), None).await {
+            match store.put(Expected::Absent, Record::Active(page.clone()), None).await {
                 Err(StoreError::Unavailable(_)) if *is_certain => {}
                 Err(StoreError::OutcomeUnknown(_)) if !is_certain => {}
                 outcome => panic!("{error}: {outcome:?}"),
@@ -258,7 +268,7 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
     proxied.rules(vec![silence], Vec::new());
     let found = proxied.store.lookup(&page.head.slug).await;
     assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
-    let inserted = proxied.store.insert_if_absent(page, None).await;
+    let inserted = proxied.store.put(Expected::Absent, Record::Active(page), None).await;
     assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
 }
 
@@ -269,11 +279,12 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
     let (first, second) = (page("first text"), Arc::new(page("second text")));
     let mut looked = proxied.swallow_the_next_write(&first.head.slug);
     let store = proxied.store.clone();
-    let inserting = tokio::spawn(async move { store.insert_if_absent(Arc::new(first), None).await });
+    let inserting =
+        tokio::spawn(async move { store.put(Expected::Absent, Record::Active(Arc::new(first)), None).await });
     looked.recv().await.unwrap();
-    let refused = proxied.store.insert_if_absent(second.clone(), None).await;
+    let refused = proxied.store.put(Expected::Absent, Record::Active(second.clone()), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
+    assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Done);
     assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), Lookup::Absent);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, PageStore, Record, StoreError};
 use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
 
@@ -16,7 +16,7 @@ async fn filled(store: &ScyllaStore, count: usize) -> BTreeMap<String, Record> {
     let mut records = BTreeMap::new();
     for number in 0..count {
         let page = Arc::new(page(&format!("page {number}")));
-        store.insert_if_absent(page.clone(), None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
         records.insert(page.head.slug.to_string(), Record::Active(page));
     }
     records

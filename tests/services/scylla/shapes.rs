@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{CasResult, InsertResult, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
@@ -71,13 +71,12 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_insert() {
             ("write_ids", BLOB, old(&[7; 16])),
         ]);
         let page = Arc::new(page("text"));
-        let taken = InsertResult::SlugTaken(Record::Active(page.clone()));
-        let inserted = if applied { InsertResult::Inserted } else { taken };
+        let inserted = if applied { PutResult::Done } else { PutResult::Refused };
         if !applied {
-            store().await.insert_if_absent(page.clone(), None).await.unwrap();
+            store().await.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
         }
         proxied.rules(vec![RequestRule(writes_of(&page.head.slug), answering(answer))], Vec::new());
-        assert_eq!(proxied.store.insert_if_absent(page, None).await.unwrap(), inserted);
+        assert_eq!(proxied.store.put(Expected::Absent, Record::Active(page), None).await.unwrap(), inserted);
     }
 }
 
@@ -85,12 +84,12 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_insert() {
 async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
     let mut proxied = proxied(PATIENT).await;
     let first = page("first");
-    proxied.store.insert_if_absent(Arc::new(first.clone()), None).await.unwrap();
+    proxied.store.put(Expected::Absent, Record::Active(Arc::new(first.clone())), None).await.unwrap();
     let replaced = Record::Active(edited(&first, "next"));
     let buried = Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED)));
     // Whether it was applied, and the revision of the row if there was one.
     for (applied, version, swapped) in
-        [(true, Some(1_i64), CasResult::Swapped), (false, Some(9), CasResult::Stale), (false, None, CasResult::Stale)]
+        [(true, Some(1_i64), PutResult::Done), (false, Some(9), PutResult::Refused), (false, None, PutResult::Refused)]
     {
         let version = version.map(i64::to_be_bytes);
         let answer = one_row(&[
@@ -101,7 +100,7 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
         ]);
         proxied.rules(vec![RequestRule(writes_of(&first.head.slug), answering(answer))], Vec::new());
         for next in [replaced.clone(), buried.clone()] {
-            assert_eq!(proxied.store.compare_and_set(first.head.version, next, None).await.unwrap(), swapped);
+            assert_eq!(proxied.store.put(Expected::Version(first.head.version), next, None).await.unwrap(), swapped);
         }
     }
 }

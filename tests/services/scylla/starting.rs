@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record, StoreError};
 use handbill_pages::ports::random::Random;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill_store_scylla::{
@@ -46,13 +46,16 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
         connecting.await.unwrap();
     });
     while told.recv().await.unwrap() != Progress::Schema(SchemaState::Missing) {}
-    let early = awaited.insert_if_absent(Arc::new(page("text")), None).await;
+    let early = awaited.put(Expected::Absent, Record::Active(Arc::new(page("text"))), None).await;
     assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
 
     migrate(&settings, &Random::System).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
-    assert_eq!(awaited.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(
+        awaited.put(Expected::Absent, Record::Active(Arc::new(page("text"))), None).await.unwrap(),
+        PutResult::Done
+    );
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -76,7 +79,10 @@ async fn a_store_serves_on_an_expanded_schema_and_not_a_contracted() {
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, Some(&center), &newer, times, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
-    assert_eq!(store.insert_if_absent(Arc::new(page("text")), None).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(
+        store.put(Expected::Absent, Record::Active(Arc::new(page("text"))), None).await.unwrap(),
+        PutResult::Done
+    );
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, Some(&center), &newest, times, &Random::System).await.unwrap();

@@ -3,7 +3,6 @@
 
 pub mod clock;
 pub mod creates_switch;
-pub mod page_import;
 pub mod page_scan;
 pub mod page_store;
 pub mod random;

@@ -5,9 +5,8 @@
 //! * After `Ok`, an operation is durable, and every later lookup at any replica sees its effect or something newer.
 //! * The store alone decides who gets a slug, and an inserted slug is never free again: a deleted page leaves a
 //!   tombstone.
-//! * A [hidden](PageHead::hidden) page is looked up as [`Lookup::Hidden`]; only [`PageStore::page`] and a scan have its
-//!   text.
-//! * If the caller stops waiting, the operation is done completely or not at all.
+//! * A page with a head that is [hidden](PageHead::hidden) is stored like any other and looked up as [`Lookup::Hidden`].
+//! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
 //!
 //! `needed_by` is when a write's caller needs the answer, so that a store can say in time whether anything changed.
 //! Reads have no such time, because requests share them.
@@ -20,7 +19,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::values::archive::Stored;
-use crate::values::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::values::slug::{Slug, SlugSecret};
 
 #[async_trait]
@@ -28,8 +27,7 @@ pub trait PageStore: Send + Sync {
     /// Derives slugs from clients' keys; the same at every replica.
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError>;
 
-    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError>;
-
+    /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
     /// For OpenTelemetry (`db.system.name`).
@@ -37,32 +35,60 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// Changes whenever the page may have changed: a lookup that began after the mark was taken is current while the
-    /// mark is the same. `None` while the page may be changing, and if others change pages without the store's
-    /// knowledge.
-    fn mark(&self, _slug: &Slug) -> Option<u64> {
-        None
+    /// Tells `kept` of each change of a page from now on, whoever makes it: before it is made, until it is known whether it was. Returns
+    /// whether the store does so. It cannot if other processes change its pages, and it tells one cache only.
+    fn tell(&self, _kept: Arc<dyn KeptPages>) -> bool {
+        false
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
 
-    /// The page of `head`, hidden or not. `None` if the page was changed or deleted since; then read the head again.
-    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
+    /// Stores `next` if its slug has what is `expected`. The journal has a tombstone, or a page that this hides or shows, before the
+    /// change is made: without its line nothing is changed.
+    async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError>;
+}
 
-    /// Replaces the page with the same slug if it has the version `expected`. A deletion, hiding or showing is in the
-    /// journal first, or nothing changes.
-    async fn compare_and_set(
-        &self,
-        expected: PageVersion,
-        next: Record,
-        needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError>;
+/// The condition of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The slug was never used.
+    Absent,
+    /// A page, hidden or not, of this version.
+    Version(PageVersion),
+    /// A page in this state: an import may meet two records of one version.
+    State(PageState),
+    /// A record that [cannot be read](StoreError::Unreadable). A store whose records have copies leaves it to a repair from them,
+    /// and answers that the record cannot be read.
+    Unreadable,
+}
 
-    /// Replaces an [unreadable](StoreError::Unreadable) record by `tombstone`; [`CasResult::Stale`] if there is none. A
-    /// store with copies returns the error, and leaves the record to a repair.
-    async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError>;
+impl Expected {
+    /// Whether a page in `state` is what is expected.
+    pub fn is_met_by(self, state: PageState) -> bool {
+        match self {
+            Self::Version(version) => version == state.version,
+            Self::State(expected) => expected == state,
+            Self::Absent | Self::Unreadable => false,
+        }
+    }
+}
+
+/// The answer to a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutResult {
+    /// The record is stored.
+    Done,
+    /// The slug has something else than was expected; nothing was changed.
+    Refused,
+}
+
+/// What is kept of pages in this process to answer reads without the store.
+pub trait KeptPages: Send + Sync {
+    /// Forgets the pages under `slugs`, which may change until the returned value is dropped. Until then nothing is kept of them, and
+    /// nothing that was read before is kept later.
+    fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
 }
 
 /// What a used slug has.
@@ -84,8 +110,9 @@ impl Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup<T = Arc<Page>> {
     Active(T),
-    /// For all but operators, this page is deleted.
-    Hidden(Box<PageHead>),
+    /// Operators have hidden the page: to everybody else it is deleted.
+    Hidden(T),
+    /// The page was deleted.
     Deleted(Tombstone),
     Absent,
 }
@@ -94,7 +121,7 @@ impl<T> Lookup<T> {
     pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
         match self {
             Self::Active(page) => Lookup::Active(shown(page)),
-            Self::Hidden(head) => Lookup::Hidden(head),
+            Self::Hidden(page) => Lookup::Hidden(shown(page)),
             Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
             Self::Absent => Lookup::Absent,
         }
@@ -113,8 +140,7 @@ impl<T> Lookup<T> {
 impl Lookup {
     pub fn head(&self) -> Option<&PageHead> {
         match self {
-            Self::Active(page) => Some(&page.head),
-            Self::Hidden(head) => Some(head),
+            Self::Active(page) | Self::Hidden(page) => Some(&page.head),
             Self::Deleted(_) | Self::Absent => None,
         }
     }
@@ -124,7 +150,7 @@ impl From<&Lookup> for Stored {
     fn from(found: &Lookup) -> Self {
         match found {
             Lookup::Active(page) => Self::Active(page.head.state()),
-            Lookup::Hidden(head) => Self::Hidden(head.state()),
+            Lookup::Hidden(page) => Self::Hidden(page.head.state()),
             Lookup::Deleted(_) => Self::Deleted,
             Lookup::Absent => Self::Absent,
         }
@@ -134,7 +160,7 @@ impl From<&Lookup> for Stored {
 impl From<Record> for Lookup {
     fn from(record: Record) -> Self {
         match record {
-            Record::Active(page) if page.head.hidden.is_some() => Self::Hidden(Box::new(page.head.clone())),
+            Record::Active(page) if page.head.hidden.is_some() => Self::Hidden(page),
             Record::Active(page) => Self::Active(page),
             Record::Deleted(tombstone) => Self::Deleted(tombstone),
         }
@@ -143,36 +169,11 @@ impl From<Record> for Lookup {
 
 impl From<PageHead> for Lookup<PageHead> {
     fn from(head: PageHead) -> Self {
-        if head.hidden.is_some() { Self::Hidden(Box::new(head)) } else { Self::Active(head) }
+        if head.hidden.is_some() { Self::Hidden(head) } else { Self::Active(head) }
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InsertResult {
-    Inserted,
-    /// Nothing changed. The record is not older than the refusal; a hidden page is given as its tombstone.
-    SlugTaken(Record),
-}
-
-impl InsertResult {
-    /// The answer to a refused insert, where `found` was looked up since.
-    pub fn refused(found: Lookup) -> Result<Self, StoreError> {
-        match found {
-            Lookup::Active(page) => Ok(Self::SlugTaken(Record::Active(page))),
-            Lookup::Hidden(head) => Ok(Self::SlugTaken(Record::Deleted(head.as_tombstone()))),
-            Lookup::Deleted(tombstone) => Ok(Self::SlugTaken(Record::Deleted(tombstone))),
-            Lookup::Absent => Err(StoreError::Unreadable("a taken slug has no record".into())),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CasResult {
-    Swapped,
-    /// Another version, deleted or absent; nothing changed.
-    Stale,
-}
-
+/// The error inside a backend.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Error)]

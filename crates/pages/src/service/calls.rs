@@ -16,11 +16,11 @@ use tracing::{Span, info_span};
 use super::shared_reads::SharedReads;
 use crate::log_throttle::LogThrottle;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
 use crate::values::content::Content;
-use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::values::page::PageHead;
 use crate::values::quota::Decision;
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
@@ -187,7 +187,6 @@ pub struct SharedStore {
 struct Shared {
     lookups: SharedReads<Slug, Lookup>,
     heads: SharedReads<Slug, Lookup<PageHead>>,
-    pages: SharedReads<(Slug, PageState), Option<Arc<Page>>>,
 }
 
 impl SharedStore {
@@ -221,8 +220,8 @@ impl SharedStore {
         result
     }
 
-    pub(super) fn mark(&self, slug: &Slug) -> Option<u64> {
-        self.store.mark(slug)
+    pub(super) fn pages(&self) -> &dyn PageStore {
+        &*self.store
     }
 
     pub(super) async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
@@ -239,42 +238,21 @@ impl SharedStore {
         self.shared.heads.read(slug, load).await
     }
 
-    pub(super) async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        let name = |answer: &Option<Arc<Page>>| if answer.is_some() { "active" } else { "stale" };
-        let load = async { self.call("page", name, self.store.page(head)).await };
-        self.shared.pages.read(&(head.slug.clone(), head.state()), load).await
-    }
-
-    pub(super) async fn insert_if_absent(
+    pub(super) async fn put(
         &self,
-        page: Arc<Page>,
-        needed_by: Option<Instant>,
-    ) -> Result<InsertResult, StoreError> {
-        let name = |answer: &InsertResult| match answer {
-            InsertResult::Inserted => "done",
-            InsertResult::SlugTaken(_) => "slug_taken",
-        };
-        self.call("insert_if_absent", name, self.store.insert_if_absent(page, needed_by)).await
-    }
-
-    pub(super) async fn compare_and_set(
-        &self,
-        expected: PageVersion,
+        expected: Expected,
         next: Record,
         needed_by: Option<Instant>,
-    ) -> Result<CasResult, StoreError> {
-        self.call("compare_and_set", SWAP_NAME, self.store.compare_and_set(expected, next, needed_by)).await
-    }
-
-    pub(super) async fn delete_unreadable(&self, tombstone: Tombstone) -> Result<CasResult, StoreError> {
-        self.call("delete_unreadable", SWAP_NAME, self.store.delete_unreadable(tombstone)).await
+    ) -> Result<PutResult, StoreError> {
+        let (operation, refused) = match expected {
+            Expected::Absent => ("insert_if_absent", "slug_taken"),
+            Expected::Version(_) | Expected::State(_) => ("compare_and_set", "stale"),
+            Expected::Unreadable => ("delete_unreadable", "stale"),
+        };
+        let name = |answer: &PutResult| if *answer == PutResult::Done { "done" } else { refused };
+        self.call(operation, name, self.store.put(expected, next, needed_by)).await
     }
 }
-
-const SWAP_NAME: fn(&CasResult) -> &'static str = |answer| match answer {
-    CasResult::Swapped => "done",
-    CasResult::Stale => "stale",
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Creating a page.
+//! Creating a page, and previewing one: the same checks and HTML, and nothing is stored.
 
 use std::sync::Arc;
 
@@ -7,11 +7,13 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, New, NewTitle, PageFields, check_text};
 use super::{Limited, PageService, StoreBudget, deadline, until};
-use crate::ports::page_store::{InsertResult, Record};
+use crate::ports::page_store::{Expected, Lookup, PutResult, Record};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
+use crate::ports::renderer::{Checks, Purpose};
 use crate::values::client::Client;
 use crate::values::edit_key::EditKey;
+use crate::values::markdown::Rendered;
 use crate::values::page::{Page, PageHead};
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret, SlugSuffix};
 use crate::values::title::{Title, TitleError};
@@ -25,6 +27,13 @@ pub struct Created {
     pub page: Arc<Page>,
     /// A key that the server made is never shown again.
     pub edit_key: EditKey,
+}
+
+#[derive(Debug)]
+pub struct Preview {
+    /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
+    pub title: Option<Title>,
+    pub rendered: Rendered,
 }
 
 impl PageService {
@@ -44,6 +53,21 @@ impl PageService {
         self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
+    /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
+    /// and a heading that could be no title is none. The limit is that of previews.
+    pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
+        let show = async |new: New| {
+            let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
+            let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
+            Ok(Preview { title, rendered })
+        };
+        match body.and_then(PageFields::check_new) {
+            Ok(new) => self.admit(LimitKind::Preview, client, until(deadline(), show(new))).await,
+            Err(error) => Limited::rejected_before_limit(error.into()),
+        }
+    }
+
+    /// The slug of `new`, if that needs neither the text nor the store.
     fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
         let NewTitle::Given(title) = &new.title else { return None };
         let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
@@ -102,15 +126,19 @@ impl PageService {
         for counter in 1..=SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
             let mut store_budget = StoreBudget::new(deadline);
-            let inserting = self.store.insert_if_absent(Arc::clone(&candidate), Some(store_budget.needed_by()));
-            match store_budget.wait(inserting).await? {
-                InsertResult::Inserted => return Ok(Created { page: candidate, edit_key }),
-                InsertResult::SlugTaken(_) if secret.is_none() => {}
-                InsertResult::SlugTaken(Record::Active(page)) if !page.head.key_hash.matches(&edit_key) => {}
-                InsertResult::SlugTaken(Record::Active(page)) if page.text.content == candidate.text.content => {
-                    return Ok(Created { page, edit_key });
+            let next = Record::Active(Arc::clone(&candidate));
+            let inserting = self.store.put(Expected::Absent, next, Some(store_budget.needed_by()));
+            if store_budget.wait(inserting).await? == PutResult::Done {
+                return Ok(Created { page: candidate, edit_key });
+            }
+            if secret.is_some() {
+                match store_budget.wait(self.store.lookup(&candidate.head.slug)).await? {
+                    Lookup::Active(page) if !page.head.key_hash.matches(&edit_key) => {}
+                    Lookup::Active(page) if page.text.content == candidate.text.content => {
+                        return Ok(Created { page, edit_key });
+                    }
+                    _ => return Err(ServiceError::KeyInUse),
                 }
-                InsertResult::SlugTaken(_) => return Err(ServiceError::KeyInUse),
             }
             page = Arc::unwrap_or_clone(candidate);
             page.head.slug = self.slug(secret, &title, &edit_key, counter);

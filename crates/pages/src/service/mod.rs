@@ -20,20 +20,17 @@
 //! An invalid create or preview spends no quota. Updates, deletes and token requests always do, which limits guessing
 //! of keys, unless the slug does not fit the grammar.
 
+mod budgets;
 mod calls;
 mod create;
-mod delete;
 mod error;
 mod operators;
 mod page_cache;
 mod policy;
-mod preview;
 mod read;
-mod read_budget;
 mod rendering;
 mod request;
 mod shared_reads;
-mod store_budget;
 mod token;
 mod update;
 
@@ -57,19 +54,17 @@ use crate::values::page::{Page, PageHead};
 use crate::values::quota::Decision;
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
+pub use budgets::STORE_BUDGET;
+use budgets::{ReadBudget, StoreBudget};
 pub use calls::{CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds};
-pub use create::Created;
+pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use operators::{ActOutcome, Found, Operators};
 pub use page_cache::{FormNumber, Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
-pub use preview::Preview;
 pub use read::FoundPage;
-use read_budget::ReadBudget;
 pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, PageFields, Precondition, States};
-pub use store_budget::STORE_BUDGET;
-use store_budget::StoreBudget;
 pub use token::{TokenClient, TokenForm};
 
 /// Afterwards the caller does not know the outcome.
@@ -125,7 +120,7 @@ impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
         let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, .. } = parts;
         let large_reads = ReadBudget::new(parts.large_bytes);
-        let (pages, policy) = (parts.pages, parts.policy);
+        let (pages, policy) = (parts.pages.told_by(store.pages()), parts.policy);
         let slug_secret = Arc::default();
         Self {
             store,
@@ -188,14 +183,6 @@ impl PageService {
 
     async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
         active(store_budget.wait(self.store.head(slug)).await?)
-    }
-
-    /// If the text is gone, the page's present state.
-    async fn page_of(&self, head: PageHead, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        match store_budget.wait(self.store.page(&head)).await? {
-            Some(page) => Ok(page),
-            None => self.existing(&head.slug, store_budget).await,
-        }
     }
 }
 

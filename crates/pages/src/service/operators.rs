@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::ServiceError;
 use super::{SharedStore, StoreBudget, back_off, deadline, until};
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, Lookup, Record, StoreError};
+use crate::ports::page_store::{Expected, Lookup, PutResult, Record, StoreError};
 use crate::ports::random::Random;
 use crate::values::page::{Page, PageHead, Tombstone};
 use crate::values::slug::Slug;
@@ -61,19 +61,15 @@ impl Operators {
                     Some(head) => head.taken_down(takedown.clone(), now),
                     None => Tombstone::of_unreadable(slug.clone(), takedown.clone(), now),
                 };
+                let expected = head.map_or(Expected::Unreadable, |head| Expected::Version(head.version));
                 let record = Record::Deleted(tombstone.clone());
-                let needed_by = Some(store_budget.needed_by());
-                let swapped = async {
-                    match &head {
-                        Some(head) => self.store.compare_and_set(head.version, record, needed_by).await,
-                        None => self.store.delete_unreadable(tombstone.clone()).await,
-                    }
-                };
+                let swapped = self.store.put(expected, record, Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
-                    Ok(CasResult::Swapped) => {
+                    Ok(PutResult::Done) => {
                         return Ok(ActOutcome::Done(Record::Deleted(tombstone)));
                     }
-                    Ok(CasResult::Stale) => back_off(&self.random).await,
+                    // The page's owner changed or deleted it between the read and the write.
+                    Ok(PutResult::Refused) => back_off(&self.random).await,
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
                         let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
@@ -111,10 +107,11 @@ impl Operators {
                 let record = Record::Active(Arc::clone(&next));
                 let done = ActOutcome::Done(record.clone());
                 let mut store_budget = StoreBudget::new(deadline);
-                let swapped = self.store.compare_and_set(page.head.version, record, Some(store_budget.needed_by()));
+                let swapped =
+                    self.store.put(Expected::Version(page.head.version), record, Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
-                    Ok(CasResult::Swapped) => return Ok(done),
-                    Ok(CasResult::Stale) => back_off(&self.random).await,
+                    Ok(PutResult::Done) => return Ok(done),
+                    Ok(PutResult::Refused) => back_off(&self.random).await,
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = self.found(slug, &mut StoreBudget::new(deadline)).await;
                         let is_done = matches!(&found, Ok(Found::Page(page)) if page.head == next.head);
@@ -127,27 +124,15 @@ impl Operators {
         .await
     }
 
-    /// A hidden page has its text.
     async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
-        loop {
-            let head = match store_budget.wait(self.store.lookup(slug)).await {
-                Ok(Lookup::Active(page)) => return Ok(Found::Page(page)),
-                Ok(Lookup::Hidden(head)) => head,
-                Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Deleted(tombstone)),
-                Ok(Lookup::Absent) => return Ok(Found::Absent),
-                Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
-                    return self.unreadable(slug, error, store_budget).await;
-                }
-                Err(error) => return Err(error),
-            };
-            match store_budget.wait(self.store.page(&head)).await {
-                Ok(Some(page)) => return Ok(Found::Page(page)),
-                Ok(None) => {}
-                Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
-                    return Ok(Found::Unreadable(Some(head), Arc::new(error)));
-                }
-                Err(error) => return Err(error),
+        match store_budget.wait(self.store.lookup(slug)).await {
+            Ok(Lookup::Active(page) | Lookup::Hidden(page)) => Ok(Found::Page(page)),
+            Ok(Lookup::Deleted(tombstone)) => Ok(Found::Deleted(tombstone)),
+            Ok(Lookup::Absent) => Ok(Found::Absent),
+            Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
+                self.unreadable(slug, error, store_budget).await
             }
+            Err(error) => Err(error),
         }
     }
 
@@ -158,8 +143,7 @@ impl Operators {
         store_budget: &mut StoreBudget,
     ) -> Result<Found, ServiceError> {
         let head = match store_budget.wait(self.store.head(slug)).await {
-            Ok(Lookup::Active(head)) => Some(Box::new(head)),
-            Ok(Lookup::Hidden(head)) => Some(head),
+            Ok(Lookup::Active(head) | Lookup::Hidden(head)) => Some(Box::new(head)),
             Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Deleted(tombstone)),
             Ok(Lookup::Absent) => return Ok(Found::Absent),
             Err(ServiceError::Store(StoreError::Unreadable(_))) => None,

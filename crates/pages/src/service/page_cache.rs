@@ -3,21 +3,26 @@
 //! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another
 //! read. It never changes; a new entry replaces it.
 //!
-//! The text of a state never changes either, so an entry is current if its state is. A store of one process says so by
-//! a mark ([`PageStore::mark`](crate::ports::page_store::PageStore::mark)); a shared store is asked for the state.
+//! In one process every write passes the cache: the store [tells](PageStore::tell) it before a page changes, and after. So what is in
+//! the cache is current. A reader takes the place of a page before it asks the store, and a change takes that place away from the
+//! reader. So what was read before a change is never kept after it.
+//!
+//! A store that replicas share is asked for the page's state first, and an entry of another state is not used.
 //!
 //! Only reads make entries, so creates displace nothing.
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use super::read_budget::ReadPermit;
+use super::budgets::ReadPermit;
+use crate::ports::page_store::{KeptPages, PageStore};
 use crate::values::page::{Page, PageState, PageText};
 use crate::values::slug::Slug;
 
@@ -52,11 +57,19 @@ pub struct PageCacheMetrics {
 #[derive(Clone)]
 pub struct PageCache {
     /// `None` if the cache is off.
-    entries: Option<Arc<Cache<Slug, Arc<Kept>, EntryBytes>>>,
+    entries: Option<Arc<Entries>>,
+    /// Whether the store tells of each change, so that every entry is current.
+    pub(super) is_told: bool,
     pub(super) metrics: PageCacheMetrics,
 }
 
-/// A form, such as HTML in one content coding, numbered by the transport.
+type Entries = Cache<Slug, Arc<Kept>, EntryBytes>;
+
+/// The place of one page, which its holder may fill until the page changes.
+pub(super) type Place<'a> =
+    PlaceholderGuard<'a, Slug, Arc<Kept>, EntryBytes, DefaultHashBuilder, DefaultLifecycle<Slug, Arc<Kept>>>;
+
+/// The number by which the transport knows a form of a page, such as its HTML in one content coding.
 pub type FormNumber = u8;
 
 /// A cache entry: the forms of one state of a page.
@@ -65,14 +78,13 @@ pub struct Kept {
     pub state: PageState,
     pub renderer_version: u16,
     pub is_noindex: bool,
-    mark: Option<u64>,
     page: Option<Arc<Page>>,
     /// `None` is not worth sending.
     forms: Vec<(FormNumber, Option<Bytes>)>,
 }
 
 #[derive(Clone, Copy)]
-struct EntryBytes;
+pub(super) struct EntryBytes;
 
 impl Weighter<Slug, Arc<Kept>> for EntryBytes {
     fn weight(&self, slug: &Slug, kept: &Arc<Kept>) -> u64 {
@@ -82,16 +94,17 @@ impl Weighter<Slug, Arc<Kept>> for EntryBytes {
     }
 }
 
-/// Holds its memory until the answer is made.
-pub struct PageRead {
+/// A page that was read, with the memory that it holds until the answer is made.
+pub struct PageRead<'a> {
     pub(super) page: Arc<Page>,
-    /// Taken before the lookup.
-    pub(super) mark: Option<u64>,
+    /// The place of the page in the cache, if nothing had it before the store was asked.
+    pub(super) place: Option<Place<'a>>,
+    /// Whether the page itself is worth keeping.
     pub(super) keep_page: bool,
     pub(super) _permit: ReadPermit,
 }
 
-impl Deref for PageRead {
+impl Deref for PageRead<'_> {
     type Target = Page;
 
     fn deref(&self) -> &Page {
@@ -110,83 +123,123 @@ impl PageCache {
             .expect("every option is set");
         let cache =
             || Cache::with_options(options, EntryBytes, DefaultHashBuilder::default(), DefaultLifecycle::default());
-        Self { entries: (bytes > 0).then(cache).map(Arc::new), metrics }
+        Self { entries: (bytes > 0).then(cache).map(Arc::new), is_told: false, metrics }
     }
 
-    /// Whether there is an entry, in any state.
-    pub(super) fn has(&self, slug: &Slug) -> bool {
-        self.entries.as_ref().is_some_and(|entries| entries.contains_key(slug))
+    /// This cache, told by `store` of each change if the store can do that.
+    #[must_use]
+    pub(super) fn told_by(self, store: &dyn PageStore) -> Self {
+        Self { is_told: store.tell(Arc::new(self.clone())), ..self }
     }
 
     pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<Kept>> {
         self.entries.as_ref()?.get(slug).filter(|kept| kept.state == state)
     }
 
-    /// Only if its lookup began after the page got `mark`.
-    pub(super) fn current(&self, slug: &Slug, mark: u64) -> Option<Arc<Kept>> {
-        self.entries.as_ref()?.get(slug).filter(|kept| kept.mark == Some(mark))
+    /// The entry of the page under `slug`, if the store tells of each change.
+    pub(super) fn current(&self, slug: &Slug) -> Option<Arc<Kept>> {
+        self.entries.as_ref().filter(|_| self.is_told)?.get(slug)
+    }
+
+    /// The entry of the page under `slug`, or else its place, unless another reader or a change has it. The caller is about to ask
+    /// the store.
+    pub(super) fn entry_or_place(&self, slug: &Slug) -> (Option<Arc<Kept>>, Option<Place<'_>>) {
+        let found = self.entries.as_ref().map(|entries| entries.get_value_or_guard(slug, Some(Duration::ZERO)));
+        match found {
+            Some(GuardResult::Value(kept)) => (Some(kept), None),
+            Some(GuardResult::Guard(place)) => (None, Some(place)),
+            Some(GuardResult::Timeout) | None => (None, None),
+        }
     }
 
     pub fn count_hit(&self) {
         self.metrics.hits.inc();
     }
 
-    /// Adds a form of `page` to the others of its state. The cache may drop the entry at any time.
-    pub fn keep(&self, page: &PageRead, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<Kept> {
-        let PageRead { page, mark, keep_page, .. } = page;
+    /// Keeps `bytes`, a form of `page`, beside the other forms that are kept of its state, unless the page may have changed since
+    /// it was read. Returns what the answer is made of.
+    pub fn keep(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<Kept> {
+        let PageRead { page, place, keep_page, .. } = page;
         let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);
-        let standing = self.entries.as_ref().and_then(|entries| entries.peek(slug));
-        let same = standing.filter(|kept| kept.state == state && kept.renderer_version == renderer_version);
-        let mut forms = same.map(|kept| kept.forms.clone()).unwrap_or_default();
-        forms.retain(|(other, _)| *other != form);
-        forms.push((form, Some(bytes)));
-        let page = keep_page.then(|| Arc::clone(page));
-        let kept = Arc::new(Kept { state, renderer_version, is_noindex, mark: *mark, page, forms });
-        self.put(slug, &kept);
-        kept
-    }
-
-    /// A lookup after `mark` has shown that `kept` is current.
-    pub(super) fn renew(&self, slug: &Slug, kept: Arc<Kept>, mark: Option<u64>) -> Arc<Kept> {
-        if mark.is_none() || kept.mark == mark {
-            return kept;
+        let mut forms = vec![(form, Some(bytes))];
+        let is_same = |kept: &Kept| kept.state == state && kept.renderer_version == renderer_version;
+        let place = place.or_else(|| {
+            // Only replicas find an entry of an earlier state.
+            let is_earlier = |kept: &Kept| !self.is_told && kept.state.updated_at <= state.updated_at;
+            let (place, kept) = self.replace(slug, |kept| is_same(kept) || is_earlier(kept))?;
+            let others = kept.forms.iter().filter(|(other, _)| is_same(&kept) && *other != form);
+            forms.extend(others.cloned());
+            Some(place)
+        });
+        let page_to_keep = keep_page.then(|| Arc::clone(&page));
+        let kept = Arc::new(Kept { state, renderer_version, is_noindex, page: page_to_keep, forms });
+        if let Some(place) = place {
+            self.put(place, slug, &kept);
         }
-        let kept = Arc::new(Kept { mark, ..Kept::clone(&kept) });
-        self.put(slug, &kept);
         kept
     }
 
     /// A dropped entry does not come back.
     pub fn keep_coded(&self, slug: &Slug, kept: &Kept, form: FormNumber, bytes: Option<Bytes>, made_of: FormNumber) {
-        let Some(standing) = self.entries.as_ref().and_then(|entries| entries.peek(slug)) else { return };
-        if standing.state == kept.state && standing.renderer_version == kept.renderer_version {
+        let is_same =
+            |standing: &Kept| standing.state == kept.state && standing.renderer_version == kept.renderer_version;
+        if let Some((place, standing)) = self.replace(slug, is_same) {
             let mut forms = standing.forms.clone();
             forms.retain(|(other, _)| *other != form && (bytes.is_none() || *other != made_of));
             forms.push((form, bytes));
-            self.put(slug, &Arc::new(Kept { forms, ..Kept::clone(&standing) }));
+            self.put(place, slug, &Arc::new(Kept { forms, ..Kept::clone(&standing) }));
         }
     }
 
-    /// Unless the cache has a later state, or `kept` is too large.
-    fn put(&self, slug: &Slug, kept: &Arc<Kept>) {
-        let Some(entries) = &self.entries else { return };
-        let is_older = |standing: Arc<Kept>| standing.state.updated_at > kept.state.updated_at;
-        if EntryBytes.weight(slug, kept) <= LARGEST_BYTES && !entries.peek(slug).is_some_and(is_older) {
-            entries.insert(slug.clone(), Arc::clone(kept));
-            self.measure(entries);
+    /// Takes the entry of the page under `slug` out of its place, if `is_wanted`.
+    fn replace(&self, slug: &Slug, is_wanted: impl FnOnce(&Kept) -> bool) -> Option<(Place<'_>, Arc<Kept>)> {
+        let choose = |_: &Slug, kept: &mut Arc<Kept>| {
+            if is_wanted(kept) { EntryAction::ReplaceWithGuard } else { EntryAction::Retain(()) }
+        };
+        match self.entries.as_ref()?.entry(slug, Some(Duration::ZERO), choose) {
+            EntryResult::Replaced(place, kept) => Some((place, kept)),
+            _ => None,
         }
     }
 
-    /// A deleted text should not stay in memory. An earlier reader may still keep it again.
+    /// Fills `place` with `kept`, unless the page has changed since the place was taken, or `kept` is too large.
+    fn put(&self, place: Place<'_>, slug: &Slug, kept: &Arc<Kept>) {
+        if EntryBytes.weight(slug, kept) <= LARGEST_BYTES {
+            let _ = place.insert(Arc::clone(kept));
+        }
+        self.measure();
+    }
+
+    /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
+    /// stay in memory. A reader that found the page before may still keep it afterwards, unless the store tells of changes.
     pub(super) fn drop_page(&self, slug: &Slug) {
-        if let Some(entries) = &self.entries {
+        if let Some(entries) = self.entries.as_ref().filter(|_| !self.is_told) {
             entries.remove(slug);
-            self.measure(entries);
+            self.measure();
         }
     }
 
-    fn measure(&self, entries: &Cache<Slug, Arc<Kept>, EntryBytes>) {
-        self.metrics.bytes.set(i64::try_from(entries.weight()).unwrap_or(i64::MAX));
+    fn measure(&self) {
+        let bytes = self.entries.as_ref().map_or(0, |entries| entries.weight());
+        self.metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+impl KeptPages for PageCache {
+    fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
+        let Some(entries) = &self.entries else { return Box::new(()) };
+        let take = |slug: &&Slug| {
+            loop {
+                // This takes the place from a reader too.
+                entries.remove(*slug);
+                if let GuardResult::Guard(place) = entries.get_value_or_guard(*slug, Some(Duration::ZERO)) {
+                    break place;
+                }
+            }
+        };
+        let places: Vec<_> = slugs.iter().map(take).collect();
+        self.measure();
+        Box::new(places)
     }
 }
 
@@ -196,9 +249,10 @@ impl Kept {
         self.forms.iter().find(|(other, _)| *other == form).map(|(_, bytes)| bytes.as_ref())
     }
 
-    pub(super) fn page(&self) -> Option<PageRead> {
+    /// The page itself, if it is kept.
+    pub(super) fn page(&self) -> Option<PageRead<'static>> {
         let page = Arc::clone(self.page.as_ref()?);
-        Some(PageRead { page, mark: self.mark, keep_page: true, _permit: ReadPermit::default() })
+        Some(PageRead { page, place: None, keep_page: true, _permit: ReadPermit::default() })
     }
 }
 
@@ -210,6 +264,8 @@ fn held_bytes(page: &Page) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
     use super::*;
     use crate::values::content::Content;
     use crate::values::edit_key::EditKey;
@@ -236,8 +292,10 @@ mod tests {
         Page::new(head, Content::parse("a".repeat(1000)).unwrap(), rendered)
     }
 
-    fn read(page: &Page) -> PageRead {
-        PageRead { page: Arc::new(page.clone()), mark: None, keep_page: false, _permit: ReadPermit::default() }
+    /// `page` as it is read when nothing has its place, or when its reader gets none.
+    fn read<'a>(cache: &'a PageCache, page: &Page) -> PageRead<'a> {
+        let (_, place) = cache.entry_or_place(&page.head.slug);
+        PageRead { page: Arc::new(page.clone()), place, keep_page: false, _permit: ReadPermit::default() }
     }
 
     fn cache() -> PageCache {
@@ -250,7 +308,7 @@ mod tests {
 
     /// Keeps `bytes` bytes as the form 0 of `page`.
     fn keep(cache: &PageCache, page: &Page, bytes: usize) -> Arc<Kept> {
-        cache.keep(&read(page), false, 0, vec![0; bytes].into())
+        cache.keep(read(cache, page), false, 0, vec![0; bytes].into())
     }
 
     #[test]
@@ -273,21 +331,66 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_current_as_long_as_it_has_the_mark_that_it_had_before_the_last_lookup() {
-        let (cache, first) = (cache(), page(1, 1));
+    fn what_was_read_before_a_change_is_never_kept_after_it() {
+        let (cache, first) = (PageCache { is_told: true, ..cache() }, page(1, 1));
         let slug = &first.head.slug;
-        for mark in [7, 9] {
-            assert!(cache.current(slug, mark).is_none());
-            cache.keep(&PageRead { mark: Some(mark), ..read(&first) }, false, 0, Bytes::new());
-            assert_eq!(cache.current(slug, mark).unwrap().state, first.head.state());
+        let is_kept = || cache.current(slug).is_some();
+        let before = read(&cache, &first);
+        let change = cache.change(&[slug, slug]);
+        let meanwhile = read(&cache, &first);
+        for read in [before, meanwhile] {
+            cache.keep(read, false, 0, Bytes::new());
+            assert!(!is_kept());
         }
-        assert!(cache.current(slug, 7).is_none());
-        // Pages share marks, so another page's change may be all that there was.
-        let kept = cache.get(slug, first.head.state()).unwrap();
-        cache.renew(slug, kept, Some(11));
-        assert!(cache.current(slug, 9).is_none() && cache.current(slug, 11).is_some());
+        drop(change);
+        let earlier = keep(&cache, &first, 1000);
+        assert!(is_kept());
+        let second = page(1, 2);
+        let change = cache.change(&[slug]);
+        assert!(!is_kept());
+        cache.keep_coded(slug, &earlier, 1, Some(Bytes::new()), 0);
+        drop(change);
+        cache.keep_coded(slug, &earlier, 1, Some(Bytes::new()), 0);
+        assert!(!is_kept());
+        keep(&cache, &second, 1);
+        // A reader that was overtaken.
         keep(&cache, &first, 1);
-        assert!(cache.current(slug, 11).is_none(), "the page was changing when it was looked up");
+        assert_eq!(cache.current(slug).unwrap().state, second.head.state());
+    }
+
+    #[test]
+    fn no_reader_on_any_thread_gets_what_a_change_has_replaced() {
+        let (cache, first) = (PageCache { is_told: true, ..cache() }, page(1, 0));
+        let (slug, stored, answered) = (&first.head.slug, AtomicU64::new(0), AtomicU64::new(0));
+        let (hits, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::SeqCst) {
+                        let oldest = answered.load(Ordering::SeqCst);
+                        if let Some(kept) = cache.current(slug) {
+                            assert!(kept.state.version.get() >= oldest);
+                            hits.fetch_add(1, Ordering::SeqCst);
+                            continue;
+                        }
+                        let (_, place) = cache.entry_or_place(slug);
+                        let found = page(1, stored.load(Ordering::SeqCst));
+                        cache.keep(PageRead { place, ..read(&cache, &found) }, false, 0, Bytes::new());
+                    }
+                });
+            }
+            for version in 1.. {
+                let change = cache.change(&[slug]);
+                stored.store(version, Ordering::SeqCst);
+                drop(change);
+                answered.store(version, Ordering::SeqCst);
+                std::thread::yield_now();
+                if version > 3000 && hits.load(Ordering::SeqCst) > 1000 {
+                    break;
+                }
+            }
+            is_done.store(true, Ordering::SeqCst);
+        });
     }
 
     #[test]
@@ -295,9 +398,9 @@ mod tests {
         let cache = cache();
         let (first, form) = (page(1, 1), |kept: &Kept, number| kept.form(number).flatten().map(|bytes| bytes.to_vec()));
         keep(&cache, &first, 1);
-        let both = cache.keep(&read(&first), false, 3, Bytes::from_static(b"b"));
+        let both = cache.keep(read(&cache, &first), false, 3, Bytes::from_static(b"b"));
         assert_eq!((form(&both, 0), form(&both, 3), form(&both, 6)), (Some(vec![0]), Some(b"b".to_vec()), None));
-        let changed = cache.keep(&read(&page(1, 2)), false, 3, Bytes::new());
+        let changed = cache.keep(read(&cache, &page(1, 2)), false, 3, Bytes::new());
         assert_eq!(form(&changed, 0), None);
         let mut renewed = page(1, 2);
         renewed.head.renderer_version += 1;
@@ -324,7 +427,7 @@ mod tests {
         let (alone, with_page) = (page(1, 1), page(2, 1));
         assert!(keep(&cache, &alone, 10).page().is_none());
         let entry = bytes(&cache);
-        let kept = cache.keep(&PageRead { keep_page: true, ..read(&with_page) }, false, 0, vec![0; 10].into());
+        let kept = cache.keep(PageRead { keep_page: true, ..read(&cache, &with_page) }, false, 0, vec![0; 10].into());
         assert_eq!(*kept.page().unwrap(), with_page);
         assert_eq!(bytes(&cache), 2 * entry + held_bytes(&with_page) as u64);
     }

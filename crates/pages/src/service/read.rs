@@ -1,22 +1,24 @@
 //! Reading a page.
 //!
-//! An answer rests on a store's read that began after the request, or on an entry that the store knows to be current.
+//! An answer rests on a store's read that began after the request, or on the cache if the store tells of each change.
 //! If the cache or the caller has the page in some state, its head is read first. Else the whole page is read at once.
 
 use std::sync::Arc;
 
 use super::error::ServiceError;
-use super::page_cache::{Kept, PageCache, PageRead};
+use super::page_cache::{Kept, PageCache, PageRead, Place};
 use super::{PageService, StoreBudget, deadline, until};
 use crate::ports::renderer::{Checks, Made, Purpose};
 use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};
 use crate::values::slug::Slug;
 
-pub struct FoundPage {
+/// A page that can be read, as far as the store was asked.
+pub struct FoundPage<'a> {
+    /// What is kept of it in its present state.
     pub kept: Option<Arc<Kept>>,
     record: FoundRecord,
-    mark: Option<u64>,
+    place: Option<Place<'a>>,
     store_budget: StoreBudget,
 }
 
@@ -25,8 +27,8 @@ enum FoundRecord {
     Page(Arc<Page>),
 }
 
-impl FoundPage {
-    /// `None` if the page was read, or must be rendered again.
+impl FoundPage<'_> {
+    /// The page's head, if only that was read. A page that must be rendered again may have other links than its head says.
     pub fn head(&self) -> Option<&PageHead> {
         match &self.record {
             FoundRecord::Head(head) if is_current(head) => Some(head),
@@ -47,38 +49,38 @@ impl FoundRecord {
 impl PageService {
     /// Only if known to be current without the store. `None` says nothing about the page.
     pub fn kept(&self, slug: &Slug) -> Option<Arc<Kept>> {
-        self.pages.current(slug, self.store.mark(slug)?)
+        self.pages.current(slug)
     }
 
     /// Reads no more than is needed to know the state. `is_held`: the caller has the page in some state.
-    pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage, ServiceError> {
-        let (deadline, mark) = (deadline(), self.store.mark(slug));
+    pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage<'_>, ServiceError> {
+        let deadline = deadline();
+        let (kept, place) = self.pages.entry_or_place(slug);
         let mut store_budget = StoreBudget::new(deadline);
         let record = until(deadline, async {
-            Ok(if mark.is_none() && (is_held || self.pages.has(slug)) {
+            Ok(if !self.pages.is_told && (is_held || kept.is_some()) {
                 FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?)
             } else {
                 FoundRecord::Page(self.existing(slug, &mut store_budget).await?)
             })
         });
         let record = record.await?;
-        let kept = self.pages.get(slug, record.head().state());
-        let kept = kept.map(|kept| self.pages.renew(slug, kept, mark));
-        Ok(FoundPage { kept, record, mark, store_budget })
+        let kept = kept.filter(|kept| kept.state == record.head().state());
+        Ok(FoundPage { kept, record, place, store_budget })
     }
 
-    /// With HTML of this renderer or a newer one. [`ServiceError::Overloaded`] means that too many large pages are
-    /// being read.
-    pub async fn load(&self, found: FoundPage) -> Result<PageRead, ServiceError> {
+    /// The whole page that was found, with HTML from this version of the renderer or a newer one.
+    /// [`ServiceError::Overloaded`] means that too many large pages are being read.
+    pub async fn load<'a>(&'a self, found: FoundPage<'a>) -> Result<PageRead<'a>, ServiceError> {
         if let Some(page) = found.kept.as_ref().and_then(|kept| kept.page()) {
             self.pages.count_hit();
             return Ok(page);
         }
-        let FoundPage { record, mut mark, mut store_budget, .. } = found;
+        let FoundPage { record, place, mut store_budget, .. } = found;
         until(store_budget.deadline, async {
             let mut page = match record {
                 FoundRecord::Page(page) => page,
-                FoundRecord::Head(head) => self.page_of(head, &mut store_budget).await?,
+                FoundRecord::Head(head) => self.existing(&head.slug, &mut store_budget).await?,
             };
             let permit = match self.large_reads.try_acquire(&page) {
                 Ok(permit) => permit,
@@ -86,21 +88,20 @@ impl PageService {
                     let slug = page.head.slug.clone();
                     drop(page);
                     let permit = self.large_reads.acquire(needed).await?;
-                    mark = self.store.mark(&slug);
                     page = self.existing(&slug, &mut store_budget).await?;
                     permit
                 }
             };
             // A later read would ask for the text, or render it, again.
-            let keep_page = !is_current(&page.head) || mark.is_none();
+            let keep_page = !is_current(&page.head) || !self.pages.is_told;
             let page = self.current(page).await?;
             self.pages.metrics.misses.inc();
-            Ok(PageRead { page, mark, keep_page, _permit: permit })
+            Ok(PageRead { page, place, keep_page, _permit: permit })
         })
         .await
     }
 
-    pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
+    pub async fn read(&self, slug: &Slug) -> Result<PageRead<'_>, ServiceError> {
         self.load(self.find(slug, false).await?).await
     }
 

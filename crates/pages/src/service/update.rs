@@ -1,4 +1,4 @@
-//! Changing a page's title or content.
+//! Changing a page's title or content, and deleting a page for ever.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+use super::budgets::ReadPermit;
 use super::error::{BodyError, ServiceError};
-use super::read_budget::ReadPermit;
 use super::request::{Body, Credential, PageFields, Precondition, TextUpdate, Update, check_text};
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
-use crate::ports::page_store::{CasResult, Record};
+use crate::ports::page_store::{Expected, PutResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{Checks, Made, Purpose};
 use crate::values::client::Client;
@@ -100,6 +100,60 @@ impl PageService {
         until(ends, self.apply(opened, credential, body, precondition)).await
     }
 
+    /// Replaces the page by a tombstone, so that its slug is never used again.
+    ///
+    /// A delete has no fields; `body` is the error of a request that has some.
+    ///
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
+    pub async fn delete(
+        &self,
+        client: Client,
+        slug: &str,
+        credential: &Credential,
+        body: Body<()>,
+        precondition: &Precondition,
+    ) -> Limited<()> {
+        match Slug::parse(slug) {
+            Ok(slug) => {
+                let deadline = deadline();
+                let deletion = self.delete_page(&slug, credential, body, precondition, deadline);
+                self.admit(LimitKind::Edit, client, until(deadline, deletion)).await
+            }
+            Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
+        }
+    }
+
+    async fn delete_page(
+        &self,
+        slug: &Slug,
+        credential: &Credential,
+        body: Body<()>,
+        precondition: &Precondition,
+        deadline: Instant,
+    ) -> Result<(), ServiceError> {
+        let mut store_budget = StoreBudget::new(deadline);
+        let mut head = self.existing_head(slug, &mut store_budget).await?;
+        credential.open(head.key_hash)?;
+        body?;
+        loop {
+            precondition.check(head.state())?;
+            let tombstone = head.tombstone(self.clock.now());
+            let needed_by = Some(store_budget.needed_by());
+            let swapped = self.store.put(Expected::Version(head.version), Record::Deleted(tombstone), needed_by);
+            match store_budget.wait(swapped).await? {
+                PutResult::Done => {
+                    self.pages.drop_page(slug);
+                    return Ok(());
+                }
+                // Another request changed or deleted the page between the read and the write.
+                PutResult::Refused => back_off(&self.random).await,
+            }
+            store_budget.renew();
+            head = self.existing_head(slug, &mut store_budget).await?;
+        }
+    }
+
+    /// The head of the page under `slug`, if `credential` is its key.
     async fn opened(&self, slug: &Slug, credential: &Credential, deadline: Instant) -> Result<Opened, ServiceError> {
         let mut store_budget = StoreBudget::new(deadline);
         let head = self.existing_head(slug, &mut store_budget).await?;
@@ -124,7 +178,7 @@ impl PageService {
         let edit = Edit { update, rendered, key, precondition };
         edit.check_state(head.state())?;
         if edit.update.is_empty() {
-            let (page, _permit) = self.page_with_permit(head, &mut store_budget).await?;
+            let (page, _permit) = self.page_with_permit(&head.slug, &mut store_budget).await?;
             edit.check_state(page.head.state())?;
             return self.current(page).await;
         }
@@ -133,10 +187,11 @@ impl PageService {
             let (expected, next, _permit) = self.next(head, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
             let record = Record::Active(Arc::clone(&next));
-            let swapped = self.store.compare_and_set(expected, record, Some(store_budget.needed_by()));
+            let swapped = self.store.put(Expected::Version(expected), record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
-                CasResult::Swapped => return Ok(next),
-                CasResult::Stale => back_off(&self.random).await,
+                PutResult::Done => return Ok(next),
+                // Another request changed or deleted the page between the read and the write.
+                PutResult::Refused => back_off(&self.random).await,
             }
             store_budget.renew();
             head = self.existing_head(&slug, &mut store_budget).await?;
@@ -157,26 +212,26 @@ impl PageService {
             let head = head.updated(update.head.clone(), self.clock.now());
             return Ok((version, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
         }
-        let (page, permit) = self.page_with_permit(head, store_budget).await?;
+        let (page, permit) = self.page_with_permit(&head.slug, store_budget).await?;
         edit.check_state(page.head.state())?;
         let version = page.head.version;
         let (next, permit) = self.with_parts_replaced(page, permit, edit).await?;
         Ok((version, next, permit))
     }
 
-    /// With the memory for a page that is made of it.
+    /// The page under `slug`, and the memory for it and for a page that is made of it.
     async fn page_with_permit(
         &self,
-        head: PageHead,
+        slug: &Slug,
         store_budget: &mut StoreBudget,
     ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
-        let page = self.page_of(head.clone(), store_budget).await?;
+        let page = self.existing(slug, store_budget).await?;
         match self.large_reads.try_acquire(&page) {
             Ok(permit) => Ok((page, permit)),
             Err(needed) => {
                 drop(page);
                 let permit = self.large_reads.acquire(needed).await?;
-                Ok((self.page_of(head, store_budget).await?, permit))
+                Ok((self.existing(slug, store_budget).await?, permit))
             }
         }
     }

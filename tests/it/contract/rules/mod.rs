@@ -6,17 +6,17 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_import::PageImport;
 use handbill_pages::ports::page_scan::PageScan;
+use handbill_pages::ports::page_store::PageStore;
 
 mod limiter;
 mod scan;
 mod store;
 
 /// A store with every operation that has rules.
-pub(crate) trait Store: PageImport + PageScan {}
+pub(crate) trait Store: PageStore + PageScan {}
 
-impl<T: PageImport + PageScan> Store for T {}
+impl<T: PageStore + PageScan> Store for T {}
 
 /// A backend that runs until this value is dropped.
 pub(crate) struct Started<T: ?Sized> {

@@ -1,10 +1,10 @@
-//! The contract of `PageScan`: every record once, in bounded batches, also while pages change. Also that of `PageImport`.
+//! The contract of `PageScan`: every record once, in bounded batches, also while pages change. Also that of `PageStore`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_scan::ScanLimit;
-use handbill_pages::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
 use handbill_pages::values::page::{Page, PageHead, PageVersion};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -16,7 +16,7 @@ use crate::support::scans::{all, of};
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     for page in &pages {
-        store.insert_if_absent(page.clone(), None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
     }
     pages
 }
@@ -30,13 +30,13 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
 
         let pages = filled(&*store, 23).await;
         let tombstone = pages[7].head.tombstone(UnixMillis::new(CREATED + 1));
-        store.compare_and_set(pages[7].head.version, Record::Deleted(tombstone.clone()), None).await.unwrap();
+        store.put(Expected::Version(pages[7].head.version), Record::Deleted(tombstone.clone()), None).await.unwrap();
         let mut expected: BTreeMap<_, _> =
             pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
         let hidden = with_head(&pages[8], |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 1)));
-        store.compare_and_set(pages[8].head.version, Record::Active(hidden.clone()), None).await.unwrap();
+        store.put(Expected::Version(pages[8].head.version), Record::Active(hidden.clone()), None).await.unwrap();
         expected.insert(hidden.head.slug.to_string(), Record::Active(hidden));
         for records in [1, 2, 22, 23, 24, 1000] {
             assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
@@ -61,14 +61,14 @@ async fn pages_that_stay_are_found_once_however_others_change() {
             if at.is_none() {
                 break;
             }
-            store.insert_if_absent(Arc::new(page("new")), None).await.unwrap();
+            store.put(Expected::Absent, Record::Active(Arc::new(page("new"))), None).await.unwrap();
             if let Some(changed) = pages.get(round) {
                 let next = if round % 2 == 0 {
                     Record::Active(edited(changed, "changed"))
                 } else {
                     Record::Deleted(changed.head.tombstone(UnixMillis::new(CREATED + 9)))
                 };
-                store.compare_and_set(changed.head.version, next, None).await.unwrap();
+                store.put(Expected::Version(changed.head.version), next, None).await.unwrap();
             }
         }
         for page in &pages {
@@ -83,15 +83,15 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let gone = page("gone").head.tombstone(UnixMillis::new(CREATED + 5));
-        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone).await.unwrap();
-        assert!(import(gone.clone()).await, "{name}");
+        let import = async |tombstone| store.put(Expected::Absent, Record::Deleted(tombstone), None).await.unwrap();
+        assert_eq!(import(gone.clone()).await, PutResult::Done, "{name}");
         assert_eq!(store.lookup(&gone.slug).await.unwrap(), Lookup::Deleted(gone.clone()), "{name}");
-        assert!(!import(gone).await, "{name}");
+        assert_eq!(import(gone).await, PutResult::Refused, "{name}");
 
         let page = Arc::new(page("there"));
-        store.insert_if_absent(page.clone(), None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
         let late = page.head.tombstone(UnixMillis::new(CREATED + 5));
-        assert!(!import(late).await, "{name}");
+        assert_eq!(import(late).await, PutResult::Refused, "{name}");
         assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{name}");
     }
 }
@@ -107,22 +107,22 @@ async fn an_import_replaces_only_the_state_it_was_compared_with() {
         };
         let (early, late) = (at(1, "early"), at(2, "late"));
         let tombstone = there.head.tombstone(UnixMillis::new(CREATED + 3000));
-        store.insert_if_absent(there.clone(), None).await.unwrap();
-        let replace = async |expected, next| store.replace(expected, next).await.unwrap();
+        store.put(Expected::Absent, Record::Active(there.clone()), None).await.unwrap();
+        let replace = async |expected, next| store.put(Expected::State(expected), next, None).await.unwrap();
 
         let stored = replace(there.head.state(), Record::Active(late.clone())).await;
-        assert_eq!(stored, CasResult::Swapped, "{name}");
+        assert_eq!(stored, PutResult::Done, "{name}");
         for record in [Record::Active(early), Record::Deleted(tombstone.clone())] {
-            assert_eq!(replace(there.head.state(), record).await, CasResult::Stale, "{name}");
+            assert_eq!(replace(there.head.state(), record).await, PutResult::Refused, "{name}");
         }
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(late.clone()), "{name}");
 
         let newer = with_head(&late, |head| PageHead { version: PageVersion::new(9), ..head });
         let stored = replace(late.head.state(), Record::Active(newer.clone())).await;
-        assert_eq!(stored, CasResult::Swapped, "{name}: versions may be skipped");
+        assert_eq!(stored, PutResult::Done, "{name}: versions may be skipped");
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(newer.clone()), "{name}");
-        assert_eq!(replace(newer.head.state(), Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
-        assert_eq!(replace(newer.head.state(), Record::Active(newer)).await, CasResult::Stale, "{name}");
+        assert_eq!(replace(newer.head.state(), Record::Deleted(tombstone.clone())).await, PutResult::Done, "{name}");
+        assert_eq!(replace(newer.head.state(), Record::Active(newer)).await, PutResult::Refused, "{name}");
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::language::Language;
 use handbill_pages::values::page::{HeadChanges, PageVersion};
@@ -29,7 +29,7 @@ async fn a_page_without_a_title_and_every_other_field_is_kept() {
         untitled.head.version = PageVersion::new(1 << 40);
         untitled.head.updated_at = UnixMillis::new(CREATED + 1);
         let page = Arc::new(untitled);
-        store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
     }
 }
@@ -43,7 +43,7 @@ async fn content_is_kept_byte_for_byte() {
     for store in stores().await {
         for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
             let page = Arc::new(page(content));
-            store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+            store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
             let Lookup::Active(found) = store.backend.lookup(&page.head.slug).await.unwrap() else {
                 panic!("{}", store.name)
             };
@@ -54,28 +54,14 @@ async fn content_is_kept_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_taken_slug_is_refused_with_its_page_which_stays() {
+async fn a_taken_slug_is_refused_and_its_page_stays() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = Arc::new(page_at(first.head.slug.clone(), "second"));
-        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
-        let inserted = store.backend.insert_if_absent(second, None).await.unwrap();
-        let taken = InsertResult::SlugTaken(Record::Active(first.clone()));
-        assert_eq!(inserted, taken, "{}", store.name);
+        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        let inserted = store.backend.put(Expected::Absent, Record::Active(second), None).await.unwrap();
+        assert_eq!(inserted, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
-    }
-}
-
-#[tokio::test]
-async fn an_insert_is_refused_with_the_newest_state_of_the_page() {
-    for store in stores().await {
-        let first = Arc::new(page("first"));
-        let second = edited(&first, "second");
-        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
-        let next = Record::Active(second.clone());
-        store.backend.compare_and_set(first.head.version, next.clone(), None).await.unwrap();
-        let inserted = store.backend.insert_if_absent(first, None).await.unwrap();
-        assert_eq!(inserted, InsertResult::SlugTaken(next), "{}", store.name);
     }
 }
 
@@ -93,13 +79,16 @@ async fn the_secret_for_slugs_stays_and_differs_between_stores() {
 async fn a_page_of_the_expected_version_is_replaced() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
         let mut expected = first;
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
-            let swapped =
-                store.backend.compare_and_set(expected.head.version, Record::Active(next.clone()), None).await.unwrap();
-            assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+            let swapped = store
+                .backend
+                .put(Expected::Version(expected.head.version), Record::Active(next.clone()), None)
+                .await
+                .unwrap();
+            assert_eq!(swapped, PutResult::Done, "{}", store.name);
             let found = store.backend.lookup(&next.head.slug).await.unwrap();
             assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
             expected = next;
@@ -108,22 +97,20 @@ async fn a_page_of_the_expected_version_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_head_is_that_of_the_record_and_leads_to_its_whole_page() {
+async fn a_head_is_that_of_the_record() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         assert_eq!(store.head(&slug()).await.unwrap(), Lookup::Absent, "{name}");
         let mut first = page("See <https://a.example>");
         first.head.renderer_version = 7;
         let first = Arc::new(first);
-        store.insert_if_absent(first.clone(), None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
         let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
         assert_eq!(head, first.head, "{name}");
-        assert_eq!(store.page(&head).await.unwrap(), Some(first.clone()), "{name}");
 
         let deleted = first.head.tombstone(UnixMillis::new(CREATED + 5));
-        store.compare_and_set(first.head.version, Record::Deleted(deleted.clone()), None).await.unwrap();
+        store.put(Expected::Version(first.head.version), Record::Deleted(deleted.clone()), None).await.unwrap();
         assert_eq!(store.head(&first.head.slug).await.unwrap(), Lookup::Deleted(deleted), "{name}");
-        assert_eq!(store.page(&head).await.unwrap(), None, "{name}");
     }
 }
 
@@ -132,19 +119,18 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("first"));
-        store.insert_if_absent(first.clone(), None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
         let Lookup::Active(mut found) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
             let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
             let next = with_head(&found, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED + round)));
-            let swapped = store.compare_and_set(found.head.version, Record::Active(next.clone()), None).await.unwrap();
-            assert_eq!(swapped, CasResult::Swapped, "{name}");
+            let swapped =
+                store.put(Expected::Version(found.head.version), Record::Active(next.clone()), None).await.unwrap();
+            assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
-            assert_eq!(store.page(&head).await.unwrap(), Some(next.clone()), "{name}");
             let next = edited(&next, content(round).as_str());
-            let swapped = store.compare_and_set(head.version, Record::Active(next.clone()), None).await.unwrap();
-            assert_eq!(swapped, CasResult::Swapped, "{name}");
-            assert_eq!(store.page(&head).await.unwrap(), None, "{name}: the text was replaced");
+            let swapped = store.put(Expected::Version(head.version), Record::Active(next.clone()), None).await.unwrap();
+            assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(present) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(present, next, "{name}");
             found = present;
@@ -161,20 +147,21 @@ async fn a_stale_version_changes_nothing() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = edited(&first, "second");
-        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
-        store.backend.compare_and_set(first.head.version, Record::Active(second.clone()), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        store.backend.put(Expected::Version(first.head.version), Record::Active(second.clone()), None).await.unwrap();
 
         let late = edited(&first, "late");
         let swapped =
-            store.backend.compare_and_set(first.head.version, Record::Active(late.clone()), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+            store.backend.put(Expected::Version(first.head.version), Record::Active(late.clone()), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let early = edited(&second, "early");
-        let swapped = store.backend.compare_and_set(early.head.version, Record::Active(early), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        let swapped =
+            store.backend.put(Expected::Version(early.head.version), Record::Active(early), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let tombstone = first.head.tombstone(UnixMillis::new(CREATED));
         let swapped =
-            store.backend.compare_and_set(first.head.version, Record::Deleted(tombstone), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+            store.backend.put(Expected::Version(first.head.version), Record::Deleted(tombstone), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
 
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
     }
@@ -185,8 +172,9 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
     for store in stores().await {
         let first = page("first");
         let next = edited(&first, "next");
-        let swapped = store.backend.compare_and_set(first.head.version, Record::Active(next), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        let swapped =
+            store.backend.put(Expected::Version(first.head.version), Record::Active(next), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
     }
 }
@@ -196,20 +184,20 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     for store in stores().await {
         let page = Arc::new(page("text"));
         let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
-        store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
         let deleted = Record::Deleted(tombstone.clone());
-        let swapped = store.backend.compare_and_set(page.head.version, deleted.clone(), None).await.unwrap();
-        assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+        let swapped = store.backend.put(Expected::Version(page.head.version), deleted.clone(), None).await.unwrap();
+        assert_eq!(swapped, PutResult::Done, "{}", store.name);
 
         let again = Arc::new(page_at(page.head.slug.clone(), "again"));
-        let inserted = store.backend.insert_if_absent(again, None).await.unwrap();
-        assert_eq!(inserted, InsertResult::SlugTaken(deleted.clone()), "{}", store.name);
+        let inserted = store.backend.put(Expected::Absent, Record::Active(again), None).await.unwrap();
+        assert_eq!(inserted, PutResult::Refused, "{}", store.name);
         for version in [page.head.version, tombstone.version] {
             let revived = Record::Active(edited(&page, "revived"));
-            let swapped = store.backend.compare_and_set(version, revived, None).await.unwrap();
-            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
-            let swapped = store.backend.compare_and_set(version, deleted.clone(), None).await.unwrap();
-            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+            let swapped = store.backend.put(Expected::Version(version), revived, None).await.unwrap();
+            assert_eq!(swapped, PutResult::Refused, "{}", store.name);
+            let swapped = store.backend.put(Expected::Version(version), deleted.clone(), None).await.unwrap();
+            assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
     }
@@ -226,24 +214,26 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
         let first = Arc::new(page("text"));
         let hidden = with_head(&first, |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
         let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 6)));
-        let swap = async |version, next| store.compare_and_set(version, next, None).await.unwrap();
-        store.insert_if_absent(first.clone(), None).await.unwrap();
-        assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, CasResult::Swapped, "{name}");
+        let swap = async |version, next| store.put(Expected::Version(version), next, None).await.unwrap();
+        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&first.head.slug).await.unwrap();
-        assert_eq!(looked_up, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
+        assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
         let head = store.head(&first.head.slug).await.unwrap();
-        assert_eq!(head, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
-        assert_eq!(store.page(&hidden.head).await.unwrap(), Some(hidden.clone()), "{name}");
+        assert_eq!(head, Lookup::Hidden(hidden.head.clone()), "{name}");
         let again = Arc::new(page_at(first.head.slug.clone(), "again"));
-        let taken = InsertResult::SlugTaken(Record::Deleted(hidden.head.as_tombstone()));
-        assert_eq!(store.insert_if_absent(again, None).await.unwrap(), taken, "{name}");
+        assert_eq!(
+            store.put(Expected::Absent, Record::Active(again), None).await.unwrap(),
+            PutResult::Refused,
+            "{name}"
+        );
 
         let stale = Record::Active(edited(&first, "edited"));
-        assert_eq!(swap(first.head.version, stale).await, CasResult::Stale, "{name}");
-        assert_eq!(swap(hidden.head.version, Record::Active(shown.clone())).await, CasResult::Swapped, "{name}");
+        assert_eq!(swap(first.head.version, stale).await, PutResult::Refused, "{name}");
+        assert_eq!(swap(hidden.head.version, Record::Active(shown.clone())).await, PutResult::Done, "{name}");
         assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(shown.clone()), "{name}");
         let tombstone = shown.head.tombstone(UnixMillis::new(CREATED + 7));
-        assert_eq!(swap(shown.head.version, Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
+        assert_eq!(swap(shown.head.version, Record::Deleted(tombstone.clone())).await, PutResult::Done, "{name}");
         let deleted = store.lookup(&first.head.slug).await.unwrap();
         assert_eq!(deleted, Lookup::Deleted(tombstone), "{name}: nothing of the hiding is left");
     }
@@ -254,14 +244,17 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let hidden = with_head(&page("text"), |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
-        assert_eq!(store.insert_if_absent(hidden.clone(), None).await.unwrap(), InsertResult::Inserted, "{name}");
+        assert_eq!(
+            store.put(Expected::Absent, Record::Active(hidden.clone()), None).await.unwrap(),
+            PutResult::Done,
+            "{name}"
+        );
         let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
-        assert_eq!(looked_up, Lookup::Hidden(Box::new(hidden.head.clone())), "{name}");
+        assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
         let tombstone = hidden.head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
-        let swapped = store.compare_and_set(hidden.head.version, Record::Deleted(tombstone.clone()), None).await;
-        assert_eq!(swapped.unwrap(), CasResult::Swapped, "{name}");
+        let swapped = store.put(Expected::Version(hidden.head.version), Record::Deleted(tombstone.clone()), None).await;
+        assert_eq!(swapped.unwrap(), PutResult::Done, "{name}");
         assert_eq!(store.lookup(&hidden.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
-        assert_eq!(store.page(&hidden.head).await.unwrap(), None, "{name}: the text is gone");
     }
 }
 
@@ -272,13 +265,13 @@ async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
-            store.backend.insert_if_absent(page.clone(), None).await.unwrap();
+            store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
             let swapped = store
                 .backend
-                .compare_and_set(page.head.version, Record::Deleted(tombstone.clone()), None)
+                .put(Expected::Version(page.head.version), Record::Deleted(tombstone.clone()), None)
                 .await
                 .unwrap();
-            assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+            assert_eq!(swapped, PutResult::Done, "{}", store.name);
             assert_eq!(
                 store.backend.lookup(&page.head.slug).await.unwrap(),
                 Lookup::Deleted(tombstone),
@@ -295,10 +288,12 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
         let slug = slug();
         let racing = (0..32).map(|racer| {
             let (store, page) = (store.backend.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
-            tokio::spawn(async move { (store.insert_if_absent(page.clone(), None).await.unwrap(), page) })
+            tokio::spawn(async move {
+                (store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), page)
+            })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-        let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == InsertResult::Inserted).collect();
+        let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == PutResult::Done).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
         let found = store.backend.lookup(&slug).await.unwrap();
         assert_eq!(found, Lookup::Active(winners[0].1.clone()), "{}", store.name);
@@ -309,7 +304,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
 async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.insert_if_absent(first.clone(), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
         let racing = (0..32).map(|racer| {
             let (store, expected) = (store.backend.clone(), first.head.version);
             let next = if racer % 4 == 0 {
@@ -317,10 +312,12 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
             } else {
                 Record::Active(edited(&first, &format!("racer {racer}")))
             };
-            tokio::spawn(async move { (store.compare_and_set(expected, next.clone(), None).await.unwrap(), next) })
+            tokio::spawn(
+                async move { (store.put(Expected::Version(expected), next.clone(), None).await.unwrap(), next) },
+            )
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-        let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == CasResult::Swapped).collect();
+        let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == PutResult::Done).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
         let expected = match winners[0].1.clone() {
             Record::Active(page) => Lookup::Active(page),
@@ -334,11 +331,11 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
 async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
     for store in stores().await {
         let kept = Arc::new(page("kept"));
-        store.backend.insert_if_absent(kept.clone(), None).await.unwrap();
+        store.backend.put(Expected::Absent, Record::Active(kept.clone()), None).await.unwrap();
         let mut abandoned = Vec::new();
         for round in 0..20 {
             let page = Arc::new(page(&"abandoned ".repeat(round + 1)));
-            let mut insert = store.backend.insert_if_absent(page.clone(), None);
+            let mut insert = store.backend.put(Expected::Absent, Record::Active(page.clone()), None);
             let _ = (&mut insert).now_or_never();
             drop(insert);
             abandoned.push(page);
@@ -350,8 +347,8 @@ async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
         // When this insert is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
         assert_eq!(
-            store.backend.insert_if_absent(after.clone(), None).await.unwrap(),
-            InsertResult::Inserted,
+            store.backend.put(Expected::Absent, Record::Active(after.clone()), None).await.unwrap(),
+            PutResult::Done,
             "{}",
             store.name
         );
