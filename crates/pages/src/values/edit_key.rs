@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use super::hex;
 use super::plain_text::is_ignorable;
 
 /// Lets people and secret scanners recognise a key.
@@ -31,6 +32,7 @@ pub struct EditKey(Zeroizing<String>);
 
 /// SHA-256. Nothing else of a key is ever stored.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct EditKeyHash([u8; 32]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -135,6 +137,22 @@ impl EditKeyHash {
 impl fmt::Debug for EditKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EditKey(redacted)")
+    }
+}
+
+impl From<EditKeyHash> for String {
+    fn from(hash: EditKeyHash) -> Self {
+        hex::encode(&hash.0)
+    }
+}
+
+impl TryFrom<String> for EditKeyHash {
+    type Error = &'static str;
+
+    fn try_from(digits: String) -> Result<Self, Self::Error> {
+        let bytes = hex::decode(&digits).and_then(|bytes| bytes.try_into().ok()).map(Self);
+        // Each hash has one form only.
+        bytes.filter(|hash| String::from(*hash) == digits).ok_or("a hash of a key has 64 hexadecimal digits")
     }
 }
 

@@ -13,6 +13,7 @@ use super::timestamp::UnixMillis;
 use super::title::Title;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
 pub struct PageVersion(u64);
 
 impl PageVersion {
@@ -32,6 +33,14 @@ impl PageVersion {
     }
 }
 
+impl TryFrom<u64> for PageVersion {
+    type Error = &'static str;
+
+    fn try_from(version: u64) -> Result<Self, Self::Error> {
+        if version > 0 { Ok(Self(version)) } else { Err("the version is 0") }
+    }
+}
+
 /// Identifies one state of a page. The version alone is not enough: a restored page continues from an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageState {
@@ -40,7 +49,7 @@ pub struct PageState {
 }
 
 /// Enough to check a key or a precondition, to delete, and to answer 304.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageHead {
     pub slug: Slug,
     /// `None` if an update cleared it.
@@ -53,7 +62,6 @@ pub struct PageHead {
     pub renderer_version: u16,
     /// Set since `updated_at` while hidden. Stores keep it apart, so that no reader takes a hidden page for a readable
     /// one.
-    #[serde(skip)]
     pub hidden: Option<Box<Takedown>>,
 }
 
@@ -93,12 +101,16 @@ pub struct Page {
 
 /// Remains of a deleted page: it has no text, and keeps the slug from being used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tombstone {
     pub slug: Slug,
     pub version: PageVersion,
+    #[serde(rename = "created_at_ms")]
     pub created_at: UnixMillis,
+    #[serde(rename = "deleted_at_ms")]
     pub deleted_at: UnixMillis,
     /// `None` if the page was deleted with its edit key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takedown: Option<Takedown>,
 }
 
@@ -178,17 +190,6 @@ impl PageHead {
             created_at: self.created_at,
             deleted_at: now.strictly_after(self.updated_at),
             takedown: None,
-        }
-    }
-
-    /// How a hidden page looks to all but operators.
-    pub fn as_tombstone(&self) -> Tombstone {
-        Tombstone {
-            slug: self.slug.clone(),
-            version: self.version,
-            created_at: self.created_at,
-            deleted_at: self.updated_at,
-            takedown: self.hidden.as_deref().cloned(),
         }
     }
 

@@ -25,6 +25,7 @@ const NO_WORDS: &str = "page";
 
 /// Only the store knows whether a page has this slug.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Slug(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -64,6 +65,14 @@ impl Slug {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for Slug {
+    type Error = NotASlug;
+
+    fn try_from(text: String) -> Result<Self, NotASlug> {
+        Self::parse(&text)
     }
 }
 

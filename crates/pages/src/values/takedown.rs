@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 use super::plain_text::shows_nothing;
@@ -38,9 +39,11 @@ pub enum TakedownReason {
 
 /// Why an operator took a page down or hid it, and who did. A tombstone keeps it for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Takedown {
     pub reason: TakedownReason,
     /// Checked by [`Takedown::new`].
+    #[serde(deserialize_with = "deserialized_name")]
     pub by: String,
 }
 
@@ -124,6 +127,10 @@ pub fn operator_name(name: &str) -> Result<String, TakedownError> {
         return Err(TakedownError::LongName);
     }
     Ok(name.to_owned())
+}
+
+fn deserialized_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    operator_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

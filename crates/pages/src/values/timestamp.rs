@@ -10,6 +10,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Displays as `2026-11-21T04:30:00.123Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "i64")]
 pub struct UnixMillis(i64);
 
 /// The years 0000 to 9999, which four digits can show.
@@ -42,6 +43,15 @@ impl UnixMillis {
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         Self::new(self.0.max(earlier.0.saturating_add(1)))
+    }
+}
+
+impl TryFrom<i64> for UnixMillis {
+    type Error = &'static str;
+
+    fn try_from(millis: i64) -> Result<Self, Self::Error> {
+        let is_in_range = RANGE.contains(&millis);
+        is_in_range.then_some(Self(millis)).ok_or("a time is before the year 0 or after the year 9999")
     }
 }
 

@@ -11,6 +11,7 @@ const MAX_BYTES: usize = 4096;
 
 /// Shows something; nothing in it breaks its line or the direction of text after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Title(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -57,6 +58,14 @@ impl Title {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for Title {
+    type Error = TitleError;
+
+    fn try_from(text: String) -> Result<Self, TitleError> {
+        Self::parse(&text)
     }
 }
 

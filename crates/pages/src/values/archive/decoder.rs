@@ -69,7 +69,7 @@ impl Decoder {
                 return Ok(Decoded::Trailer(summary));
             }
             LineBody::Page(page) => page.into_entry().map_err(malformed)?,
-            LineBody::Tombstone(tombstone) => Entry::Tombstone(tombstone.into_tombstone().map_err(malformed)?),
+            LineBody::Tombstone(tombstone) => Entry::Tombstone(tombstone),
         };
         self.digest.update(line);
         self.records += 1;
@@ -85,7 +85,7 @@ impl Decoder {
     }
 }
 
-fn first_line(body: Result<LineBody<'_>, EntryError>) -> Result<Header, ArchiveError> {
+fn first_line(body: Result<LineBody, EntryError>) -> Result<Header, ArchiveError> {
     let Ok(LineBody::Header(header)) = body else { return Err(ArchiveError::NotAnArchive) };
     if header.version != VERSION {
         return Err(ArchiveError::Newer(header.version));

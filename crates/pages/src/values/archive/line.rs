@@ -1,6 +1,4 @@
-//! One line: checksum, JSON, values.
-
-use std::borrow::Cow;
+//! One line: checksum, JSON, values; and the encoder, which writes line by line.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -27,10 +25,10 @@ const SUM_DIGITS: usize = 32;
 /// Without the checksum.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum LineBody<'a> {
+pub(super) enum LineBody {
     Header(HeaderJson),
-    Page(PageLine<'a>),
-    Tombstone(TombstoneJson<'a>),
+    Page(PageLine),
+    Tombstone(Tombstone),
     Trailer(TrailerJson),
 }
 
@@ -42,38 +40,20 @@ pub(super) struct HeaderJson {
     generator: String,
 }
 
-/// A format that stays when the types of values change.
+/// Has no HTML.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageLine<'a> {
-    slug: Cow<'a, str>,
-    version: u64,
-    created_at_ms: i64,
-    updated_at_ms: i64,
-    key_sha256: Cow<'a, str>,
-    title: Option<Cow<'a, str>>,
-    content: Cow<'a, str>,
+pub(super) struct PageLine {
+    slug: Slug,
+    version: PageVersion,
+    created_at_ms: UnixMillis,
+    updated_at_ms: UnixMillis,
+    key_sha256: EditKeyHash,
+    title: Option<Title>,
+    content: Content,
     /// An older version refuses this field, so it shows no hidden page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hidden: Option<TakedownJson<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TombstoneJson<'a> {
-    slug: Cow<'a, str>,
-    version: u64,
-    created_at_ms: i64,
-    deleted_at_ms: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    takedown: Option<TakedownJson<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TakedownJson<'a> {
-    reason: Cow<'a, str>,
-    by: Cow<'a, str>,
+    hidden: Option<Takedown>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +64,7 @@ pub(super) struct TrailerJson {
     pub(super) sha256: String,
 }
 
-pub(super) fn encode(body: &LineBody<'_>) -> String {
+pub(super) fn encode(body: &LineBody) -> String {
     let json = serde_json::to_string(body).expect("texts and numbers are JSON");
     let covered = &json[1..];
     let mut line = String::with_capacity(BEFORE_SUM.len() + SUM_DIGITS + AFTER_SUM.len() + covered.len() + 1);
@@ -104,28 +84,12 @@ pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
     (claimed == sum(covered).as_bytes()).then_some(covered)
 }
 
-pub(super) fn decode(covered: &[u8]) -> Result<LineBody<'static>, EntryError> {
+pub(super) fn decode(covered: &[u8]) -> Result<LineBody, EntryError> {
     Ok(serde_json::from_slice(&[b"{", covered].concat())?)
 }
 
 fn sum(covered: &[u8]) -> String {
     hex::encode(&Sha256::digest(covered)[..SUM_DIGITS / 2])
-}
-
-fn key_hash(digits: &str) -> Option<EditKeyHash> {
-    // Each record has one form only.
-    let is_lower_case = !digits.bytes().any(|digit| digit.is_ascii_uppercase());
-    let bytes = hex::decode(digits).filter(|_| is_lower_case)?;
-    bytes.try_into().ok().map(EditKeyHash::from_bytes)
-}
-
-fn time(millis: i64) -> Result<UnixMillis, EntryError> {
-    let time = UnixMillis::new(millis);
-    if time.get() == millis { Ok(time) } else { Err(EntryError::Time) }
-}
-
-fn version(version: u64) -> Result<PageVersion, EntryError> {
-    if version == 0 { Err(EntryError::Version) } else { Ok(PageVersion::new(version)) }
 }
 
 impl HeaderJson {
@@ -146,69 +110,88 @@ impl HeaderJson {
     }
 }
 
-impl<'a> LineBody<'a> {
-    pub(super) fn of(entry: &'a Entry) -> Self {
-        match entry {
+impl LineBody {
+    pub(super) fn of(entry: &Entry) -> Self {
+        match entry.clone() {
             Entry::Page(head, content) => Self::Page(PageLine {
-                slug: head.slug.as_str().into(),
-                version: head.version.get(),
-                created_at_ms: head.created_at.get(),
-                updated_at_ms: head.updated_at.get(),
-                key_sha256: hex::encode(head.key_hash.as_bytes()).into(),
-                title: head.title.as_ref().map(|title| title.as_str().into()),
-                content: content.as_str().into(),
-                hidden: head.hidden.as_deref().map(TakedownJson::of),
+                slug: head.slug,
+                version: head.version,
+                created_at_ms: head.created_at,
+                updated_at_ms: head.updated_at,
+                key_sha256: head.key_hash,
+                title: head.title,
+                content,
+                hidden: head.hidden.map(|hidden| *hidden),
             }),
-            Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
+            Entry::Tombstone(tombstone) => Self::Tombstone(tombstone),
         }
     }
 }
 
-impl<'a> TombstoneJson<'a> {
-    fn of(tombstone: &'a Tombstone) -> Self {
-        Self {
-            slug: tombstone.slug.as_str().into(),
-            version: tombstone.version.get(),
-            created_at_ms: tombstone.created_at.get(),
-            deleted_at_ms: tombstone.deleted_at.get(),
-            takedown: tombstone.takedown.as_ref().map(TakedownJson::of),
-        }
-    }
-
-    pub(super) fn into_tombstone(self) -> Result<Tombstone, EntryError> {
-        Ok(Tombstone {
-            slug: Slug::parse(&self.slug)?,
-            version: version(self.version)?,
-            created_at: time(self.created_at_ms)?,
-            deleted_at: time(self.deleted_at_ms)?,
-            takedown: self.takedown.map(TakedownJson::into_takedown).transpose()?,
-        })
-    }
-}
-
-impl<'a> TakedownJson<'a> {
-    fn of(takedown: &'a Takedown) -> Self {
-        Self { reason: takedown.reason.code().into(), by: takedown.by.as_str().into() }
-    }
-
-    fn into_takedown(self) -> Result<Takedown, EntryError> {
-        Ok(Takedown::new(self.reason.parse()?, &self.by)?)
-    }
-}
-
-impl PageLine<'_> {
+impl PageLine {
     pub(super) fn into_entry(self) -> Result<Entry, EntryError> {
         let head = PageHead {
-            slug: Slug::parse(&self.slug)?,
-            title: self.title.map(|title| Title::parse(&title)).transpose()?,
-            key_hash: key_hash(&self.key_sha256).ok_or(EntryError::KeyHash)?,
-            version: version(self.version)?,
-            created_at: time(self.created_at_ms)?,
-            updated_at: time(self.updated_at_ms)?,
+            slug: self.slug,
+            title: self.title,
+            key_hash: self.key_sha256,
+            version: self.version,
+            created_at: self.created_at_ms,
+            updated_at: self.updated_at_ms,
             link_origins: Vec::new(),
             renderer_version: 0,
-            hidden: self.hidden.map(TakedownJson::into_takedown).transpose()?.map(Box::new),
+            hidden: self.hidden.map(Box::new),
         };
-        Ok(Entry::Page(head, Content::parse(self.content.into_owned())?))
+        // What a store has may be longer than is allowed today.
+        Ok(Entry::Page(head, Content::parse(self.content.as_str())?))
     }
+}
+
+#[derive(Debug)]
+pub struct Encoder {
+    digest: Sha256,
+    records: u64,
+    unreadable: u64,
+}
+
+impl Encoder {
+    /// Returns the first line.
+    pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
+        let header = Header { created_at, generator };
+        let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
+        let line = encoder.digested(&LineBody::Header(HeaderJson::of(&header)));
+        (encoder, line)
+    }
+
+    pub fn entry(&mut self, entry: &Entry) -> String {
+        self.records += 1;
+        self.digested(&LineBody::of(entry))
+    }
+
+    pub fn line(&mut self, line: &str) {
+        self.records += 1;
+        self.digest.update(line.as_bytes());
+    }
+
+    pub fn unreadable(&mut self, records: u64) {
+        self.unreadable += records;
+    }
+
+    pub fn unreadable_count(&self) -> u64 {
+        self.unreadable
+    }
+
+    pub fn end(self) -> String {
+        let Self { digest, records, unreadable } = self;
+        encode(&LineBody::Trailer(TrailerJson { records, unreadable, sha256: hex::encode(&digest.finalize()) }))
+    }
+
+    fn digested(&mut self, body: &LineBody) -> String {
+        let line = encode(body);
+        self.digest.update(line.as_bytes());
+        line
+    }
+}
+
+pub fn entry_line(entry: &Entry) -> String {
+    encode(&LineBody::of(entry))
 }

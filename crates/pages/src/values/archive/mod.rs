@@ -13,7 +13,6 @@
 //! An archive has the hash of an edit key, never the key, and no HTML: an import renders the content itself.
 
 mod decoder;
-mod encoder;
 mod line;
 mod precedence;
 
@@ -21,13 +20,10 @@ use thiserror::Error;
 
 use super::content::{Content, ContentError};
 use super::page::{Page, PageHead, Tombstone};
-use super::slug::NotASlug;
-use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
-use super::title::TitleError;
 
 pub use self::decoder::{Decoded, Decoder, Summary};
-pub use self::encoder::{Encoder, entry_line};
+pub use self::line::{Encoder, entry_line};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 pub const VERSION: u32 = 1;
@@ -83,19 +79,7 @@ pub enum EntryError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
-    Slug(#[from] NotASlug),
-    #[error(transparent)]
-    Title(#[from] TitleError),
-    #[error(transparent)]
     Content(#[from] ContentError),
-    #[error(transparent)]
-    Takedown(#[from] TakedownError),
-    #[error("a hash of a key has 64 hexadecimal digits")]
-    KeyHash,
-    #[error("a time is before the year 0 or after the year 9999")]
-    Time,
-    #[error("the version is 0")]
-    Version,
     #[error("a header is the first line only")]
     SecondHeader,
 }
