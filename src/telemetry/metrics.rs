@@ -139,7 +139,7 @@ impl Metrics {
                 store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
                 store_available: declare.plain(
                     "handbill_store_available",
-                    "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
+                    "1 while the page store answers, 0 before it was first reached and after a call that it did not answer, and while the SQLite file is not at its path",
                 ),
                 decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
                 renders: declare.unit(
