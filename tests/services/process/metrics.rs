@@ -168,7 +168,8 @@ fn undocumented(scrape: &str) -> BTreeSet<String> {
         };
         for (label, value) in pairs(line) {
             let is_bound = label == "le" && name.ends_with("_bucket");
-            if !is_bound && !labels.get(label).is_some_and(|values| values.contains(value)) {
+            // To Prometheus a label without a value is a label that is absent.
+            if !is_bound && !value.is_empty() && !labels.get(label).is_some_and(|values| values.contains(value)) {
                 faults.insert(format!("{family} is not listed with {label}={value:?}"));
             }
         }
