@@ -200,13 +200,14 @@ impl BlocklistFile {
         match read {
             Ok(list) => {
                 let (entries, before) = (list.entries(), self.entries.replace(list.entries()));
+                // Before the log says so.
+                list.put_into_force(&self.policy);
                 if entries == 0 && before > Some(0) {
                     tracing::warn!(before, "the blocklist was read and is empty now: nothing of it is in force");
                 } else {
                     tracing::info!(entries, before, "the blocklist was read");
                 }
                 self.metrics.blocklist_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
-                list.put_into_force(&self.policy);
                 self.failure = None;
             }
             Err(reason) => {
