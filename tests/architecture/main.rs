@@ -21,7 +21,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     // Settings are plain values.
     ("settings", "values ports"),
     ("mcp", "http values service ports telemetry"),
-    ("admin", "settings values http log_throttle niceness outbound ports service stdout telemetry"),
+    ("admin", "settings values http log_throttle outbound ports service stdout telemetry"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "settings values log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
