@@ -1,3 +1,5 @@
+//! What the composition gets from outside.
+
 use std::sync::Arc;
 
 use crate::telemetry::metrics::Metrics;

@@ -1,3 +1,5 @@
+//! Why the process cannot start, or ended with an error.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -28,7 +28,7 @@ pub(super) struct Finish {
     tools: Tools,
 }
 
-/// What the end of an answer depends on.
+/// What the header fields of all answers depend on: the endpoint and, at `/mcp`, the origin that asks.
 pub(super) struct Asked {
     pub(super) endpoint: Endpoint,
     origin: Option<HeaderValue>,

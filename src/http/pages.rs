@@ -28,7 +28,7 @@ use handbill_pages::values::slug::Slug;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The map of a page's header fields never grows.
+/// The capacity of an answer's header map, large enough that it never grows.
 pub(super) const FIELDS: usize = 24;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

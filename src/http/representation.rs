@@ -30,8 +30,9 @@ pub(super) trait Described {
     fn tag(&self, coding: Coding) -> HeaderValue;
 }
 
-/// 304, or the preferred body in `made`, where `None` is a body not worth sending. `None` if no coding is acceptable.
-/// Also returns whether the preferred coding can still be made.
+/// Answers with 304, or with the body in the best coding of `made` that the client accepts; `None` if there is none.
+/// `made` is `Some(None)` for a coding that is not worth sending. The flag says that the client prefers a coding that
+/// can still be made.
 pub(super) fn respond<'a>(
     request: &HeaderMap,
     described: &impl Described,

@@ -47,7 +47,7 @@ static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     ARE_EXPORTED.store(true, Ordering::Relaxed);
-    // Calls outside requests are not exported, which differs for one place in the code.
+    // Only calls within a request are exported. One place in the code makes both, so the filter is asked each time.
     let is_wanted =
         |metadata: &Metadata<'_>| metadata.name() != CALL || Context::map_current(TraceContextExt::has_active_span);
     let is_ours = |metadata: &Metadata<'_>| metadata.is_span() && metadata.target() == TRACES;

@@ -1,3 +1,5 @@
+//! How Redis is reached: its servers, logins and certificates.
+
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;

@@ -38,9 +38,9 @@ pub struct Migration {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Such programs still work.
+    /// Only adds to the schema: programs of the version before keep working.
     Expand,
-    /// Such programs no longer work.
+    /// Removes what only programs of the version before need, so they no longer work.
     Contract,
 }
 

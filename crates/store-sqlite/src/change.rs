@@ -36,7 +36,7 @@ impl Operation {
         }
     }
 
-    /// Does this in the transaction of `database`, and adds to `lines` what the journal must have. An error means that the
+    /// Does this in the transaction of `database`, and adds to `lines` what the journal must have. After an error the
     /// transaction must not be committed.
     pub(super) fn apply(&self, database: &Connection, lines: &mut Vec<Line>) -> rusqlite::Result<PutResult> {
         match self {

@@ -1,3 +1,5 @@
+//! Requests of the operators' commands to the process, over its socket.
+
 use std::io::Write;
 use std::path::PathBuf;
 

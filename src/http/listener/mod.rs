@@ -58,7 +58,7 @@ const RESERVED_DESCRIPTORS: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// For a further client, the connection ends that has waited longest for its own.
+    /// The most connections at once. When a new client comes, the connection that has waited longest for its client ends.
     pub connections: usize,
     pub connections_per_client: usize,
     /// Networks that may have any number of connections.

@@ -20,7 +20,7 @@ pub(super) struct Places {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// Until it is dropped.
+/// One connection of a client, counted until this is dropped.
 pub(super) struct Place(Option<(Arc<Places>, IpAddr)>);
 
 impl Places {
@@ -67,8 +67,8 @@ fn client(peer: IpAddr) -> IpAddr {
 
 /// Connections that wait for their client to send a request or to read an answer.
 ///
-/// When a new client finds no free connection, the connection that has waited longest ends. So clients that stall, or that keep
-/// idle connections, lock out nobody.
+/// When a new client finds no free connection, the connection that has waited longest ends. So clients that stall, or
+/// that keep idle connections, do not lock others out.
 #[derive(Default)]
 pub(super) struct Waiting(Mutex<Queue>);
 

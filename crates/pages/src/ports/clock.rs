@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::values::timestamp::UnixMillis;
 
 pub trait Clock: Send + Sync {
-    /// May jump.
+    /// The wall clock, which goes back or forth when the machine's clock is set.
     fn now(&self) -> UnixMillis;
 
-    /// Since a fixed instant; never goes back.
+    /// The time since a fixed instant; it never goes back.
     fn monotonic(&self) -> Duration;
 }
 
@@ -29,7 +29,7 @@ impl SystemClock {
 }
 
 impl SystemClock {
-    /// May jump.
+    /// As [`Clock::now`].
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     pub fn wall_time() -> UnixMillis {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -35,8 +35,9 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// Tells `kept` of each change of a page from now on, whoever makes it: before it is made, until it is known whether it was. Returns
-    /// whether the store does so. It cannot if other processes change its pages, and it tells one cache only.
+    /// From now on, tells `kept` of each change of a page, whoever makes the change: before it is made, until it is known
+    /// whether it was made. Returns whether the store does so: it cannot if other processes change its pages, and it
+    /// tells one cache only.
     fn tell(&self, _kept: Arc<dyn KeptPages>) -> bool {
         false
     }
@@ -45,8 +46,8 @@ pub trait PageStore: Send + Sync {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }
 
-    /// Stores `next` if its slug has what is `expected`. The journal has a tombstone, or a page that this hides or shows, before the
-    /// change is made: without its line nothing is changed.
+    /// Stores `next` if its slug has what is `expected`. A tombstone, and a page that this hides or shows, is in the
+    /// journal before the change is made: without its line nothing is changed.
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError>;
 }
 
@@ -59,8 +60,8 @@ pub enum Expected {
     Version(PageVersion),
     /// A page in this state: an import may meet two records of one version.
     State(PageState),
-    /// A record that [cannot be read](StoreError::Unreadable). A store whose records have copies leaves it to a repair from them,
-    /// and answers that the record cannot be read.
+    /// A record that [cannot be read](StoreError::Unreadable). A store whose records have copies leaves the record to a
+    /// repair from its copies, and answers that it cannot be read.
     Unreadable,
 }
 
@@ -86,8 +87,8 @@ pub enum PutResult {
 
 /// What is kept of pages in this process to answer reads without the store.
 pub trait KeptPages: Send + Sync {
-    /// Forgets the pages under `slugs`, which may change until the returned value is dropped. Until then nothing is kept of them, and
-    /// nothing that was read before is kept later.
+    /// Forgets the pages under `slugs`, which may change until the returned value is dropped. Until then nothing is kept
+    /// of these pages, and nothing that was read before is kept later.
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
 }
 

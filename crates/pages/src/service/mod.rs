@@ -141,7 +141,7 @@ impl PageService {
         self.quotas
     }
 
-    /// Only within the client's limits.
+    /// Does `work` if the client is within its limit; else `work` is dropped before it begins.
     async fn admit<T>(
         &self,
         kind: LimitKind,

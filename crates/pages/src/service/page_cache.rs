@@ -3,9 +3,9 @@
 //! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another
 //! read. It never changes; a new entry replaces it.
 //!
-//! In one process every write passes the cache: the store [tells](PageStore::tell) it before a page changes, and after. So what is in
-//! the cache is current. A reader takes the place of a page before it asks the store, and a change takes that place away from the
-//! reader. So what was read before a change is never kept after it.
+//! In one process every write passes the cache: the store [tells](PageStore::tell) it before a page changes, and after.
+//! So what is in the cache is current. A reader takes the place of a page before it asks the store, and a change takes
+//! that place away from the reader. So what was read before a change is never kept after it.
 //!
 //! A store that replicas share is asked for the page's state first, and an entry of another state is not used.
 //!
@@ -141,8 +141,8 @@ impl PageCache {
         self.entries.as_ref().filter(|_| self.is_told)?.get(slug)
     }
 
-    /// The entry of the page under `slug`, or else its place, unless another reader or a change has it. The caller is about to ask
-    /// the store.
+    /// The entry of the page under `slug`, or else its place, unless another reader or a change has the place. The caller
+    /// is about to ask the store.
     pub(super) fn entry_or_place(&self, slug: &Slug) -> (Option<Arc<Kept>>, Option<Place<'_>>) {
         let found = self.entries.as_ref().map(|entries| entries.get_value_or_guard(slug, Some(Duration::ZERO)));
         match found {
@@ -156,8 +156,8 @@ impl PageCache {
         self.metrics.hits.inc();
     }
 
-    /// Keeps `bytes`, a form of `page`, beside the other forms that are kept of its state, unless the page may have changed since
-    /// it was read. Returns what the answer is made of.
+    /// Keeps `bytes`, a form of `page`, beside the other forms that are kept of its state, unless the page may have
+    /// changed since it was read. Returns what the answer is made of.
     pub fn keep(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<Kept> {
         let PageRead { page, place, keep_page, .. } = page;
         let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);

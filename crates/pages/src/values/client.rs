@@ -49,13 +49,6 @@ pub fn private_network(address: IpAddr) -> Option<IpNet> {
 }
 
 impl Client {
-    pub fn address(self) -> IpAddr {
-        match self {
-            Self::V4(address) => address.into(),
-            Self::V6Network(network) => network.into(),
-        }
-    }
-
     pub fn network(self) -> IpNet {
         match self {
             Self::V4(address) => IpAddr::from(address).into(),

@@ -1,3 +1,5 @@
+//! The Markdown of a page.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Numbers with their noun, for messages.
+
 use std::fmt::Display;
 
 pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {

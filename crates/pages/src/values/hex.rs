@@ -1,3 +1,5 @@
+//! Hexadecimal digits of bytes.
+
 pub fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);

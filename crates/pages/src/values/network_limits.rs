@@ -50,7 +50,8 @@ impl FromStr for SharedNetwork {
     }
 }
 
-/// Narrowest first. In a network of `shared`, only the smallest such network's.
+/// The windows that count an attempt of `client`, the narrowest network first. A client in a network of `shared` has only
+/// the window of the smallest such network.
 pub fn windows(shared: &[SharedNetwork], quota: Quota, client: Client) -> Vec<Window> {
     let times =
         |network, factor| Window { network, quota: Quota { limit: quota.limit.saturating_mul(factor), ..quota } };

@@ -118,11 +118,6 @@ impl Authority {
         self.host == other.host
     }
 
-    /// An address has no name, so no website can have it.
-    pub fn is_address(&self) -> bool {
-        !matches!(self.host, Host::Domain(_))
-    }
-
     pub fn is_local(&self) -> bool {
         is_local(&self.host)
     }

@@ -119,10 +119,10 @@ impl SlugSecret {
         &self.0
     }
 
-    /// Above 0 if other pages have the slugs of all lower counters.
+    /// The slug of this key and title. Try the `counter` 0 first, and the next one only if another page has the slug.
     pub fn slug(&self, title: &Title, key: &EditKey, counter: u32) -> Slug {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0).expect("a key of any length will do");
-        // Of fixed length, so no two messages are the same.
+        // Key and counter have fixed lengths, so different inputs never make the same message.
         for part in [key.reveal().as_bytes(), Slug::words(title).as_bytes(), &counter.to_be_bytes()] {
             mac.update(part);
         }

@@ -1,3 +1,5 @@
+//! The title of a page.
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
