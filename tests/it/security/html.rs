@@ -7,7 +7,6 @@ use html5ever::{Attribute, ParseOpts, QualName, local_name, ns, parse_fragment};
 use markup5ever_rcdom::{Handle, NodeData, RcDom, SerializableHandle};
 use url::Url;
 
-/// Deepest nesting that the contract allows.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Default)]
