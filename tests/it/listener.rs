@@ -13,7 +13,7 @@ use handbill::http::listener::{Limits, ListenerMetrics, serve};
 use handbill::http::startup::listen;
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -29,10 +29,6 @@ const LIMITS: Limits =
 const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_HELD: &str = "GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
-fn anywhere() -> (TcpListener, SocketAddr) {
-    listen("127.0.0.1:0".parse().unwrap(), "--listen").unwrap()
-}
 
 struct Listener {
     address: SocketAddr,
@@ -57,10 +53,16 @@ impl Listener {
             .route("/held", get(held))
             .route("/large", get(|| async { vec![b'x'; LARGE_BYTES] }))
             .route("/echo", post(|body: Bytes| async { body }));
-        let (listener, address) = anywhere();
+        Self { entered, release, ..Self::of(app, limits) }
+    }
+
+    /// Serves `app`, in which nothing is held.
+    fn of(app: Router, limits: Limits) -> Self {
+        let (listener, address) = listen("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
         let metrics = ListenerMetrics::default();
         let (phase, phases) = watch::channel(Phase::Serving);
         let serving = tokio::spawn(serve(listener, app, limits, metrics.clone(), phases));
+        let (entered, release) = (mpsc::unbounded_channel().1, watch::channel(false).0);
         Self { address, metrics, phase, serving, entered, release }
     }
 
@@ -360,22 +362,6 @@ async fn while_leaving_each_answer_asks_its_client_to_go() {
     listener.stop().await;
 }
 
-fn handbill(limits: Limits) -> Listener {
-    let (listener, address) = anywhere();
-    let metrics = ListenerMetrics::default();
-    let (phase, phases) = watch::channel(Phase::Serving);
-    let app = Setup::unlimited().start().front();
-    let serving = tokio::spawn(serve(listener, app, limits, metrics.clone(), phases));
-    Listener {
-        address,
-        metrics,
-        phase,
-        serving,
-        entered: mpsc::unbounded_channel().1,
-        release: watch::channel(false).0,
-    }
-}
-
 /// A create whose body has `bytes` bytes, of which `sent` are there.
 fn create(bytes: usize, sent: usize) -> String {
     let head = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
@@ -384,7 +370,7 @@ fn create(bytes: usize, sent: usize) -> String {
 
 #[tokio::test]
 async fn bodies_together_hold_no_more_than_they_may() {
-    let listener = handbill(Limits { bodies: 1000, ..LIMITS });
+    let listener = Listener::of(Setup::unlimited().start().front(), Limits { bodies: 1000, ..LIMITS });
     let mut stalled = listener.connect().await;
     stalled.send(create(2000, 900)).await;
     let answer = async || {

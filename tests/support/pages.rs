@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::{HeadChanges, Page, PageHead};
+use handbill_pages::values::page::{HeadChanges, Page, PageHead, PageVersion};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
@@ -47,6 +48,16 @@ pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
 /// `page` with the head that `change` makes of its own.
 pub(crate) fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) -> Arc<Page> {
     Arc::new(Page { head: change(page.head.clone()), text: page.text.clone() })
+}
+
+/// Inserts `page`, and says whether its slug was free.
+pub(crate) async fn insert(store: &(impl PageStore + ?Sized), page: Arc<Page>) -> PutResult {
+    store.put(Expected::Absent, Record::Active(page), None).await.unwrap()
+}
+
+/// Puts `next` in the place of the page of this version, and says whether there was one.
+pub(crate) async fn replace(store: &(impl PageStore + ?Sized), version: PageVersion, next: Record) -> PutResult {
+    store.put(Expected::Version(version), next, None).await.unwrap()
 }
 
 /// Damages the row of the page under `slug` in the SQLite store in `data_dir`.

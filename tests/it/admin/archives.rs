@@ -9,7 +9,6 @@ use crate::in_process::app::Published;
 use crate::support::pages::CREATED;
 
 impl Operated {
-    /// The lines of all records that `wanted` selects, batch by batch.
     async fn records(&self, wanted: Value) -> Vec<String> {
         let (mut wanted, mut lines) = (wanted, Vec::new());
         loop {
@@ -22,7 +21,6 @@ impl Operated {
         }
     }
 
-    /// All records as an archive.
     async fn archive(&self) -> String {
         let (mut encoder, mut archive) = Encoder::begin(UnixMillis::new(CREATED), "test".to_owned());
         for line in self.records(all()).await {

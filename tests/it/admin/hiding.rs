@@ -9,7 +9,6 @@ use super::Operated;
 use crate::in_process::stores::{Fault, Operation};
 
 impl Operated {
-    /// Hides pages, and returns the result of each.
     async fn hide(&self, slugs: &[&str]) -> Vec<Value> {
         let body = json!({"pages": slugs, "reason": "phishing", "by": "desk"});
         self.results("/hide", body).await

@@ -26,13 +26,11 @@ use tower::ServiceExt;
 
 use crate::in_process::app::{Setup, TestApp};
 
-/// A service with its operators' routes.
 struct Operated {
     app: TestApp,
     routes: Router,
 }
 
-/// An answer of the operators' routes.
 #[derive(Debug)]
 struct OperatorsAnswer {
     status: u16,
@@ -96,7 +94,6 @@ impl Operated {
         self.ask("POST", "/inspect", json!({"page": page})).await.expect(200).json()
     }
 
-    /// Pauses or resumes creates.
     async fn pause(&self, paused: bool) {
         self.ask("POST", "/creates", json!({"paused": paused, "by": "desk"})).await.expect(200);
     }
@@ -105,7 +102,6 @@ impl Operated {
         self.ask("POST", path, body).await.expect(200).json().as_array().unwrap().clone()
     }
 
-    /// Takes pages down, and returns the outcome of each.
     async fn take_down(&self, pages: &[&str]) -> Vec<String> {
         let results =
             self.results("/takedown", json!({"pages": pages, "reason": "phishing", "by": "abuse desk"})).await;

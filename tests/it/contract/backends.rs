@@ -34,7 +34,6 @@ pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
     started
 }
 
-/// Every store, each without any page.
 pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
     stores().await
 }

@@ -266,7 +266,6 @@ impl TestApp {
         Published { slug: answer.field("slug"), key: answer.field("edit_key"), etag: answer.header("etag").to_owned() }
     }
 
-    /// A page about nothing in particular.
     pub(crate) async fn published(&self) -> Published {
         self.publish("Hello, world", "A *first* page.").await
     }

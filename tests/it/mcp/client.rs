@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 use crate::in_process::app::TestApp;
 use crate::in_process::exchange::{Answer, Request, holds_a_key};
 
-/// The revision without a handshake.
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// The revisions that open with `initialize`.
 pub(crate) const LEGACY: [&str; 2] = ["2025-11-25", "2025-06-18"];
 
 /// A revision of clients that name none.
@@ -46,7 +44,6 @@ impl Client {
         Self { app: app.clone(), revision, peer: "192.0.2.1".to_owned() }
     }
 
-    /// One client of each revision.
     pub(crate) fn each(app: &TestApp) -> impl Iterator<Item = Self> {
         REVISIONS.into_iter().map(|revision| Self::new(app, revision))
     }
@@ -182,7 +179,6 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) message: String,
-    /// In seconds; 0 if the error has no `retry_after`.
     pub(crate) retry_after: u64,
 }
 

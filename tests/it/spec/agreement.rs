@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use handbill::http::error::Code;
 use handbill::http::metadata;
 use serde_json::json;
 
 use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
 use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::document::DOCUMENT;
-use crate::in_process::exchange::{CODES, Request};
+use crate::in_process::exchange::Request;
 
 /// The MCP server is not a document, and has tests of its own.
 const MCP: &str = "/mcp";
@@ -123,8 +124,8 @@ async fn llms_txt_tells_the_limits_in_force_and_every_error() {
     assert!(text.contains("- Creates: not limited."), "{text}");
     assert!(text.contains("- Edits and deletes: 7 per client in any 1h."), "{text}");
     assert!(text.contains("- Tokens: not limited."), "{text}");
-    for (code, status) in CODES {
-        assert!(text.contains(&format!("- {status} `{code}`: ")), "{code}");
+    for code in Code::all() {
+        assert!(text.contains(&format!("- {} `{}`: ", code.status(), code.as_str())), "{}", code.as_str());
     }
 }
 

@@ -20,7 +20,6 @@ pub(crate) async fn delete(app: TestApp, page: Published) {
     app.delete(&page).await.expect_status(204);
 }
 
-/// Another replica over the store of `app`.
 fn another(app: &TestApp) -> TestApp {
     Setup::new().over_the_store_of(app).start()
 }
@@ -83,24 +82,18 @@ async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
 }
 
 #[tokio::test]
-async fn a_conditional_update_that_meets_another_answers_412() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
-    let request = Request::update(&page.slug, r#"{"content": "mine"}"#).key(&page.key).header("if-match", &page.etag);
-    app.send(request).await.expect_error(412, "precondition_failed");
-    let read = app.page(&page.slug).await;
-    assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Theirs"), Some("A *first* page.")));
-}
-
-#[tokio::test]
-async fn a_conditional_delete_that_meets_an_update_answers_412() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
-    let request = Request::delete(&page.slug).key(&page.key).header("if-match", &page.etag);
-    app.send(request).await.expect_error(412, "precondition_failed");
-    assert_eq!(app.page(&page.slug).await["title"], "Theirs");
+async fn a_conditional_change_that_meets_another_answers_412() {
+    for is_deletion in [false, true] {
+        let app = TestApp::new();
+        let page = app.published().await;
+        meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
+        let update = Request::update(&page.slug, r#"{"content": "mine"}"#);
+        let request = if is_deletion { Request::delete(&page.slug) } else { update };
+        let answer = app.send(request.key(&page.key).header("if-match", &page.etag)).await;
+        answer.expect_error(412, "precondition_failed");
+        let read = app.page(&page.slug).await;
+        assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Theirs"), Some("A *first* page.")));
+    }
 }
 
 #[tokio::test]

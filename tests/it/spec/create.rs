@@ -135,6 +135,8 @@ async fn content_is_kept_byte_for_byte() {
     for content in contents {
         let page = app.publish("T", content).await;
         assert_eq!(app.page(&page.slug).await["content"], content);
-        assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+        let source = app.get(&format!("/{}.md", page.slug)).await;
+        assert_eq!(source.expect_status(200).header("content-type"), "text/markdown; charset=utf-8");
+        assert_eq!(source.text(), content);
     }
 }

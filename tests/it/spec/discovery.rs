@@ -23,7 +23,6 @@ pub(crate) const DOCUMENTS: [(&str, &str); 7] = [
     (LLMS, "text/plain; charset=utf-8"),
 ];
 
-/// The document at `path`, of a service without any settings.
 pub(crate) async fn json(path: &str) -> Value {
     let answer = TestApp::new().get(path).await;
     answer.expect_status(200).json()
@@ -39,19 +38,6 @@ async fn every_document_has_its_type_and_may_be_kept_for_an_hour() {
         assert!(answer.members("access-control-expose-headers").contains(&"etag".to_owned()), "{path}");
         if content_type.ends_with("json") {
             assert!(answer.json().is_object(), "{path}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn another_method_answers_405_that_names_get_and_head() {
-    let app = TestApp::new();
-    for (path, _) in DOCUMENTS {
-        for method in ["POST", "PUT", "PATCH", "DELETE"] {
-            let answer = app.send(Request::new(method, path)).await;
-            answer.expect_error(405, "method_not_allowed");
-            assert_eq!(answer.members("allow"), ["get", "head"], "{path}");
-            assert!(answer.field("message").contains("GET or HEAD"), "{answer:?}");
         }
     }
 }

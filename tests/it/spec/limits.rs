@@ -195,18 +195,12 @@ async fn counted_as(line: impl AsRef<[u8]>, client: &str) {
 
 #[tokio::test]
 async fn behind_a_trusted_proxy_its_client_is_the_last_address() {
-    counted_as("198.51.100.7", "198.51.100.7").await;
-    counted_as("203.0.113.9, 198.51.100.7, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
+    // The unit tests of `client_addr` have more forms of an address.
+    counted_as("203.0.113.9, 198.51.100.7:4711, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
     counted_as("10.0.0.9, 10.0.0.2", "10.0.0.9").await;
-    counted_as("198.51.100.7:4711", "198.51.100.7").await;
-    counted_as("::ffff:198.51.100.7", "198.51.100.7").await;
     counted_as("[2001:db8::7]:4711", "2001:db8::9").await;
     counted_as(b"203.0.113.9\xff, 198.51.100.7", "198.51.100.7").await;
-}
-
-#[tokio::test]
-async fn an_unreadable_entry_ends_the_walk_at_the_last_proxy() {
-    counted_as("198.51.100.7, unknown", "10.0.0.1").await;
+    // An entry that cannot be read ends the walk at the last proxy.
     counted_as("198.51.100.7, unknown, 10.0.0.2", "10.0.0.2").await;
     counted_as(b"203.0.113.9, 198.51.100.7\xff", "10.0.0.1").await;
     counted_as("", "10.0.0.1").await;

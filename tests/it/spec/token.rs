@@ -13,7 +13,6 @@ use crate::in_process::exchange::{Request, TOKEN};
 pub(crate) const GRANT: &str = "grant_type=client_credentials";
 const NEVER_USED: &str = "never-was-2222bbbb";
 
-/// A right form.
 pub(crate) fn post_form(page: &Published) -> String {
     format!("{GRANT}&client_id={}&client_secret={}", page.slug, page.key)
 }
@@ -22,7 +21,6 @@ fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
-/// A right form with `form` after it.
 fn with(page: &Published, form: &str) -> Request {
     Request::token(format!("{}&{form}", post_form(page)))
 }

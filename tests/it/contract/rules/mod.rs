@@ -13,16 +13,13 @@ mod limiter;
 mod scan;
 mod store;
 
-/// A store with every operation that has rules.
 pub(crate) trait Store: PageStore + PageScan {}
 
 impl<T: PageStore + PageScan> Store for T {}
 
 /// A backend that runs until this value is dropped.
 pub(crate) struct Started<T: ?Sized> {
-    /// The name that failures show.
     pub(crate) name: &'static str,
-    /// The backend.
     pub(crate) backend: Arc<T>,
     /// Resources that must outlive the backend.
     pub(crate) _beside: Box<dyn Any + Send>,

@@ -10,13 +10,13 @@ use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, page, with_head};
+use crate::support::pages::{CREATED, edited, insert, page, replace, with_head};
 use crate::support::scans::{all, of};
 
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     for page in &pages {
-        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+        insert(store, page.clone()).await;
     }
     pages
 }
@@ -30,13 +30,13 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
 
         let pages = filled(&*store, 23).await;
         let tombstone = pages[7].head.tombstone(UnixMillis::new(CREATED + 1));
-        store.put(Expected::Version(pages[7].head.version), Record::Deleted(tombstone.clone()), None).await.unwrap();
+        replace(&*store, pages[7].head.version, Record::Deleted(tombstone.clone())).await;
         let mut expected: BTreeMap<_, _> =
             pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
         let hidden = with_head(&pages[8], |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 1)));
-        store.put(Expected::Version(pages[8].head.version), Record::Active(hidden.clone()), None).await.unwrap();
+        replace(&*store, pages[8].head.version, Record::Active(hidden.clone())).await;
         expected.insert(hidden.head.slug.to_string(), Record::Active(hidden));
         for records in [1, 2, 22, 23, 24, 1000] {
             assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
@@ -61,14 +61,14 @@ async fn pages_that_stay_are_found_once_however_others_change() {
             if at.is_none() {
                 break;
             }
-            store.put(Expected::Absent, Record::Active(Arc::new(page("new"))), None).await.unwrap();
+            insert(&*store, Arc::new(page("new"))).await;
             if let Some(changed) = pages.get(round) {
                 let next = if round % 2 == 0 {
                     Record::Active(edited(changed, "changed"))
                 } else {
                     Record::Deleted(changed.head.tombstone(UnixMillis::new(CREATED + 9)))
                 };
-                store.put(Expected::Version(changed.head.version), next, None).await.unwrap();
+                replace(&*store, changed.head.version, next).await;
             }
         }
         for page in &pages {
@@ -89,7 +89,7 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
         assert_eq!(import(gone).await, PutResult::Refused, "{name}");
 
         let page = Arc::new(page("there"));
-        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+        insert(&*store, page.clone()).await;
         let late = page.head.tombstone(UnixMillis::new(CREATED + 5));
         assert_eq!(import(late).await, PutResult::Refused, "{name}");
         assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{name}");
@@ -107,7 +107,7 @@ async fn an_import_replaces_only_the_state_it_was_compared_with() {
         };
         let (early, late) = (at(1, "early"), at(2, "late"));
         let tombstone = there.head.tombstone(UnixMillis::new(CREATED + 3000));
-        store.put(Expected::Absent, Record::Active(there.clone()), None).await.unwrap();
+        insert(&*store, there.clone()).await;
         let replace = async |expected, next| store.put(Expected::State(expected), next, None).await.unwrap();
 
         let stored = replace(there.head.state(), Record::Active(late.clone())).await;

@@ -14,7 +14,7 @@ use handbill_pages::values::title::Title;
 
 use super::super::backends::{empty_stores, stores};
 use super::Store;
-use crate::support::pages::{CREATED, edited, page, page_at, slug, with_head};
+use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, with_head};
 
 #[tokio::test]
 async fn a_page_without_a_title_and_every_other_field_is_kept() {
@@ -29,7 +29,7 @@ async fn a_page_without_a_title_and_every_other_field_is_kept() {
         untitled.head.version = PageVersion::new(1 << 40);
         untitled.head.updated_at = UnixMillis::new(CREATED + 1);
         let page = Arc::new(untitled);
-        store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+        insert(&*store.backend, page.clone()).await;
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
     }
 }
@@ -43,7 +43,7 @@ async fn content_is_kept_byte_for_byte() {
     for store in stores().await {
         for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
             let page = Arc::new(page(content));
-            store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+            insert(&*store.backend, page.clone()).await;
             let Lookup::Active(found) = store.backend.lookup(&page.head.slug).await.unwrap() else {
                 panic!("{}", store.name)
             };
@@ -58,8 +58,8 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = Arc::new(page_at(first.head.slug.clone(), "second"));
-        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
-        let inserted = store.backend.put(Expected::Absent, Record::Active(second), None).await.unwrap();
+        insert(&*store.backend, first.clone()).await;
+        let inserted = insert(&*store.backend, second).await;
         assert_eq!(inserted, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
     }
@@ -79,15 +79,11 @@ async fn the_secret_for_slugs_stays_and_differs_between_stores() {
 async fn a_page_of_the_expected_version_is_replaced() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        insert(&*store.backend, first.clone()).await;
         let mut expected = first;
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
-            let swapped = store
-                .backend
-                .put(Expected::Version(expected.head.version), Record::Active(next.clone()), None)
-                .await
-                .unwrap();
+            let swapped = replace(&*store.backend, expected.head.version, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             let found = store.backend.lookup(&next.head.slug).await.unwrap();
             assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
@@ -104,12 +100,12 @@ async fn a_head_is_that_of_the_record() {
         let mut first = page("See <https://a.example>");
         first.head.renderer_version = 7;
         let first = Arc::new(first);
-        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        insert(&*store, first.clone()).await;
         let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
         assert_eq!(head, first.head, "{name}");
 
         let deleted = first.head.tombstone(UnixMillis::new(CREATED + 5));
-        store.put(Expected::Version(first.head.version), Record::Deleted(deleted.clone()), None).await.unwrap();
+        replace(&*store, first.head.version, Record::Deleted(deleted.clone())).await;
         assert_eq!(store.head(&first.head.slug).await.unwrap(), Lookup::Deleted(deleted), "{name}");
     }
 }
@@ -119,17 +115,16 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("first"));
-        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        insert(&*store, first.clone()).await;
         let Lookup::Active(mut found) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
             let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
             let next = with_head(&found, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED + round)));
-            let swapped =
-                store.put(Expected::Version(found.head.version), Record::Active(next.clone()), None).await.unwrap();
+            let swapped = replace(&*store, found.head.version, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
             let next = edited(&next, content(round).as_str());
-            let swapped = store.put(Expected::Version(head.version), Record::Active(next.clone()), None).await.unwrap();
+            let swapped = replace(&*store, head.version, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(present) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(present, next, "{name}");
@@ -147,20 +142,17 @@ async fn a_stale_version_changes_nothing() {
     for store in stores().await {
         let first = Arc::new(page("first"));
         let second = edited(&first, "second");
-        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
-        store.backend.put(Expected::Version(first.head.version), Record::Active(second.clone()), None).await.unwrap();
+        insert(&*store.backend, first.clone()).await;
+        replace(&*store.backend, first.head.version, Record::Active(second.clone())).await;
 
         let late = edited(&first, "late");
-        let swapped =
-            store.backend.put(Expected::Version(first.head.version), Record::Active(late.clone()), None).await.unwrap();
+        let swapped = replace(&*store.backend, first.head.version, Record::Active(late.clone())).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let early = edited(&second, "early");
-        let swapped =
-            store.backend.put(Expected::Version(early.head.version), Record::Active(early), None).await.unwrap();
+        let swapped = replace(&*store.backend, early.head.version, Record::Active(early)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let tombstone = first.head.tombstone(UnixMillis::new(CREATED));
-        let swapped =
-            store.backend.put(Expected::Version(first.head.version), Record::Deleted(tombstone), None).await.unwrap();
+        let swapped = replace(&*store.backend, first.head.version, Record::Deleted(tombstone)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
 
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
@@ -172,8 +164,7 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
     for store in stores().await {
         let first = page("first");
         let next = edited(&first, "next");
-        let swapped =
-            store.backend.put(Expected::Version(first.head.version), Record::Active(next), None).await.unwrap();
+        let swapped = replace(&*store.backend, first.head.version, Record::Active(next)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
     }
@@ -184,19 +175,19 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     for store in stores().await {
         let page = Arc::new(page("text"));
         let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
-        store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+        insert(&*store.backend, page.clone()).await;
         let deleted = Record::Deleted(tombstone.clone());
-        let swapped = store.backend.put(Expected::Version(page.head.version), deleted.clone(), None).await.unwrap();
+        let swapped = replace(&*store.backend, page.head.version, deleted.clone()).await;
         assert_eq!(swapped, PutResult::Done, "{}", store.name);
 
         let again = Arc::new(page_at(page.head.slug.clone(), "again"));
-        let inserted = store.backend.put(Expected::Absent, Record::Active(again), None).await.unwrap();
+        let inserted = insert(&*store.backend, again).await;
         assert_eq!(inserted, PutResult::Refused, "{}", store.name);
         for version in [page.head.version, tombstone.version] {
             let revived = Record::Active(edited(&page, "revived"));
-            let swapped = store.backend.put(Expected::Version(version), revived, None).await.unwrap();
+            let swapped = replace(&*store.backend, version, revived).await;
             assert_eq!(swapped, PutResult::Refused, "{}", store.name);
-            let swapped = store.backend.put(Expected::Version(version), deleted.clone(), None).await.unwrap();
+            let swapped = replace(&*store.backend, version, deleted.clone()).await;
             assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
@@ -214,19 +205,15 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
         let first = Arc::new(page("text"));
         let hidden = with_head(&first, |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
         let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 6)));
-        let swap = async |version, next| store.put(Expected::Version(version), next, None).await.unwrap();
-        store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        let swap = async |version, next| replace(&*store, version, next).await;
+        insert(&*store, first.clone()).await;
         assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&first.head.slug).await.unwrap();
         assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
         let head = store.head(&first.head.slug).await.unwrap();
         assert_eq!(head, Lookup::Hidden(hidden.head.clone()), "{name}");
         let again = Arc::new(page_at(first.head.slug.clone(), "again"));
-        assert_eq!(
-            store.put(Expected::Absent, Record::Active(again), None).await.unwrap(),
-            PutResult::Refused,
-            "{name}"
-        );
+        assert_eq!(insert(&*store, again).await, PutResult::Refused, "{name}");
 
         let stale = Record::Active(edited(&first, "edited"));
         assert_eq!(swap(first.head.version, stale).await, PutResult::Refused, "{name}");
@@ -244,11 +231,7 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let hidden = with_head(&page("text"), |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
-        assert_eq!(
-            store.put(Expected::Absent, Record::Active(hidden.clone()), None).await.unwrap(),
-            PutResult::Done,
-            "{name}"
-        );
+        assert_eq!(insert(&*store, hidden.clone()).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
         assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
         let tombstone = hidden.head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
@@ -265,12 +248,8 @@ async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
-            store.backend.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
-            let swapped = store
-                .backend
-                .put(Expected::Version(page.head.version), Record::Deleted(tombstone.clone()), None)
-                .await
-                .unwrap();
+            insert(&*store.backend, page.clone()).await;
+            let swapped = replace(&*store.backend, page.head.version, Record::Deleted(tombstone.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             assert_eq!(
                 store.backend.lookup(&page.head.slug).await.unwrap(),
@@ -288,9 +267,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
         let slug = slug();
         let racing = (0..32).map(|racer| {
             let (store, page) = (store.backend.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
-            tokio::spawn(async move {
-                (store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), page)
-            })
+            tokio::spawn(async move { (insert(&*store, page.clone()).await, page) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == PutResult::Done).collect();
@@ -304,7 +281,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
 async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
     for store in stores().await {
         let first = Arc::new(page("first"));
-        store.backend.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+        insert(&*store.backend, first.clone()).await;
         let racing = (0..32).map(|racer| {
             let (store, expected) = (store.backend.clone(), first.head.version);
             let next = if racer % 4 == 0 {
@@ -312,9 +289,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
             } else {
                 Record::Active(edited(&first, &format!("racer {racer}")))
             };
-            tokio::spawn(
-                async move { (store.put(Expected::Version(expected), next.clone(), None).await.unwrap(), next) },
-            )
+            tokio::spawn(async move { (replace(&*store, expected, next.clone()).await, next) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == PutResult::Done).collect();
@@ -331,7 +306,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
 async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
     for store in stores().await {
         let kept = Arc::new(page("kept"));
-        store.backend.put(Expected::Absent, Record::Active(kept.clone()), None).await.unwrap();
+        insert(&*store.backend, kept.clone()).await;
         let mut abandoned = Vec::new();
         for round in 0..20 {
             let page = Arc::new(page(&"abandoned ".repeat(round + 1)));
@@ -346,12 +321,7 @@ async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
 
         // When this insert is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
-        assert_eq!(
-            store.backend.put(Expected::Absent, Record::Active(after.clone()), None).await.unwrap(),
-            PutResult::Done,
-            "{}",
-            store.name
-        );
+        assert_eq!(insert(&*store.backend, after.clone()).await, PutResult::Done, "{}", store.name);
         for page in abandoned {
             let found = store.backend.lookup(&page.head.slug).await.unwrap();
             assert!(found == Lookup::Absent || found == Lookup::Active(page), "{}", store.name);
