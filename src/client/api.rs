@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::Value;
 use ureq::{Agent, SendBody, Timeout};
 
-use super::error::ClientError;
+use super::ClientError;
 use super::page::PageReference;
 use crate::outbound::agent;
 use handbill_pages::values::edit_key::EditKey;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;
 
-use super::error::ClientError;
+use super::ClientError;
 use super::key_file::KeyFile;
 use handbill_pages::values::origin::{Origin, OriginError};
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ClientError;
+use super::ClientError;
 use super::page::PageReference;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;

@@ -8,12 +8,12 @@ use std::io::{self, BufRead};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
+use super::ClientError;
 use super::api::{Api, not_handbill, retry_after};
 use super::args::ConnectionArgs;
-use super::error::ClientError;
 use super::key_file::{KeyFile, SavedKey};
-use super::output::print_line;
 use super::page::PageReference;
+use super::print_line;
 use super::publish::{Draft, Published, publish};
 use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_pages::values::origin::Origin;

@@ -5,17 +5,18 @@
 mod api;
 mod args;
 mod commands;
-mod edit;
-mod error;
 mod key_file;
 mod mcp;
-mod output;
 mod page;
 mod publish;
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use thiserror::Error;
+
 pub use self::args::ClientCommand;
+use crate::stdout::written;
 
 pub fn run(command: ClientCommand) -> ExitCode {
     match commands::run(command) {
@@ -24,5 +25,80 @@ pub fn run(command: ClientCommand) -> ExitCode {
             eprintln!("handbill: {error}");
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// Why a command failed; each message tells the user what to do.
+#[derive(Debug, Error)]
+#[error("{0}")]
+enum ClientError {
+    /// The server or the machine refused.
+    Failed(String),
+    /// The command line makes no sense.
+    Usage(String),
+    /// There is no such page, or it was deleted.
+    NoPage(String),
+    /// No key is saved, or the server refused it.
+    Key(String),
+    /// Another client changed the page.
+    Changed(String),
+    Limited(String),
+    Unavailable(String),
+    /// The answer was lost: the change may have happened.
+    Lost(String),
+    /// The page exists. The message shows its key.
+    KeyNotSaved(String),
+}
+
+impl ClientError {
+    fn cannot(what: &str, reason: &io::Error) -> Self {
+        Self::Failed(format!("can't {what} ({reason})"))
+    }
+
+    /// For scripts; `docs/client.md` lists them.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::NoPage(_) => 3,
+            Self::Key(_) => 4,
+            Self::Changed(_) => 5,
+            Self::Limited(_) => 6,
+            Self::Unavailable(_) | Self::Lost(_) => 7,
+            Self::KeyNotSaved(_) => 8,
+        }
+    }
+}
+
+/// Tells a person what happened. A script is told nothing.
+fn hint(text: &str) {
+    if io::stderr().is_terminal() {
+        eprintln!("{text}");
+    }
+}
+
+fn print_line(line: &str) -> Result<(), ClientError> {
+    print_text(&format!("{line}\n"))
+}
+
+/// Prints text that strangers may have written. A terminal gets no escape sequences, which it would obey.
+fn print_text(text: &str) -> Result<(), ClientError> {
+    let mut out = io::stdout();
+    let shown = if out.is_terminal() { harmless(text) } else { text.to_owned() };
+    written(out.write_all(shown.as_bytes()).and_then(|()| out.flush()))
+        .map_err(|error| ClientError::cannot("write to standard output", &error))
+}
+
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_escape_sequence_of_a_page() {
+        assert_eq!(harmless("a\u{1b}]0;x\u{7}\tb\r\n\u{9b}2J"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\n\u{fffd}2J");
     }
 }

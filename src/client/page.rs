@@ -5,8 +5,8 @@ use std::path::Path;
 
 use url::Url;
 
+use super::ClientError;
 use super::args::PageArgs;
-use super::error::ClientError;
 use super::key_file::SavedKey;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::ClientError;
 use super::api::{Answer, Api, not_handbill};
-use super::error::ClientError;
 use super::key_file::{KeyFile, SavedKey};
 use super::page::PageReference;
 use handbill_pages::ports::random::{Random, index_below};
