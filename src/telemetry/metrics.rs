@@ -4,17 +4,22 @@
 
 use std::borrow::Cow;
 use std::hash::Hash;
+use std::time::Duration;
+use std::{fmt, fs};
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::prometheus_text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use super::process::ProcessCollector;
 use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
 
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
@@ -111,7 +116,8 @@ impl Declared {
         let Self(mut registry) = self;
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
         registry.register("handbill_build", "The running version", build);
-        registry.register_collector(Box::new(ProcessCollector::new(dropped_lines)));
+        let started = read_clock(ClockId::Realtime);
+        registry.register_collector(Box::new(ProcessCollector { dropped_lines, started }));
         registry
     }
 }
@@ -198,6 +204,47 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Metrics of the process, under the names of Prometheus' libraries.
+#[derive(Debug)]
+struct ProcessCollector {
+    dropped_lines: Option<ErrorCounter>,
+    started: f64,
+}
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let mut expose = |name, help, unit: Option<Unit>, metric: &dyn EncodeMetric| {
+            metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), metric.metric_type())?)
+        };
+        let dropped = self.dropped_lines.as_ref().map_or(0, |lines| lines.dropped_lines() as u64);
+        let help = "Log lines that were dropped because too many waited for standard error";
+        expose("handbill_log_lines_dropped", help, None, &ConstCounter::new(dropped))?;
+        let cpu = ConstCounter::new(read_clock(ClockId::ProcessCPUTime));
+        expose("process_cpu", "Processor time used, user and system", Some(Unit::Seconds), &cpu)?;
+        let started = ConstGauge::new(self.started);
+        expose("process_start_time", "When the process started, since 1970", Some(Unit::Seconds), &started)?;
+        let pages = fs::read_to_string("/proc/self/statm").ok();
+        let pages = pages.and_then(|statm| statm.split(' ').nth(1)?.parse::<u64>().ok());
+        let resident = pages.map(|pages| pages.saturating_mul(page_size() as u64));
+        let entries = |directory| fs::read_dir(directory).ok().map(|entries| entries.count() as u64);
+        for (name, help, unit, value) in [
+            ("process_resident_memory", "Memory in use", Some(Unit::Bytes), resident),
+            ("process_open_fds", "Open file descriptors", None, entries("/proc/self/fd")),
+            ("process_max_fds", "The most file descriptors allowed", None, getrlimit(Resource::Nofile).current),
+            ("process_threads", "Threads", None, entries("/proc/self/task")),
+        ] {
+            if let Some(value) = value {
+                expose(name, help, unit, &ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_clock(clock: ClockId) -> f64 {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]

@@ -4,5 +4,4 @@ pub mod export;
 pub mod http;
 pub mod logs;
 pub mod metrics;
-mod process;
 pub mod spans;

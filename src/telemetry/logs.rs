@@ -2,17 +2,20 @@
 //!
 //! A thread of `tracing-appender` writes, so no request waits; lines beyond its queue are dropped and counted. An
 //! operator's act writes its own line: nothing drops or hides it, and the act waits for it.
-
-mod libraries;
+//!
+//! Of a library, each warning and error is logged once a minute: the database's driver made four lines a second.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SdkTracer;
+use parking_lot::Mutex;
+use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterExt, FilterFn};
@@ -23,11 +26,12 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::libraries::{may_be_logged, once_a_minute};
 use super::http::request_id;
 use super::spans;
 use crate::settings::{LogFormat, LogSettings};
+use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::ports::clock::{Clock, SystemClock};
+use handbill_pages::service::TRACES;
 
 pub const AUDIT: &str = "handbill::audit";
 
@@ -153,10 +157,45 @@ fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
     payload.downcast_ref().copied()
 }
 
+/// Libraries log the bytes that they work on, such as a key. So only [their warnings and errors](may_be_logged) are
+/// logged, whatever the filter says.
+const OURS: &str = "handbill";
+
+/// Puts whole requests even into warnings.
+const NEVER_LOGGED: &str = "rmcp";
+
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    match metadata.target().split("::").next() {
+        Some(name) if is_ours(name) => metadata.target() != TRACES,
+        Some(NEVER_LOGGED) => false,
+        _ => *metadata.level() <= Level::WARN,
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name.strip_prefix(OURS).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
+/// For each place in a library's code.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// By the monotonic time `now`. This filters the writer: a filter of events loses the event after a refused one
+/// (`Filter::event_enabled` of `tracing-subscriber` 0.3.23).
+fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>) -> bool {
+    let throttles = Mutex::new(HashMap::<Identifier, LogThrottle>::new());
+    move |metadata| {
+        if metadata.target().split("::").next().is_some_and(is_ours) {
+            return true;
+        }
+        let mut throttles = throttles.lock();
+        throttles.entry(metadata.callsite()).or_insert_with(|| LogThrottle::new(PAUSE)).allow(now())
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use serde_json::Value;
 
@@ -167,7 +206,7 @@ pub(super) mod tests {
 
     impl Write for Log {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -191,7 +230,7 @@ pub(super) mod tests {
         }
 
         pub(in crate::telemetry) fn lines(&self) -> Vec<Value> {
-            let bytes = self.0.lock().unwrap();
+            let bytes = self.0.lock();
             bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
         }
     }
@@ -226,5 +265,34 @@ pub(super) mod tests {
         let payload = |work: fn()| panic::catch_unwind(work).unwrap_err();
         assert_eq!(fixed_text(&*payload(|| panic!("the lock is held"))), Some("the lock is held"));
         assert_eq!(fixed_text(&*payload(|| panic!("no character begins in {}", "a text".to_owned()))), None);
+    }
+
+    #[test]
+    fn the_events_of_our_crates_are_ours() {
+        assert!(["handbill", "handbill_pages", "handbill_store_scylla"].into_iter().all(is_ours));
+        assert!(!["handbills", "rmcp", "hyper", ""].into_iter().any(is_ours));
+    }
+
+    #[test]
+    fn a_warning_of_a_library_is_logged_once_a_minute_and_ours_each_time() {
+        let (log, seconds) = (Log::default(), Arc::new(AtomicU64::new(0)));
+        let clock = Arc::clone(&seconds);
+        let layer = log.layer("trace", move || Duration::from_secs(clock.load(Ordering::Relaxed)));
+        tracing::subscriber::with_default(Registry::default().with(layer), || {
+            let first = || tracing::warn!(target: "scylla::cluster", "no node answers");
+            let second = || tracing::error!(target: "scylla::cluster", "a connection broke");
+            let ours = || tracing::warn!(target: "handbill_store_scylla", "the database is away");
+            let logged = |emit: &dyn Fn()| {
+                let before = log.lines().len();
+                (0..5).for_each(|_| emit());
+                log.lines().len() - before
+            };
+            assert_eq!([logged(&first), logged(&second), logged(&ours)], [1, 1, 5]);
+            seconds.store(59, Ordering::Relaxed);
+            assert_eq!([logged(&first), logged(&second), logged(&ours)], [0, 0, 5]);
+            seconds.store(60, Ordering::Relaxed);
+            assert_eq!([logged(&first), logged(&second), logged(&ours)], [1, 1, 5]);
+            assert_eq!(logged(&|| tracing::info!(target: "scylla::cluster", "a detail")), 0);
+        });
     }
 }
