@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use syn::visit::Visit;
 use syn::{Item, UseTree};
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 /// Each module of the crate and the others that it may name.
 const MAY_NAME: &[(&str, &str)] = &[
@@ -46,15 +46,16 @@ fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files below `folder` with this ending.
-fn files(folder: &str, depth: usize, ending: &str) -> Vec<PathBuf> {
-    let all = WalkDir::new(root().join(folder)).max_depth(depth).into_iter().map(|entry| entry.unwrap().into_path());
+/// The files below `folder` with this ending, except what a build makes and what is no document of ours.
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let is_ours = |entry: &DirEntry| !["target", "node_modules", "seeds"].iter().any(|name| entry.file_name() == *name);
+    let all =
+        WalkDir::new(root().join(folder)).into_iter().filter_entry(is_ours).map(|entry| entry.unwrap().into_path());
     all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect()
 }
 
 struct Source {
     path: PathBuf,
-    /// The top-level module of the crate.
     module: String,
     text: String,
     names: BTreeSet<(String, String)>,
@@ -71,7 +72,7 @@ fn sources() -> Vec<Source> {
         names.visit_file(&syn::parse_file(&text).unwrap());
         Source { path, module, text, names: names.0 }
     };
-    let all = files("src", usize::MAX, "rs").into_iter().chain(files("crates", usize::MAX, "rs"));
+    let all = files("src", "rs").into_iter().chain(files("crates", "rs"));
     all.filter(|path| path.iter().any(|part| part == "src")).map(of).collect()
 }
 
@@ -155,9 +156,6 @@ fn values_have_no_io_no_clock_no_randomness_and_no_async() {
     }
 }
 
-/// Folders with documents; of the root only the files in it.
-const DOCUMENTS: [&str; 6] = ["", "docs", "helm/handbill", "loadtest", "crates/store-scylla/migrations", "tests/k8s"];
-
 /// The targets of the links and images in `document` that lead to files of this repository.
 fn links(document: &str) -> impl Iterator<Item = &str> {
     let prose = document.split('`').step_by(2);
@@ -176,19 +174,16 @@ fn anchors(document: &str) -> Vec<String> {
 #[test]
 fn every_link_of_a_document_leads_to_a_file_and_a_heading() {
     let (mut found, mut broken) = (0, Vec::new());
-    for folder in DOCUMENTS {
-        let depth = if folder.is_empty() { 1 } else { usize::MAX };
-        for document in files(folder, depth, "md") {
-            let text = fs::read_to_string(&document).unwrap();
-            for link in links(&text) {
-                found += 1;
-                let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-                let target = if path.is_empty() { document.clone() } else { document.with_file_name(path) };
-                let has_anchor =
-                    || fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(&anchor.to_owned()));
-                if !target.exists() || !(anchor.is_empty() || has_anchor()) {
-                    broken.push(format!("{}: {link}", document.display()));
-                }
+    for document in files("", "md") {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in links(&text) {
+            found += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { document.clone() } else { document.with_file_name(path) };
+            let has_anchor =
+                || fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(&anchor.to_owned()));
+            if !target.exists() || !(anchor.is_empty() || has_anchor()) {
+                broken.push(format!("{}: {link}", document.display()));
             }
         }
     }
@@ -221,7 +216,6 @@ fn other(path: &str, key: &str) -> Duration {
     value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
 }
 
-/// Fails unless the first time of each row is shorter than the second.
 fn shorter(rows: &[(&str, Duration, Duration)]) {
     for (why, shorter, longer) in rows {
         assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}");
