@@ -93,6 +93,13 @@ impl Client {
         String::from_utf8(answer).unwrap()
     }
 
+    /// Fails unless the connection ends, by a reset or not, before anything else comes.
+    async fn is_ended(&mut self) {
+        let mut rest = Vec::new();
+        let _ = self.0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"");
+    }
+
     /// Reads to the end of the connection, which must not be a reset.
     async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
@@ -171,9 +178,7 @@ async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
     let mut fresh = listener.connect().await;
     fresh.send(GET).await;
     fresh.until("here").await;
-    let mut rest = Vec::new();
-    let _ = stalled.0.read_to_end(&mut rest).await;
-    assert_eq!(rest, b"");
+    stalled.is_ended().await;
     resting.send(GET).await;
     resting.until("here").await;
     assert_eq!(listener.metrics.open.get(), 2);
@@ -281,9 +286,7 @@ async fn bytes_of_a_body_that_was_not_read_are_never_a_request() {
         let answer = client.until("\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("connection: close\r\n"), "{framing}: {answer}");
         let _ = client.0.write_all(GET.as_bytes()).await;
-        let mut rest = Vec::new();
-        let _ = client.0.read_to_end(&mut rest).await;
-        assert_eq!(rest, b"", "{framing}");
+        client.is_ended().await;
     }
     listener.stop().await;
 }
@@ -298,9 +301,7 @@ async fn a_length_beside_chunks_ends_the_connection() {
         let head = format!("POST /echo HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\n");
         client.send(format!("{head}2\r\nab\r\n0\r\n\r\n{GET}")).await;
         assert!(client.until("\r\n\r\nab").await.starts_with("HTTP/1.1 200 "), "{lengths}");
-        let mut rest = Vec::new();
-        let _ = client.0.read_to_end(&mut rest).await;
-        assert_eq!(rest, b"", "{lengths}");
+        client.is_ended().await;
     }
     listener.stop().await;
 }
@@ -312,9 +313,7 @@ async fn different_lengths_are_refused_before_any_of_the_body() {
         let mut client = listener.connect().await;
         client.send(format!("POST /echo HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\nabcd")).await;
         assert!(client.until("\r\n\r\n").await.starts_with("HTTP/1.1 400 "), "{lengths}");
-        let mut rest = Vec::new();
-        let _ = client.0.read_to_end(&mut rest).await;
-        assert_eq!(rest, b"", "{lengths}");
+        client.is_ended().await;
     }
     listener.stop().await;
 }

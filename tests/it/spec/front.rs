@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::in_process::app::TestApp;
 use crate::in_process::exchange::Request;
-use crate::in_process::heads_first::{HeadsFirst, replica};
 use crate::in_process::stores::{Fault, Operation};
 
 #[tokio::test]
@@ -75,17 +74,6 @@ async fn a_read_is_counted_once_whoever_answers_it() {
     }
     assert!(scrape.contains("handbill_page_cache_hits_total 4\n"), "{scrape}");
     assert!(scrape.contains("handbill_page_cache_misses_total 2\n"), "{scrape}");
-    assert_eq!(app.metrics.active_requests.get(), 0);
-}
-
-#[tokio::test]
-async fn a_read_that_its_client_gives_up_is_counted_as_abandoned() {
-    let app = replica(&HeadsFirst::new());
-    let page = app.published().await;
-    app.store.always(Operation::Lookup, || Fault::Hang);
-    let read = app.read(&page.slug);
-    assert!(read.now_or_never().is_none());
-    assert_eq!(counted(&app, "http_response_status_code=\"\",error_type=\"abandoned\""), Some(1));
     assert_eq!(app.metrics.active_requests.get(), 0);
 }
 

@@ -208,6 +208,8 @@ async fn an_address_with_punctuation_behind_it_is_redirected() {
         "/no-slug)",
         &format!("/{},", page.slug),
         &format!("/api/pages/{}/", page.slug),
+        &format!("/api/pages/{}.md", page.slug),
+        &format!("/{}.md.md", page.slug),
     ] {
         app.get(path).await.expect_status(404);
     }
@@ -305,12 +307,4 @@ async fn robots_txt_and_favicon_are_there() {
     for path in ["/apple-touch-icon.png", "/card.png"] {
         assert_eq!(app.get(path).await.expect_status(200).header("content-type"), "image/png", "{path}");
     }
-}
-
-#[tokio::test]
-async fn a_slug_that_ends_in_md_twice_is_no_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    app.get(&format!("/{}.md.md", page.slug)).await.expect_error(404, "not_found");
-    app.read(&format!("{}.md", page.slug)).await.expect_error(404, "not_found");
 }
