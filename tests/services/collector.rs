@@ -1,14 +1,15 @@
 //! A collector of traces: takes OTLP over HTTP and keeps what it was sent, or misbehaves.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+
+use crate::process::client::Connection;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -20,14 +21,14 @@ pub(crate) enum Manner {
 /// A collector. It listens as long as the test runs.
 pub(crate) struct Collector {
     address: SocketAddr,
-    received: Arc<(Mutex<Vec<Vec<u8>>>, Condvar)>,
+    received: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Collector {
     pub(crate) fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let received = Arc::<(Mutex<Vec<Vec<u8>>>, Condvar)>::default();
+        let received = Arc::<Mutex<Vec<Vec<u8>>>>::default();
         let keeping = Arc::clone(&received);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -43,10 +44,9 @@ impl Collector {
     }
 
     pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
-        self.received.0.lock().unwrap().clone()
+        self.received.lock().unwrap().clone()
     }
 
-    /// Every span so far, in the order in which they ended.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let messages = self.messages();
         let requests = messages.iter().map(|message| ExportTraceServiceRequest::decode(&message[..]).unwrap());
@@ -72,40 +72,21 @@ pub(crate) fn attributes(attributes: &[KeyValue]) -> Vec<(String, String)> {
     pairs
 }
 
-fn converse(stream: TcpStream, manner: Manner, received: &(Mutex<Vec<Vec<u8>>>, Condvar)) {
-    let mut writer = stream.try_clone().unwrap();
-    let mut reader = BufReader::new(stream);
-    while let Some(message) = message(&mut reader) {
-        received.0.lock().unwrap().push(message);
-        received.1.notify_all();
+fn converse(stream: TcpStream, manner: Manner, received: &Mutex<Vec<Vec<u8>>>) {
+    let mut connection = Connection::over(stream);
+    while let Ok(message) = connection.message() {
+        let end = message.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("it has a head") + 4;
+        let head = String::from_utf8_lossy(&message[..end]).to_ascii_lowercase();
+        assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\ncontent-type: application/x-protobuf\r\n"), "{head}");
+        received.lock().unwrap().push(message[end..].to_vec());
         let answer: &[u8] = match manner {
             Manner::Takes => b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n",
             Manner::Refuses => b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n",
             Manner::Hangs => continue,
         };
-        if writer.write_all(answer).is_err() {
+        if connection.send(answer).is_err() {
             return;
         }
     }
-}
-
-/// The body of the next message; `None` when the connection ends.
-fn message(reader: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end().to_ascii_lowercase().split_once(": ") {
-            Some(("content-length", value)) => length = value.parse().unwrap(),
-            Some(("content-type", value)) => assert_eq!(value, "application/x-protobuf"),
-            Some(_) => {}
-            None if line.trim_end().is_empty() => break,
-            None => assert_eq!(line.trim_end(), "POST /v1/traces HTTP/1.1"),
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(body)
 }

@@ -56,12 +56,3 @@ pub(crate) async fn exchange(
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     Ok(Response::from_parts(head, body))
 }
-
-/// Sends one request over a connection of its own. Like every client, it names the host that it connects to, unless the
-/// request names another.
-pub(crate) async fn send(address: SocketAddr, mut request: Request<Bytes>) -> io::Result<Response<Bytes>> {
-    let host = http::HeaderValue::try_from(address.to_string()).expect("an address is visible ASCII");
-    request.headers_mut().entry(HOST).or_insert(host);
-    let whole = async { exchange(&mut connect(address).await?, request).await };
-    tokio::time::timeout(CLIENT_TIMEOUT, whole).await?
-}

@@ -17,11 +17,9 @@ use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
 use crate::environment::{self, in_time};
-use crate::replica::ending_with_us;
 
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The three database nodes. Each is numbered from 1.
 pub(crate) struct Nodes {
     folder: PathBuf,
     prefix: String,
@@ -38,7 +36,6 @@ impl Nodes {
         [1, 2, 3].map(|node| self.address(node)).join(",")
     }
 
-    /// The address at which everybody reaches `node`.
     fn address(&self, node: usize) -> String {
         format!("{}:9042", self.host(node))
     }
@@ -47,7 +44,6 @@ impl Nodes {
         format!("{}1{node}", self.prefix)
     }
 
-    /// Brings every node back, and waits until all are up and see each other.
     pub(crate) async fn heal(&self) {
         for entry in fs::read_dir(&self.folder).expect("it is a folder") {
             let name = entry.expect("it can be read").file_name().into_string().expect("we named it");
@@ -73,6 +69,13 @@ impl Nodes {
         // The process id may belong to another process by now.
         command_line(process)?.contains(&folder).then_some((folder, process))
     }
+}
+
+/// Prepares `program` so that it ends when the calling thread ends, in whatever way: a test process that is killed drops nothing.
+pub(crate) fn ending_with_us(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", program]);
+    command
 }
 
 pub(crate) fn command_line(process: Pid) -> Option<String> {

@@ -17,7 +17,6 @@ mod deployment;
 mod environment;
 mod port;
 mod relay;
-mod replica;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/unlimited.rs"]

@@ -1,14 +1,13 @@
 //! Real browsers, Debian's Chromium and Firefox, open the pages that the real binary serves.
 //!
-//! `./tests/run` installs both browsers and the programs that drive them (`tests/services/clients/install`). If one is
-//! missing, its tests fail; none is skipped. The scripts in `node/` take the browser's name and the base URL as their
-//! first arguments, so that they can be run against any Handbill by hand. With `SCREENSHOTS=<folder>` they save
-//! screenshots. `PICTURES=$PWD/docs ./tests/run --test services browser::in_chromium_the_pictures` makes the pictures of
-//! the README again.
+//! `./tests/run` installs the browsers and what drives them (`tests/services/clients/install`). If one is missing, its tests
+//! fail. The scripts in `node/` take the browser's name and the base URL as their first arguments, so that they can be run
+//! against any Handbill by hand. With `SCREENSHOTS=<folder>` they save screenshots. `PICTURES=$PWD/docs ./tests/run --test
+//! services browser::the_pictures` makes the pictures of the README again.
 //!
-//! A rule runs in both browsers if an engine may break it: layout, fonts and glyphs, what a policy refuses, caches, the
-//! storage of private windows, forms without script, keys, history and the clipboard. A rule that the
-//! editor's own script alone decides, such as its list of pages, runs in Chromium, which takes less work.
+//! Chromium runs always, and Firefox with `HANDBILL_TEST_FIREFOX`, which `./tests/run --whole` sets. A rule runs in both if an
+//! engine may break it: layout, fonts and glyphs, what a policy refuses, caches, the storage of private windows, forms without
+//! script, keys, history and the clipboard. A rule that the editor's own script alone decides runs in Chromium alone.
 
 mod running;
 
@@ -21,35 +20,48 @@ use self::running::Running;
 use crate::clients::service::Service;
 use crate::clients::tools::Client;
 use crate::environment;
-use crate::process::support::{Server, handbill};
+use crate::process::support::Server;
 
-/// Runs `script` with `browser` against a service of its own.
 async fn run(script: &str, browser: &'static str) {
-    run_against(Service::start().await, script, browser).await;
+    run_against(Service::start(), script, browser).await;
+}
+
+/// Runs `script` in each browser of this run.
+async fn run_in_each(script: &str) {
+    for browser in browsers() {
+        run(script, browser).await;
+    }
+}
+
+/// Chromium, and before a release Firefox too.
+fn browsers() -> &'static [&'static str] {
+    let has_firefox = environment::variable("HANDBILL_TEST_FIREFOX").is_some();
+    if has_firefox { &["chromium", "firefox"] } else { &["chromium"] }
 }
 
 async fn run_against(service: Service, script: &str, browser: &'static str) {
     visit(&service.url(), script, browser).await;
-    service.stop().await;
+    service.stop();
 }
 
 /// Runs `script` against a service that logs all that it can, and looks for keys in its log.
-async fn run_with_log(script: &str, browser: &'static str) {
-    let data = tempdir().expect("a folder");
-    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "trace"];
-    let server = Server::start_as(handbill(unlimited), data.path(), &[]);
-    visit(&format!("http://{}", server.address), script, browser).await;
-    let (status, _, log) = server.stop();
-    assert!(status.success(), "the service ended with {status}");
-    assert!(log.contains("/api/pages/{slug}") && log.contains("PATCH"), "it is the log of the visit: {log}");
-    assert!(!log.contains("hbk_"), "a key is in the log");
+async fn run_with_log(script: &str) {
+    for browser in browsers() {
+        let data = tempdir().expect("a folder");
+        let server = Server::start(data.path(), &["--log", "trace"]);
+        visit(&format!("http://{}", server.address), script, browser).await;
+        let (status, _, log) = server.stop();
+        assert!(status.success(), "the service ended with {status}");
+        assert!(log.contains("/api/pages/{slug}") && log.contains("PATCH"), "it is the log of the visit: {log}");
+        assert!(!log.contains("hbk_"), "a key is in the log");
+    }
 }
 
 /// Runs `script` with a browser that is started for it, since it needs settings of its own.
 async fn run_with_settings(script: &str, browser: &str) {
-    let service = Service::start().await;
+    let service = Service::start();
     client(&service.url(), script, browser).succeeds().await;
-    service.stop().await;
+    service.stop();
 }
 
 async fn visit(url: &str, script: &str, browser: &'static str) {
@@ -80,113 +92,72 @@ fn scripts() -> PathBuf {
 }
 
 #[tokio::test]
-async fn in_chromium_a_page_looks_the_same_on_every_visit() {
-    run("visits.mjs", "chromium").await;
+async fn a_page_looks_the_same_on_every_visit() {
+    run_in_each("visits.mjs").await;
 }
 
 #[tokio::test]
-async fn in_firefox_a_page_looks_the_same_on_every_visit() {
-    run("visits.mjs", "firefox").await;
+async fn no_page_breaks_a_rule_of_accessibility() {
+    run_in_each("accessible.mjs").await;
 }
 
 #[tokio::test]
-async fn in_chromium_no_page_breaks_a_rule_of_accessibility() {
-    run("accessible.mjs", "chromium").await;
+async fn pages_and_their_print_are_laid_out() {
+    run_in_each("reading.mjs").await;
 }
 
 #[tokio::test]
-async fn in_firefox_no_page_breaks_a_rule_of_accessibility() {
-    run("accessible.mjs", "firefox").await;
+async fn marks_paint_nothing_outside_their_block() {
+    run_in_each("marks.mjs").await;
 }
 
 #[tokio::test]
-async fn in_chromium_pages_and_their_print_are_laid_out() {
-    run("reading.mjs", "chromium").await;
+async fn the_editor_does_what_it_promises() {
+    run_with_log("editor.mjs").await;
 }
 
 #[tokio::test]
-async fn in_firefox_pages_are_laid_out() {
-    run("reading.mjs", "firefox").await;
+async fn the_sheet_helps_to_write() {
+    run_in_each("sheet.mjs").await;
 }
 
 #[tokio::test]
-async fn in_chromium_marks_paint_nothing_outside_their_block() {
-    run("marks.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_marks_paint_nothing_outside_their_block() {
-    run("marks.mjs", "firefox").await;
-}
-
-#[tokio::test]
-async fn in_chromium_the_editor_does_what_it_promises() {
-    run_with_log("editor.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_the_editor_does_what_it_promises() {
-    run_with_log("editor.mjs", "firefox").await;
-}
-
-#[tokio::test]
-async fn in_chromium_the_sheet_helps_to_write() {
-    run("sheet.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_the_sheet_helps_to_write() {
-    run("sheet.mjs", "firefox").await;
-}
-
-#[tokio::test]
-async fn in_chromium_a_page_is_found_again_changed_copied_and_deleted() {
+async fn a_page_is_found_again_changed_copied_and_deleted() {
     run("mine.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_chromium_the_preview_looks_like_the_page() {
+async fn the_preview_looks_like_the_page() {
     run("looks.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_chromium_no_draft_and_no_key_is_lost() {
+async fn no_draft_and_no_key_is_lost() {
     run("drafts.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_chromium_no_accident_loses_a_text_or_a_key() {
+async fn no_accident_loses_a_text_or_a_key() {
     run("losses.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_chromium_the_editor_works_without_script() {
-    run("scriptless.mjs", "chromium").await;
+async fn the_editor_works_without_script() {
+    for browser in browsers() {
+        run_with_settings("scriptless.mjs", browser).await;
+    }
 }
 
 #[tokio::test]
-async fn in_firefox_the_editor_works_without_script() {
-    run_with_settings("scriptless.mjs", "firefox").await;
+async fn a_preview_is_the_published_page_byte_for_byte() {
+    run_in_each("previews.mjs").await;
 }
 
 #[tokio::test]
-async fn in_chromium_a_preview_is_the_published_page_byte_for_byte() {
-    run("previews.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_a_preview_is_the_published_page_byte_for_byte() {
-    run("previews.mjs", "firefox").await;
-}
-
-#[tokio::test]
-async fn in_chromium_without_storage_no_key_is_lost_unsaid() {
-    run_with_settings("private.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_without_storage_no_key_is_lost_unsaid() {
-    run_with_settings("private.mjs", "firefox").await;
+async fn without_storage_no_key_is_lost_unsaid() {
+    for browser in browsers() {
+        run_with_settings("private.mjs", browser).await;
+    }
 }
 
 #[tokio::test]
@@ -195,31 +166,21 @@ async fn on_a_phone_a_closed_tab_loses_no_text_and_no_key() {
 }
 
 #[tokio::test]
-async fn in_chromium_no_view_scrolls_sideways_on_the_narrowest_phone() {
-    run("narrow.mjs", "chromium").await;
+async fn no_view_scrolls_sideways_on_the_narrowest_phone() {
+    run_in_each("narrow.mjs").await;
 }
 
 #[tokio::test]
-async fn in_firefox_no_view_scrolls_sideways_on_the_narrowest_phone() {
-    run("narrow.mjs", "firefox").await;
+async fn a_limited_client_is_told_when_to_come_back() {
+    run_against(Service::start_with(&["--create-limit", "1"]), "limited.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_chromium_a_limited_client_is_told_when_to_come_back() {
-    run_against(Service::start_with(&["--create-limit", "1"]).await, "limited.mjs", "chromium").await;
+async fn a_script_planted_in_a_page_reads_no_key() {
+    run_in_each("planted.mjs").await;
 }
 
 #[tokio::test]
-async fn in_chromium_a_script_planted_in_a_page_reads_no_key() {
-    run("planted.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn in_firefox_a_script_planted_in_a_page_reads_no_key() {
-    run("planted.mjs", "firefox").await;
-}
-
-#[tokio::test]
-async fn in_chromium_the_pictures_of_the_readme_are_made() {
+async fn the_pictures_of_the_readme_are_made() {
     run("pictures.mjs", "chromium").await;
 }

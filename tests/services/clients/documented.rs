@@ -26,36 +26,36 @@ fn example(language: &str, service: &Service) -> String {
 
 #[tokio::test]
 async fn the_documented_configuration_adds_the_server_to_a_client() {
-    let service = Service::start().await;
+    let service = Service::start();
     let inspector = Client::node_program("mcp-inspector").with_file("mcp.json", example("json", &service));
     let line = ["--cli", "--config", "mcp.json", "--server", "handbill", "--method", "tools/list"];
     let printed = inspector.args(line).succeeds().await;
     let listed: Value = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
     assert_eq!(listed["tools"].as_array().map(Vec::len), Some(4), "{printed}");
-    service.stop().await;
+    service.stop();
 }
 
-async fn published_and_edited(service: Service, printed: &str) {
+fn published_and_edited(service: Service, printed: &str) {
     let (first, last) = printed.trim_end().split_once('\n').unwrap_or_else(|| panic!("two lines: {printed}"));
     let published = format!("Published at {}/hello-", service.url());
     assert!(first.starts_with(&published) && first.contains(" with the key hbk_"), "{printed}");
     assert_eq!(last, "Changed by an *agent*.");
-    service.stop().await;
+    service.stop();
 }
 
 #[tokio::test]
 async fn the_documented_python_publishes_edits_and_reads() {
-    let service = Service::start().await;
+    let service = Service::start();
     let python = Client::python_program("python").with_file("example.py", example("python", &service));
     let printed = python.arg("example.py").succeeds().await;
-    published_and_edited(service, &printed).await;
+    published_and_edited(service, &printed);
 }
 
 #[tokio::test]
 async fn the_documented_typescript_publishes_edits_and_reads() {
-    let service = Service::start().await;
+    let service = Service::start();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("example.mts"), example("ts", &service)).expect("it can be written");
     let printed = Client::node_in(folder.path(), "example.mts").succeeds().await;
-    published_and_edited(service, &printed).await;
+    published_and_edited(service, &printed);
 }

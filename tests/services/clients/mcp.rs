@@ -12,27 +12,27 @@ const SOON_LIMITED: [&str; 6] = ["--create-limit", "1", "--edit-limit", "0", "--
 /// and deletes.
 #[tokio::test]
 async fn the_python_sdk_makes_the_journey() {
-    let service = Service::start_with(&SOON_LIMITED).await;
+    let service = Service::start_with(&SOON_LIMITED);
     Client::python("journey.py").arg(service.url()).arg("auto").succeeds().await;
-    service.stop().await;
+    service.stop();
 }
 
 /// The same journey, for a client that knows only the tools' own host.
 #[tokio::test]
 async fn the_typescript_sdk_makes_the_journey_at_the_tools_own_host() {
-    let (service, host) = Service::start_with_tools_host(&SOON_LIMITED).await;
+    let (service, host) = Service::start_with_tools_host(&SOON_LIMITED);
     Client::node("v1.mjs").arg(host).succeeds().await;
-    service.stop().await;
+    service.stop();
 }
 
 #[tokio::test]
 async fn the_inspector_finds_the_schemas_of_the_tools_portable() {
-    let service = Service::start().await;
+    let service = Service::start();
     let inspector = Client::node_program("mcp-inspector").arg("--cli").arg(format!("{}/mcp", service.url()));
     let printed = inspector.args(["--transport", "http", "--method", "tools/list", "--strict"]).succeeds().await;
     let tools: Value = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
     assert_eq!(tools["tools"].as_array().expect("a list").len(), 4);
-    service.stop().await;
+    service.stop();
 }
 
 /// Scenarios whose outcome depends on the host: what there is, and who may ask for it. All others ask the same code at either host.
@@ -42,7 +42,7 @@ const OF_THE_HOST: [&str; 2] = ["tools-list", "dns-rebinding-protection"];
 /// host those that depend on it.
 /// `node/conformance-*.yaml` lists the known findings, with reasons; anything more or less fails.
 async fn conforms(revision: &str, scenarios: &[&str]) {
-    let (service, tools_host) = Service::start_with_tools_host(&UNLIMITED).await;
+    let (service, tools_host) = Service::start_with_tools_host(&UNLIMITED);
     let hosts = [(service.url(), scenarios), (tools_host, &OF_THE_HOST[..])];
     for (host, scenario) in
         hosts.iter().flat_map(|(host, scenarios)| scenarios.iter().map(move |scenario| (host, scenario)))
@@ -55,7 +55,7 @@ async fn conforms(revision: &str, scenarios: &[&str]) {
             .succeeds()
             .await;
     }
-    service.stop().await;
+    service.stop();
 }
 
 #[tokio::test]

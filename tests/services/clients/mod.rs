@@ -1,9 +1,8 @@
 //! Clients and validators that other people wrote, against the real binary: the official MCP SDKs and tools, OAuth
 //! libraries, and validators of every document that the service publishes.
 //!
-//! `./tests/run` installs them (`tests/services/clients/install`) and names their folder in `HANDBILL_TEST_CLIENTS`. If
-//! one is missing, its tests fail; none is skipped. The clients' scripts are in `python/` and `node/`, and take the
-//! base URL as their first argument, so that they can be run against any Handbill by hand.
+//! `./tests/run` installs them (`tests/services/clients/install`) and names their folder in `HANDBILL_TEST_CLIENTS`. The
+//! scripts in `python/` and `node/` take the base URL as their first argument, so that they can be run by hand.
 
 mod documented;
 mod documents;

@@ -4,9 +4,9 @@ use super::service::Service;
 use super::tools::Client;
 
 async fn gets_tokens(library: &str, authentication: &str) {
-    let service = Service::start().await;
+    let service = Service::start();
     Client::python("tokens.py").arg(service.url()).args([library, authentication]).succeeds().await;
-    service.stop().await;
+    service.stop();
 }
 
 #[tokio::test]

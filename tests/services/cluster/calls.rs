@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::connection::{CLIENT_TIMEOUT, connect_from, exchange};
 
-/// A reply of the service.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -21,28 +20,24 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// This reply, which must have `status`.
     #[track_caller]
     pub(crate) fn expect_status(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
-    /// The text in this field of the body.
     #[track_caller]
     pub(crate) fn text(&self, field: &str) -> &str {
         self.body[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}"))
     }
 }
 
-/// A page that a test has published.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) slug: String,
     pub(crate) key: String,
 }
 
-/// Publishes a page, which must succeed.
 pub(crate) async fn publish(service: SocketAddr) -> Published {
     let reply = create(service, Ipv4Addr::LOCALHOST).await.expect_status(201);
     Published { slug: reply.text("slug").to_owned(), key: reply.text("edit_key").to_owned() }
@@ -64,7 +59,6 @@ pub(crate) async fn read(service: SocketAddr, page: &Published) -> Reply {
     about(service, Method::GET, page, None).await
 }
 
-/// Replaces the content of the page.
 pub(crate) async fn rewrite(service: SocketAddr, page: &Published, content: &str) -> Reply {
     about(service, Method::PATCH, page, Some(&json!({"content": content}))).await
 }

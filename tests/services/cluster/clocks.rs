@@ -8,16 +8,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// The clock of each replica.
 pub(crate) struct Clocks(TempDir);
 
 impl Clocks {
-    /// Clocks that show the true time.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a folder"))
     }
 
-    /// The environment of the process of replica `number`.
     pub(crate) fn environment(&self, number: u8) -> Vec<(&'static str, OsString)> {
         let file = self.file(number);
         if !file.exists() {

@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::StatusCode;
-use serde_json::Value;
 
 use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
 use crate::environment::{FAR_TOO_LONG, TEST_TIMEOUT, in_time};
+use crate::process::client::get;
+use crate::support::pages::new_key;
 
 /// How often the service is asked whether it works again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -27,12 +27,7 @@ const AVAILABLE: &str = "handbill_store_available";
 
 /// A hundred calls of all kinds at once.
 async fn wave(service: &Service, pages: &[Published]) -> Vec<Reply> {
-    calls(service, pages, 100).await
-}
-
-/// So many calls of all kinds at once.
-async fn calls(service: &Service, pages: &[Published], count: usize) -> Vec<Reply> {
-    let calls = (0..count).map(|number| {
+    let calls = (0..100).map(|number| {
         let (balancer, page) = (service.balancer, pages[number % pages.len()].clone());
         tokio::spawn(async move {
             match number % 3 {
@@ -49,7 +44,6 @@ fn slowest(replies: &[Reply]) -> Duration {
     replies.iter().map(|reply| reply.took).max().unwrap_or_default()
 }
 
-/// Waits until pages can be published again.
 async fn until_it_publishes(service: &Service) {
     let back = async {
         while create(service.balancer, Ipv4Addr::LOCALHOST).await.status != 201 {
@@ -80,10 +74,10 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
     println!("slowest: {calm:?} with all nodes, {waves:?} without a quorum");
     assert!(waves.iter().all(|took| *took < FAR_TOO_LONG), "{waves:?}, and {calm:?} with all nodes");
     for replica in &service.replicas {
-        assert_eq!(replica.ask("/readyz").await.0, StatusCode::OK, "or no client would see our 503");
-        assert_eq!(replica.ask("/livez").await.0, StatusCode::OK);
+        assert_eq!(get(replica.admin, "/readyz").unwrap().status, 200, "or no client would see our 503");
+        assert_eq!(get(replica.admin, "/livez").unwrap().status, 200);
     }
-    assert_eq!(service.metric(AVAILABLE).await, [0.0; 3]);
+    assert_eq!(service.metric(AVAILABLE), [0.0; 3]);
 
     service.nodes.resume(2);
     service.nodes.resume(3);
@@ -92,9 +86,9 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
         until_it_is_read(service.balancer, page).await;
     }
     for replica in &service.replicas {
-        until_it_is_read(replica.public, &pages[0]).await;
+        until_it_is_read(replica.address, &pages[0]).await;
     }
-    assert_eq!(service.metric(AVAILABLE).await, [1.0; 3]);
+    assert_eq!(service.metric(AVAILABLE), [1.0; 3]);
 }
 
 /// Reads `page` until it is answered. A replica that has waited in vain for a page refuses to read it for a while.
@@ -142,71 +136,48 @@ async fn a_replica_is_not_ready_before_it_has_reached_its_database() {
     for node in 1..=3 {
         service.nodes.hang(node);
     }
-    let anywhere = "127.0.0.1:0".parse().expect("an address");
-    let late = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
-    let (status, said) = late.ask("/readyz").await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    let said: Value = serde_json::from_str(&said).expect("it is JSON");
-    assert!(said["missing"].as_object().is_some_and(|missing| !missing.is_empty()), "{said}");
-    let reply = create(late.public, Ipv4Addr::LOCALHOST).await.expect_status(503);
+    let late = service.another_replica();
+    let said = get(late.admin, "/readyz").unwrap();
+    assert_eq!(said.status, 503);
+    assert!(said.json()["missing"].as_object().is_some_and(|missing| !missing.is_empty()), "{said:?}");
+    let reply = create(late.address, Ipv4Addr::LOCALHOST).await.expect_status(503);
     assert!(reply.retry_after.is_some());
 
     for node in 1..=3 {
         service.nodes.resume(node);
     }
-    late.ready().await;
-    publish(late.public).await;
-    assert!(late.stop().await.success());
+    late.ready();
+    publish(late.address).await;
+    assert!(late.stop().0.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_pages_are_served_as_before() {
-    let mut service =
-        Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
-    let pages = pages(&service).await;
-    // All of them must succeed, so they are few enough for the nodes to answer in time on a machine that is busy.
-    let calm = slowest(&calls(&service, &pages, 30).await);
+    let limits = Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() };
+    let mut service = Service::start(limits).await;
+    let [one, two, three] = [0, 1, 2].map(|number: usize| service.replicas[number].address);
+    let keys = [new_key(), new_key()];
+    let before = create_with(one, &keys[0]).await.expect_status(201);
     service.redis.lose().await;
-    let replies = calls(&service, &pages, 30).await;
-    for reply in &replies {
-        assert!(matches!(reply.status, 200 | 201), "{reply:?}");
-    }
-    println!("slowest: {calm:?} with Redis, {:?} without", slowest(&replies));
-    assert!(slowest(&replies) < FAR_TOO_LONG);
-    // A replica notices only when it is asked for something.
-    for replica in &service.replicas {
-        for _ in 0..3 {
-            rewrite(replica.public, &pages[0], "again").await.expect_status(200);
+    let without = create_with(one, &keys[1]).await.expect_status(201);
+    for (key, made) in keys.iter().zip([before, without]) {
+        for replica in [one, two, three] {
+            assert_eq!(create_with(replica, key).await.expect_status(201).body, made.body, "it finds its page");
         }
+        let page = Published { slug: made.text("slug").to_owned(), key: key.clone() };
+        rewrite(two, &page, "second").await.expect_status(200);
+        assert_eq!(create_with(three, key).await.expect_status(400).text("error"), "key_in_use");
     }
+    // A replica notices only when it is asked for something, which each of them was.
     until_every_replica_says(&service, true).await;
     service.redis.replace().await;
     until_every_replica_says(&service, false).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_redis_a_create_that_is_sent_again_finds_its_page() {
-    let mut service =
-        Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
-    let [before, without] =
-        ["hbk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG", "hbk_GFEDCBAzyxwvutsrqponmlkjihgfedcba9876543210"];
-    let first = create_with(service.replicas[0].public, before).await.expect_status(201);
-    service.redis.lose().await;
-    let second = create_with(service.replicas[0].public, without).await.expect_status(201);
-    for (key, made) in [(before, &first), (without, &second)] {
-        for replica in &service.replicas {
-            assert_eq!(create_with(replica.public, key).await.expect_status(201).body, made.body);
-        }
-        let page = Published { slug: made.text("slug").to_owned(), key: key.to_owned() };
-        rewrite(service.replicas[1].public, &page, "second").await.expect_status(200);
-        assert_eq!(create_with(service.replicas[2].public, key).await.expect_status(400).text("error"), "key_in_use");
-    }
-}
-
 /// Waits until every replica reports that it counts on its own, or that it does not.
 async fn until_every_replica_says(service: &Service, falls_back: bool) {
     let saying = async {
-        while service.metric(FALLBACK).await.iter().any(|fallback| (*fallback > 0.0) != falls_back) {
+        while service.metric(FALLBACK).iter().any(|fallback| (*fallback > 0.0) != falls_back) {
             tokio::time::sleep(AGAIN).await;
         }
     };

@@ -24,7 +24,6 @@ const BETWEEN: usize = 40;
 /// After this many faults the pages so far are checked, so that a run that is stopped has said something.
 const CHECKED_EVERY: usize = 10;
 
-/// How often to look whether it is time for the next fault.
 const AGAIN: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,9 +6,7 @@
 
 pub(crate) mod calls;
 mod clocks;
-mod consistency;
 mod faults;
-mod hung_partition;
 mod linearizability;
 mod nemesis;
 mod nodes;

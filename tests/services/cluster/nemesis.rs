@@ -64,13 +64,10 @@ pub(crate) const KINDS: usize = ROUND.len();
 const LASTING: [Duration; 4] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(6)];
 
-/// How long the quorum is lost at most.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(4);
 
-/// How far a clock jumps, in seconds.
 const JUMPS: [i64; 4] = [3600, -3600, 5, -5];
 
-/// How often to look whether a fault has struck.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// A fault that has struck, for people to read.
@@ -107,7 +104,6 @@ impl Nemesis {
         Self { chance: Chance::new(seed), round, coming, falsified: 0 }
     }
 
-    /// Lets the next fault strike, and ends it.
     pub(crate) async fn strike(&mut self, service: &mut Service) -> Struck {
         if self.coming.is_empty() {
             self.coming.clone_from(&self.round);

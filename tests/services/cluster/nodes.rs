@@ -10,7 +10,6 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::deployment::{self, command_line};
 use crate::relay;
 
-/// How often to check whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// What becomes of data that relays hold.
@@ -115,14 +114,12 @@ impl Nodes {
         relay::tell(Path::new(&self.process(&format!("relay{node}")).0), command)
     }
 
-    /// Undoes [`Nodes::hang`] and [`Nodes::cut_off`].
     pub(crate) fn resume(&self, node: usize) {
         for process in ["node", "relay"] {
             self.signal(&format!("{process}{node}"), Signal::CONT);
         }
     }
 
-    /// Brings every node back, and waits until all are up and see each other.
     pub(crate) async fn heal(&self) {
         self.nodes.heal().await;
     }

@@ -18,9 +18,9 @@ async fn replicas_are_replaced_in_turn_and_no_request_fails() {
         for number in 1..=3 {
             progress.more(100).await;
             let old = service.replicas.remove(0);
-            assert!(old.stop().await.success(), "it finished what it had begun");
-            let new = service.replica(number).await;
-            new.ready().await;
+            assert!(old.stop().0.success(), "it finished what it had begun");
+            let new = service.replica(number);
+            new.ready();
             service.replicas.push(new);
         }
         progress.more(100).await;
@@ -38,7 +38,7 @@ const ADDS_A_COLUMN: Migration =
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_from_before_and_after_an_expansion_work_together() {
     let service = Service::start_apart("expansion", Settings::unlimited()).await;
-    let old = service.replicas[0].public;
+    let old = service.replicas[0].address;
     let before = publish(old).await;
 
     let settings = service.store_settings();
@@ -51,17 +51,16 @@ async fn replicas_from_before_and_after_an_expansion_work_together() {
     assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
 
     // This is one more replica, which finds the schema ahead of it as soon as it starts.
-    let anywhere = "127.0.0.1:0".parse().unwrap();
-    let new = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
-    new.ready().await;
-    let after = publish(new.public).await;
+    let new = service.another_replica();
+    new.ready();
+    let after = publish(new.address).await;
     for page in [&before, &after] {
         // A later version writes to its new column.
         let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF state = 'active'");
         session.query_unpaged(motto, (&page.slug,)).await.unwrap();
-        for (replica, content) in [(old, "by the old"), (new.public, "by the new")] {
+        for (replica, content) in [(old, "by the old"), (new.address, "by the new")] {
             rewrite(replica, page, content).await.expect_status(200);
-            for reader in [old, new.public] {
+            for reader in [old, new.address] {
                 assert_eq!(read(reader, page).await.expect_status(200).text("content"), content);
             }
         }
@@ -71,8 +70,8 @@ async fn replicas_from_before_and_after_an_expansion_work_together() {
         assert_eq!(row.columns[0].as_ref().and_then(|motto| motto.as_text().cloned()).as_deref(), Some("kept"));
     }
     delete(old, &after).await.expect_status(204);
-    read(new.public, &after).await.expect_status(410);
-    delete(new.public, &before).await.expect_status(204);
+    read(new.address, &after).await.expect_status(410);
+    delete(new.address, &before).await.expect_status(204);
     read(old, &before).await.expect_status(410);
-    assert!(new.stop().await.success());
+    assert!(new.stop().0.success());
 }

@@ -16,7 +16,8 @@ use super::nodes::Nodes;
 use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace, migrated, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
-use crate::replica::Replica;
+use crate::process::client::get;
+use crate::process::support::{Server, handbill};
 
 /// How a service differs from one with the limits of the specification.
 pub(crate) struct Settings {
@@ -28,7 +29,6 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Settings for tests that are not about limits.
     pub(crate) fn unlimited() -> Self {
         // The delay is several times as long as the load balancer needs to notice.
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4), has_movable_clocks: false }
@@ -59,12 +59,10 @@ impl Settings {
 /// The whole service. Everything but the database nodes ends with it.
 pub(crate) struct Service {
     pub(crate) nodes: Nodes,
-    pub(crate) replicas: Vec<Replica>,
+    pub(crate) replicas: Vec<Server>,
     pub(crate) redis: Redis,
-    /// The load balancer's listener.
     pub(crate) balancer: SocketAddr,
-    /// The settings that every replica starts with.
-    pub(crate) replica_settings: Vec<String>,
+    replica_settings: Vec<String>,
     keyspace: String,
     addresses: Addresses,
     clocks: Option<Clocks>,
@@ -97,10 +95,10 @@ impl Service {
         let clocks = settings.has_movable_clocks.then(Clocks::new);
         let mut replicas = Vec::new();
         for number in 1..=3 {
-            replicas.push(start_replica(addresses, number, &replica_settings, &files, clocks.as_ref()).await);
+            replicas.push(start_replica(addresses, number, &replica_settings, &files, clocks.as_ref()));
         }
         for replica in &replicas {
-            replica.ready().await;
+            replica.ready();
         }
         // The load balancer takes every replica for ready until its first check, and by now all are ready.
         let process = balance(addresses).await;
@@ -119,15 +117,22 @@ impl Service {
     }
 
     /// Starts replica `number` at its place behind the load balancer.
-    pub(crate) async fn replica(&self, number: u8) -> Replica {
-        start_replica(self.addresses, number, &self.replica_settings, &self.files, self.clocks.as_ref()).await
+    pub(crate) fn replica(&self, number: u8) -> Server {
+        start_replica(self.addresses, number, &self.replica_settings, &self.files, self.clocks.as_ref())
+    }
+
+    /// Starts one more replica, of which the load balancer knows nothing.
+    pub(crate) fn another_replica(&self) -> Server {
+        let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--admin-socket"]);
+        command.arg(socket(&self.files, 0)).args(&self.replica_settings);
+        Server::spawn(command)
     }
 
     /// Kills replica `number`, and starts another in its place after this time.
     pub(crate) async fn restart(&mut self, number: usize, after: Duration) {
-        self.replicas.remove(number - 1).kill().await;
+        drop(self.replicas.remove(number - 1));
         tokio::time::sleep(after).await;
-        let replica = self.replica(u8::try_from(number).expect("there are three")).await;
+        let replica = self.replica(u8::try_from(number).expect("there are three"));
         self.replicas.insert(number - 1, replica);
     }
 
@@ -140,7 +145,7 @@ impl Service {
     pub(crate) async fn check_clocks(&self) {
         for (number, replica) in (1..).zip(&self.replicas) {
             let now = async || {
-                let page = read(replica.public, &publish(replica.public).await).await.expect_status(200);
+                let page = read(replica.address, &publish(replica.address).await).await.expect_status(200);
                 UnixMillis::parse(page.text("created_at")).expect("it is a time").get() / 1000
             };
             let true_time = now().await;
@@ -151,7 +156,6 @@ impl Service {
         }
     }
 
-    /// A session with the service's keyspace.
     pub(crate) async fn session(&self) -> Session {
         let builder = builder(&self.store_settings()).expect("they are valid");
         let session = builder.build().await.expect("a node is there");
@@ -166,14 +170,12 @@ impl Service {
         environment::settings::<handbill::settings::ScyllaSettings>(&options[2..]).store()
     }
 
-    /// The options by which a command finds the service's pages.
     fn store_options(&self) -> Vec<String> {
         let nodes = self.nodes.shared().addresses();
         let options = ["--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
         options.map(str::to_owned).into_iter().chain(consistency()).collect()
     }
 
-    /// The operators' socket of replica `number`.
     pub(crate) fn socket(&self, number: u8) -> PathBuf {
         socket(&self.files, number)
     }
@@ -185,40 +187,37 @@ impl Service {
     }
 
     /// A metric without labels, of each replica.
-    pub(crate) async fn metric(&self, name: &str) -> Vec<f64> {
-        let mut values = Vec::new();
-        for replica in &self.replicas {
-            let (_, metrics) = replica.ask("/metrics").await;
-            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            values.push(
-                line.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{name} in {metrics}")),
-            );
-        }
-        values
+    pub(crate) fn metric(&self, name: &str) -> Vec<f64> {
+        let value = |replica: &Server| {
+            let metrics = get(replica.admin, "/metrics").expect("it answers");
+            let value =
+                metrics.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+            value.unwrap_or_else(|| panic!("{name} in {metrics:?}"))
+        };
+        self.replicas.iter().map(value).collect()
     }
 }
 
-/// The operators' socket of replica `number`.
 fn socket(files: &TempDir, number: u8) -> PathBuf {
     files.path().join(format!("{number}.sock"))
 }
 
-async fn start_replica(
+fn start_replica(
     addresses: Addresses,
     number: u8,
     settings: &[String],
     files: &TempDir,
     clocks: Option<&Clocks>,
-) -> Replica {
+) -> Server {
     let (public, admin) = addresses.replica(number);
-    let environment = clocks.map(|clocks| clocks.environment(number)).unwrap_or_default();
-    let mut settings = settings.to_vec();
-    settings.extend(["--admin-socket".to_owned(), socket(files, number).display().to_string()]);
+    let mut command = handbill(["--listen", &public.to_string(), "--admin-listen", &admin.to_string()]);
+    command.envs(clocks.map(|clocks| clocks.environment(number)).unwrap_or_default());
+    command.args(settings).arg("--admin-socket").arg(socket(files, number));
     // Each replica is beside a node of its own.
     if let Some(center) = datacenters().get(usize::from(number) - 1) {
-        settings.extend(["--scylla-datacenter".to_owned(), center.clone()]);
+        command.args(["--scylla-datacenter", center]);
     }
-    Replica::start_with(environment, public, admin, &settings).await
+    Server::spawn(command)
 }
 
 /// A Redis of this service alone, which keeps nothing.
@@ -241,7 +240,6 @@ impl Redis {
         self.process.kill().await.expect("it is ours");
     }
 
-    /// Starts another in its place.
     pub(crate) async fn replace(&mut self) {
         *self = Self::start(self.address).await;
     }

@@ -9,7 +9,7 @@ use tempfile::{TempDir, tempdir};
 use tokio::sync::watch;
 
 use super::service::Service;
-use crate::replica::ending_with_us;
+use crate::deployment::ending_with_us;
 
 /// The commands, one after the other, each as a process of its own, which asks a replica.
 pub(crate) struct Upkeep {
@@ -44,7 +44,6 @@ impl Upkeep {
         self.done
     }
 
-    /// Whether the command succeeded.
     async fn command(&mut self, name: &'static str, file: Option<&Path>, output: Stdio) -> bool {
         let mut command = ending_with_us(env!("CARGO_BIN_EXE_handbill"));
         command.env_clear().arg(name).args(file).arg("--admin-socket").arg(&self.socket).kill_on_drop(true);

@@ -12,7 +12,6 @@ pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
     vec![Started { name: "scylla", backend: Arc::new(servers::scylla().await), _beside: Box::new(()) }]
 }
 
-/// Every store, each without any page.
 pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
     vec![Started { name: "scylla", backend: Arc::new(servers::empty_scylla().await), _beside: Box::new(()) }]
 }

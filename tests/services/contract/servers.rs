@@ -19,12 +19,10 @@ pub(crate) async fn scylla() -> ScyllaStore {
     connected(SETTINGS.get_or_init(migrated_settings).await).await
 }
 
-/// A store in a keyspace of its own, without any page.
 pub(crate) async fn empty_scylla() -> ScyllaStore {
     connected(&migrated_settings().await).await
 }
 
-/// A limiter in the Redis server.
 pub(crate) fn redis() -> RedisLimiter {
     let url = from_the_runner("HANDBILL_TEST_REDIS");
     let settings = environment::settings::<RedisSettings>(&["--redis-url", &url]).limiter();

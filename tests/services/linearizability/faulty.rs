@@ -11,7 +11,6 @@ use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, 
 use handbill_pages::values::page::{Page, PageHead};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
-/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
@@ -53,7 +52,6 @@ const RARITY_OF_OTHER_SECRETS: usize = 2;
 /// [`Fault::LostInsert`] strikes on one call in this many: there is hardly more than one for each page.
 const RARITY_OF_LOST_INSERTS: usize = 10;
 
-/// A store with a fault.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
     fault: Fault,
@@ -67,7 +65,6 @@ impl FaultyStore {
         Self { inner, fault, calls: AtomicUsize::new(0), before: Mutex::default() }
     }
 
-    /// Whether `fault` strikes this call.
     fn strikes(&self, fault: Fault) -> bool {
         let rarity = match fault {
             Fault::StaleHead => RARITY_OF_STALE_HEADS,

@@ -14,7 +14,6 @@ use tower::ServiceExt;
 
 use crate::linearizability::histories::transport::{Connection, Transport};
 
-/// The public routers of the replicas.
 pub(crate) struct InProcess(pub(crate) Vec<Front>);
 
 impl Transport for InProcess {

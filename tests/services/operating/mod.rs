@@ -8,14 +8,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::time::Instant;
 
 use scylla::client::session::Session;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
-use crate::environment::{TEST_TIMEOUT, from_the_runner};
-use crate::process::client::get;
+use crate::environment::from_the_runner;
 use crate::process::moving::succeeded;
 use crate::process::support::{Server, handbill, run, text};
 use crate::scylla::server::{drop_keyspace, fresh_keyspace, login, nodes, session};
@@ -47,29 +45,23 @@ impl Cluster {
         command
     }
 
-    /// Runs a command on the cluster itself.
     fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, input: &str) -> Output {
         run(self.on_it(handbill(args)), input.as_bytes())
     }
 
-    /// Standard output of a command that asks the replica and must succeed.
     fn done<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         let mut command = handbill(args);
         command.arg("--admin-socket").arg(self.path("admin.sock"));
         succeeded(&run(command, b"")).to_owned()
     }
 
-    /// Starts a replica, and waits until it is ready.
     fn replica(&self, args: &[&str]) -> Server {
         let redis = from_the_runner("HANDBILL_TEST_REDIS");
         let limits = ["--create-limit", "0", "--edit-limit", "0", "--redis-timeout", "500ms", "--redis-url", &redis];
         let mut command = self.on_it(handbill(limits));
         command.arg("--admin-socket").arg(self.path("admin.sock"));
         let server = Server::start_as(command, Path::new("/proc/nowhere"), args);
-        let started = Instant::now();
-        while get(server.admin, "/readyz").unwrap().status != 200 {
-            assert!(started.elapsed() < TEST_TIMEOUT, "{:?}", get(server.admin, "/readyz"));
-        }
+        server.ready();
         server
     }
 }

@@ -6,9 +6,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE};
-use rusqlite::Connection as Database;
-use serde_json::{Value, json};
+use handbill_store_sqlite::JOURNAL_FILE;
+use serde_json::Value;
 use tempfile::tempdir;
 
 use super::client::{Connection, get, post, request};
@@ -34,55 +33,43 @@ fn refused_with(data_dir: &Path) -> String {
     refusal(command)
 }
 
+/// The types of the settings and their tests say which values make sense.
 #[test]
 fn a_value_that_makes_no_sense_is_refused_with_its_option() {
-    for (option, values) in [
-        ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
-        ("admin-listen", &["", "nonsense", ":9090"]),
-        (
-            "allowed-hosts",
-            &[
-                "",
-                "a.example/metrics",
-                "a.example,b c",
-                "*",
-                "https://*.a.example",
-                "https://a.example/path",
-                "http://",
-            ],
-        ),
-        ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
-        ("mcp-base-url", &["", "mcp.pages.example", "https://mcp.pages.example/mcp"]),
-        ("site-links", &["", "privacy", "imprint=https://a.example/", "terms=/terms"]),
-        ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
-        ("cache-size", &["", "512mb", "-512MiB", "1.5GiB", "99999999999999999999GiB"]),
-        ("max-connections", &["", "0", "-1", "many"]),
-        ("edge-max-age", &["", "60", "-1s", "1500ms", "301s", "1h"]),
-        ("drain-delay", &["", "5", "-5s", "soon"]),
-        ("drain-timeout", &["", "5", "-5s", "soon"]),
-        ("store", &["", "nonsense"]),
-        ("data-dir", &[""]),
-        ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
-        ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
-        ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
-        ("limit-networks", &["", "10.0.0.0/8", "10.0.0.0/8=0", "10.0.0.0/33=2", "2001:db8::/65=2", "10.0.0.0/8=2,x"]),
-        ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
-        (
-            "otlp-endpoint",
-            &["", "collector:4318", "ftp://c.example", "http://u:p@c.example", "http://c.example/?q", "http://"],
-        ),
-        ("log-format", &["", "xml"]),
-        ("log", &["handbill=nonsense", "a=b=c"]),
+    for (option, value) in [
+        ("listen", "localhost:80"),
+        ("admin-listen", ":9090"),
+        ("allowed-hosts", "a.example,b c"),
+        ("allowed-hosts", "https://*.a.example"),
+        ("base-url", "https://a.example/path"),
+        ("mcp-base-url", "https://mcp.pages.example/mcp"),
+        ("site-links", "imprint=https://a.example/"),
+        ("trusted-proxies", "10.0.0.0/8,nonsense"),
+        ("cache-size", "512mb"),
+        ("cache-size", "99999999999999999999GiB"),
+        ("max-connections", "0"),
+        ("edge-max-age", "301s"),
+        ("edge-max-age", "1500ms"),
+        ("drain-delay", "5"),
+        ("drain-timeout", "-5s"),
+        ("store", "nonsense"),
+        ("create-limit", "-1"),
+        ("edit-limit", "1000001"),
+        ("token-limit", "1.5"),
+        ("limit-networks", "10.0.0.0/8=0"),
+        ("limit-networks", "2001:db8::/65=2"),
+        ("rate-window", "1500ms"),
+        ("otlp-endpoint", "http://u:p@c.example"),
+        ("log-format", "xml"),
+        ("log", "handbill=nonsense"),
     ] {
-        for value in values {
-            let line = refusal(handbill([format!("--{option}={value}")]));
+        let mut by_variable = handbill::<&str>([]);
+        by_variable.env(variable(option), value);
+        let empty = handbill([format!("--{option}=")]);
+        let refused = [handbill([format!("--{option}={value}")]), by_variable];
+        for command in refused.into_iter().chain((option != "log").then_some(empty)) {
+            let line = refusal(command);
             assert!(line.contains(&format!("--{option}")), "{line}");
-            if !value.is_empty() {
-                let mut command = handbill::<&str>([]);
-                command.env(variable(option), value);
-                let line = refusal(command);
-                assert!(line.contains(&format!("--{option}")), "{line}");
-            }
         }
     }
 }
@@ -113,9 +100,6 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
         (&scylla, &["--scylla-client-cert-file", &empty], "--scylla-ca-file"),
         (&[], &["--redis-url", "nonsense"], "--redis-url"),
         (&redis, &["--redis-mode", "nonsense"], "--redis-mode"),
-        (&redis, &["--redis-mode", "sentinel"], "--redis-sentinel-master"),
-        (&redis, &["--redis-password-file", &missing], "--redis-password-file"),
-        (&redis, &["--redis-ca-file", &empty], "rediss://"),
         (&redis, &["--redis-client-cert-file", &empty], "rediss://"),
     ] {
         let own = [&base[..], with, wrong].concat();
@@ -266,17 +250,6 @@ fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
 }
 
 #[test]
-fn a_database_of_a_newer_format_is_refused_with_one_line() {
-    let directory = tempdir().unwrap();
-    assert!(Server::start(directory.path(), &[]).stop().0.success());
-    let database = Database::open(directory.path().join(DATABASE_FILE)).unwrap();
-    database.pragma_update(None, "user_version", 2).unwrap();
-    drop(database);
-    let line = refused_with(directory.path());
-    assert!(line.contains("start the version that wrote it"), "{line}");
-}
-
-#[test]
 fn a_flag_beats_a_variable_and_an_unknown_one_is_warned_about() {
     let directory = tempdir().unwrap();
     let mut command = handbill(["--base-url", "https://flag.example"]);
@@ -309,12 +282,6 @@ fn render_writes_what_a_page_would_hold() {
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), html);
 
-    let rows = format!("{}\n{}\n", json!({"input": markdown, "id": 7}), json!({"input": "plain"}));
-    let output = run(handbill(["render", "--jsonl"]), rows.as_bytes());
-    assert!(output.status.success());
-    let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows[0], json!({"input": markdown, "id": 7, "html": html}));
-    assert_eq!(rows.len(), 2);
     let refused = run(handbill(["render"]), b"\xff");
     assert_eq!((refused.status.code(), text(&refused.stderr).lines().count()), (Some(2), 1));
 }

@@ -1,8 +1,8 @@
 //! The commands for people who write: what they print, which exit code they end with, and that no key is ever lost.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-use super::client::get;
+use super::client::{Connection, get};
 use super::support::{Server, Watchdog, handbill, run, text};
-use crate::environment::TEST_TIMEOUT;
 use crate::port::Port;
 
 struct User {
@@ -61,7 +60,6 @@ impl User {
         run(self.command(args), input.as_bytes())
     }
 
-    /// The output of a command that succeeds.
     #[track_caller]
     fn done(&self, args: &[&str], input: &str) -> String {
         let output = self.run(args, input);
@@ -70,7 +68,6 @@ impl User {
         text(&output.stdout).to_owned()
     }
 
-    /// The message of a command that ends with `code`.
     #[track_caller]
     fn fails(&self, args: &[&str], input: &str, code: i32) -> String {
         let output = self.run(args, input);
@@ -78,6 +75,12 @@ impl User {
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(code), ""), "{args:?}: {message}");
         assert!(message.starts_with("handbill: "), "{message}");
         message
+    }
+
+    fn edit(&self, slug: &str, editor: &str) -> Output {
+        let mut command = self.command(&["edit", slug]);
+        command.env("EDITOR", editor).env("TMPDIR", self.home.path());
+        run(command, b"")
     }
 
     fn file(&self, name: &str, content: &str) -> String {
@@ -130,11 +133,15 @@ fn a_page_is_published_changed_and_deleted_with_the_kept_key() {
     assert_eq!(user.done(&["get", &format!("{slug}.md")], ""), "From a pipe.");
     assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tNew\n", url.trim_end()));
 
+    assert_eq!(user.done(&["get", &file], ""), "From a pipe.");
+    assert_eq!(user.done(&["key", &file], ""), key);
     let refused = user.fails(&["delete", slug], "", 2);
     assert!(refused.contains("--yes"), "{refused}");
-    user.done(&["delete", slug, "--yes"], "");
+    user.done(&["delete", &file, "--yes"], "");
     user.fails(&["get", slug], "", 3);
     assert_eq!(user.done(&["list"], ""), "");
+    let message = user.fails(&["publish", &user.file("empty.md", "")], "", 1);
+    assert!(message.contains("empty.md is empty"), "{message}");
 }
 
 #[test]
@@ -179,38 +186,19 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     assert!(message.contains("--wait 1h"), "{message}");
 }
 
-/// Listens in front of `server`, gets one whole request and answers it with what `answer` makes of it. Returns when it came.
+/// Takes one request at `listener`, and answers it with what `answer` makes of it. Returns when the request came.
 fn answer_one(listener: &TcpListener, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> Instant {
-    let (mut client, _) = listener.accept().unwrap();
-    let mut request = Vec::new();
-    while !is_whole(&request) {
-        let mut piece = [0; 4096];
-        let length = client.read(&mut piece).unwrap();
-        assert!(length > 0, "it ended within a request");
-        request.extend_from_slice(&piece[..length]);
-    }
+    let mut client = Connection::over(listener.accept().unwrap().0);
+    let request = client.message().unwrap();
     let came = Instant::now();
-    client.write_all(&answer(&request)).unwrap();
+    client.send(answer(&request)).unwrap();
     came
 }
 
-/// The answer of `server` to `request`.
 fn passed_on(server: SocketAddr, request: &[u8]) -> Vec<u8> {
-    let mut connection = TcpStream::connect(server).unwrap();
-    connection.write_all(request).unwrap();
-    connection.shutdown(Shutdown::Write).unwrap();
-    let mut answer = Vec::new();
-    connection.read_to_end(&mut answer).unwrap();
-    answer
-}
-
-/// Whether all of the request is there, by the length that its head gives.
-fn is_whole(request: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(request).to_ascii_lowercase();
-    text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        body.len() >= length.map_or(0, |length| length.parse().expect("a length"))
-    })
+    let mut connection = Connection::open(server).unwrap();
+    connection.send(request).unwrap();
+    connection.message().unwrap()
 }
 
 #[test]
@@ -220,9 +208,8 @@ fn a_command_waits_for_the_limit_when_it_is_told_to() {
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     let server = user.server.address;
     let requests = thread::spawn(move || {
-        let refusal =
-            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let refused = answer_one(&listener, |_| refusal.as_bytes().to_vec());
+        let refusal = b"HTTP/1.1 429 Later\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let refused = answer_one(&listener, |_| refusal.to_vec());
         answer_one(&listener, |request| passed_on(server, request)) - refused
     });
     user.done(&["publish", "--title", "T", "--wait", "1m", "--server", &proxy], "text");
@@ -317,31 +304,11 @@ fn nothing_is_published_when_there_is_no_place_for_the_key() {
 }
 
 #[test]
-fn a_process_that_is_killed_before_it_prints_has_kept_the_key() {
+fn a_command_that_cannot_print_has_kept_the_key() {
     let user = User::new();
-    // Nobody reads the pipe, which is full.
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let filler = vec![b'.'; 1 << 20];
-    let full = writer.try_clone().unwrap();
-    rustix::io::ioctl_fionbio(&full, true).unwrap();
-    while writer.write(&filler).is_ok() {}
-    rustix::io::ioctl_fionbio(&full, false).unwrap();
-    drop(full);
     let mut command = user.command(&["publish", "--title", "T"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(writer).spawn().unwrap();
-    drop(command);
-    child.stdin.take().unwrap().write_all(b"text").unwrap();
-    let began = Instant::now();
-    while !fs::read_to_string(user.key_file()).is_ok_and(|text| text.contains("/t-")) {
-        assert!(began.elapsed() < TEST_TIMEOUT);
-        thread::yield_now();
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let mut printed = Vec::new();
-    let mut reader = reader;
-    reader.read_to_end(&mut printed).unwrap();
-    assert!(printed.iter().all(|&byte| byte == b'.'), "it was killed before it printed");
+    command.stdout(fs::File::create("/dev/full").unwrap());
+    assert!(!run(command, b"text").status.success());
     let url = user.done(&["list"], "");
     user.done(&["update", url.split('\t').next().unwrap(), "--title", "Mine"], "");
 }
@@ -357,15 +324,10 @@ fn script(directory: &Path, body: &str) -> String {
 fn a_page_is_edited_in_the_user_s_editor() {
     let user = User::new();
     let slug = user.published("old text\n");
-    let edit = |editor: &str| {
-        let mut command = user.command(&["edit", &slug]);
-        command.env("EDITOR", editor).env("TMPDIR", user.home.path());
-        run(command, b"")
-    };
-    let output = edit("sed -i s/old/new/");
+    let output = user.edit(&slug, "sed -i s/old/new/");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(user.done(&["get", &slug], ""), "new text\n");
-    let output = edit("true");
+    let output = user.edit(&slug, "true");
     assert!(output.status.success() && text(&output.stderr).contains("nothing was changed"));
     let left = |user: &User| {
         let entries = fs::read_dir(user.home.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -380,7 +342,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
         binary = env!("CARGO_BIN_EXE_handbill"),
         theirs = user.file("theirs", "theirs"),
     );
-    let output = edit(&script(user.home.path(), &meanwhile));
+    let output = user.edit(&slug, &script(user.home.path(), &meanwhile));
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{message}");
     let kept = message.split_whitespace().find(|word| word.contains("/handbill-")).expect("it says where the text is");
@@ -403,17 +365,15 @@ fn a_page_is_edited_in_the_user_s_editor() {
 fn the_title_can_be_edited_above_the_text() {
     let user = User::new();
     let slug = user.published("one\n");
-    let edit = |editor: &str| {
-        let mut command = user.command(&["edit", &slug]);
-        command.env("EDITOR", editor).env("TMPDIR", user.home.path());
-        let output = run(command, b"");
+    for (editor, title, content) in [
+        ("sed -i 1s/T$/New/", json!("New"), "one\n"),
+        ("sed -i 1,2d;s/one/two/", json!("New"), "two\n"),
+        ("sed -i 1s/New//", Value::Null, "two\n"),
+    ] {
+        let output = user.edit(&slug, editor);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        (user.title(&slug), user.done(&["get", &slug], ""))
-    };
-    let page = |title: &str, content: &str| (json!(title), content.to_owned());
-    assert_eq!(edit("sed -i 1s/T$/New/"), page("New", "one\n"));
-    assert_eq!(edit("sed -i 1,2d;s/one/two/"), page("New", "two\n"));
-    assert_eq!(edit("sed -i 1s/New//"), (Value::Null, "two\n".to_owned()));
+        assert_eq!((user.title(&slug), user.done(&["get", &slug], "")), (title, content.to_owned()), "{editor}");
+    }
 }
 
 #[test]
@@ -429,20 +389,6 @@ fn several_files_are_published_up_to_the_first_failure() {
     let listed = user.done(&["list"], "");
     assert_eq!(listed.lines().count(), 2);
     assert!(listed.starts_with(printed.trim_end()), "{listed}");
-}
-
-#[test]
-fn the_file_that_a_page_came_from_names_it_in_every_command() {
-    let user = User::new();
-    let file = user.file("note.md", "# One\n");
-    user.done(&["publish", &file], "");
-    assert_eq!(user.done(&["get", &file], ""), "# One\n");
-    assert!(user.done(&["key", &file], "").starts_with("hbk_"));
-    user.done(&["delete", &file, "--yes"], "");
-    assert_eq!(user.done(&["list"], ""), "");
-    let empty = user.file("empty.md", "");
-    let message = user.fails(&["publish", &empty], "", 1);
-    assert!(message.contains("empty.md is empty"), "{message}");
 }
 
 #[test]

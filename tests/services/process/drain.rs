@@ -1,19 +1,19 @@
 //! `SIGTERM` and `SIGINT`: requests in flight are finished, idle connections are closed, and nothing that was
 //! answered is lost.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use handbill_store_sqlite::DATABASE_FILE;
 use rusqlite::Connection as Database;
 use rustix::process::{Signal, kill_process};
-use tempfile::{TempDir, tempdir};
+use tempfile::tempdir;
 
 use super::client::{Answer, Connection, JSON, get, page_json, post, request_bytes};
-use super::support::{Server, Watchdog, handbill, pid};
+use super::support::{Server, Watchdog, handbill, pid, text};
 
 struct Upload {
     connection: Connection,
@@ -136,51 +136,28 @@ fn a_hangup_is_ignored() {
 /// For `open`, on Linux.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// A process that is stuck while it starts: it reads a password from a pipe that holds none yet.
-struct Stuck {
-    child: Child,
-    watchdog: Watchdog,
-    /// The open end of the pipe, which keeps the process waiting.
-    _password: File,
-    _directory: TempDir,
-}
-
-impl Stuck {
-    fn with(drain_timeout: &str) -> Self {
-        let directory = tempdir().unwrap();
-        let password = directory.path().join("password");
-        assert!(Command::new("mkfifo").arg(&password).status().unwrap().success());
-        let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--store", "scylla"]);
-        command.args(["--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"]);
-        command.arg("--admin-socket").arg(directory.path().join("admin.sock"));
-        command.args(["--drain-timeout", drain_timeout, "--scylla-username", "user", "--scylla-password-file"]);
-        let mut child = command.arg(&password).spawn().unwrap();
-        let password = loop {
-            // This succeeds once the process opens the other end.
-            if let Ok(password) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&password) {
-                break password;
-            }
-            assert!(child.try_wait().unwrap().is_none(), "it has ended");
-        };
-        let watchdog = Watchdog::over(&child);
-        Self { child, watchdog, _password: password, _directory: directory }
-    }
-
-    /// Waits for its end. The process must have been signalled before.
-    fn finish(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().unwrap();
-        self.watchdog.call_off();
-        let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        (status.code(), log)
-    }
-}
-
 #[test]
 fn a_stuck_process_ends_with_1_after_the_time_for_draining() {
-    let stuck = Stuck::with("0s");
-    kill_process(pid(&stuck.child), Signal::TERM).unwrap();
-    let (code, log) = stuck.finish();
-    assert_eq!(code, Some(1), "{log}");
+    let directory = tempdir().unwrap();
+    let password = directory.path().join("password");
+    assert!(Command::new("mkfifo").arg(&password).status().unwrap().success());
+    let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--store", "scylla"]);
+    command.args(["--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1", "--drain-timeout", "0s"]);
+    command.arg("--admin-socket").arg(directory.path().join("admin.sock"));
+    command.args(["--scylla-username", "user", "--scylla-password-file"]).arg(&password);
+    let mut child = command.spawn().unwrap();
+    // Opening succeeds once the process has opened the other end, where it waits for a password.
+    let _password = loop {
+        if let Ok(password) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&password) {
+            break password;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+    };
+    kill_process(pid(&child), Signal::TERM).unwrap();
+    let watchdog = Watchdog::over(&child);
+    let output = child.wait_with_output().unwrap();
+    watchdog.call_off();
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(log.contains("the process did not end within the time for draining"), "{log}");
 }

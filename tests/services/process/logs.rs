@@ -3,15 +3,13 @@
 use std::collections::HashSet;
 use std::io::PipeReader;
 use std::thread;
-use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Connection, JSON, get, page_json, post, request_bytes};
+use super::client::{Connection, get, post};
 use super::support::{Server, Watchdog, handbill, handbill_after};
-use crate::environment::TEST_TIMEOUT;
 
 #[test]
 fn logs_are_json_with_one_line_for_each_request_and_its_id() {
@@ -42,27 +40,6 @@ fn logs_are_json_with_one_line_for_each_request_and_its_id() {
     for part in ["nowhere", "nothing-22222222", "secret", "sesame", "\"client\""] {
         assert!(!log.contains(part), "{part:?} is in {log}");
     }
-}
-
-#[test]
-fn a_request_whose_client_disconnects_has_one_line_too() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
-    let mut client = Connection::open(server.address).unwrap();
-    let whole = request_bytes("POST", "/api/pages", &[JSON], page_json("Half", "x").as_bytes());
-    client.send(&whole[..whole.len() - 1]).unwrap();
-    let in_flight = |count: usize| {
-        let line = format!("\nhttp_server_active_requests {count}\n");
-        until(|| get(server.admin, "/metrics").unwrap().text().contains(&line));
-    };
-    in_flight(1);
-    drop(client);
-    in_flight(0);
-    let (.., log) = server.stop();
-    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let ends: Vec<_> = lines.iter().filter(|line| line["route"] == "/api/pages").collect();
-    // The service learns that nobody will read the answer only when it writes the answer.
-    assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
 }
 
 #[test]
@@ -125,13 +102,5 @@ fn a_start_that_is_refused_ends_though_nobody_reads_why() {
         let status = child.wait().unwrap();
         watchdog.call_off();
         assert_eq!(status.code(), Some(2), "{args:?}");
-    }
-}
-
-/// Waits until something is so. A process reports it only when asked.
-fn until(is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < TEST_TIMEOUT, "it did not come about");
     }
 }

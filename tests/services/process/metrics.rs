@@ -117,10 +117,8 @@ fn a_header_of_an_untrusted_peer_is_counted_and_told_of_once() {
     assert!(!log.contains(TOLD), "{log}");
 }
 
-/// The labels that a metric may have, each with its values.
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
-/// Every metric of the document, by its name there.
 fn documented() -> BTreeMap<String, Labels> {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring.md");
     let document = fs::read_to_string(document).expect("it is there");
@@ -151,7 +149,6 @@ fn documented() -> BTreeMap<String, Labels> {
     metrics
 }
 
-/// Everything in a scrape that the document does not list.
 fn undocumented(scrape: &str) -> BTreeSet<String> {
     let documented = documented();
     let mut faults = BTreeSet::new();

@@ -13,7 +13,6 @@ use tempfile::{TempDir, tempdir};
 use super::client::{Answer, get, post};
 use super::support::{Server, handbill, run, text};
 
-/// A running server and its directory.
 struct Operated {
     server: Server,
     directory: TempDir,
@@ -28,14 +27,12 @@ impl Operated {
         Self { server, directory }
     }
 
-    /// Runs an operators' command.
     fn command(&self, args: &[&str], input: &str) -> Output {
         let mut command = handbill(args.iter().copied());
         command.arg("--data-dir").arg(self.directory.path().join("data"));
         run(command, input.as_bytes())
     }
 
-    /// Standard output of a command that must succeed.
     fn done(&self, args: &[&str], input: &str) -> String {
         let output = self.command(args, input);
         assert!(output.status.success(), "{args:?}: {output:?}");
@@ -47,7 +44,6 @@ fn create(address: SocketAddr, content: &str) -> Answer {
     post(address, "A page", content).unwrap()
 }
 
-/// Creates a page, and returns its slug.
 fn publish(address: SocketAddr, content: &str) -> String {
     let answer = create(address, content);
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -58,7 +54,6 @@ pub(crate) fn status(address: SocketAddr, path: &str) -> u16 {
     get(address, path).unwrap().status
 }
 
-/// The lines of `log` about acts of operators.
 fn acts(log: &str) -> Vec<Value> {
     let lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
     lines.filter(|line: &Value| line["audit"] == true).collect()
@@ -156,41 +151,6 @@ fn more_than_a_hundred_pages_are_acted_on_only_as_expected() {
 }
 
 #[test]
-fn a_changed_blocklist_is_read_and_a_bad_one_changes_nothing() {
-    let list = |directory: &Path| directory.join("blocklist").display().to_string();
-    let operated = Operated::start(|directory| {
-        fs::write(list(directory), "spam.example\n").unwrap();
-        vec!["--blocklist-file".to_owned(), list(directory)]
-    });
-    let (address, list) = (operated.server.address, list(operated.directory.path()));
-    assert_eq!(create(address, "http://spam.example/").problem(), (400, "content_refused".to_owned()));
-    assert_eq!(create(address, "http://later.example/").status, 201);
-
-    replace(Path::new(&list), "later.example\nno host\n");
-    operated.server.wait_for_log("line 2 is no host");
-    assert_eq!(create(address, "http://spam.example/").status, 400, "the list that was read last stays");
-    assert_eq!(create(address, "http://later.example/").status, 201);
-
-    // Another bad list with the same fault is reported again.
-    replace(Path::new(&list), "other.example\nno host\n");
-    operated.server.wait_for_log_times("line 2 is no host", 2);
-
-    replace(Path::new(&list), "later.example\n");
-    operated.server.wait_for_log("\"before\":1");
-    assert_eq!(create(address, "http://later.example/").status, 400);
-    assert_eq!(create(address, "http://spam.example/").status, 201);
-
-    replace(Path::new(&list), "no host\n");
-    let checked = run(handbill(["serve", "--check-config", "--blocklist-file", &list]), b"");
-    assert_eq!(checked.status.code(), Some(2), "{checked:?}");
-    let message = text(&checked.stderr);
-    assert!(
-        message.contains("--blocklist-file") && message.contains("line 1") && message.lines().count() == 1,
-        "{message}"
-    );
-}
-
-#[test]
 fn a_takedown_that_the_journal_cannot_have_is_not_done() {
     let operated = Operated::start(|directory| {
         let data = directory.join("data");
@@ -209,23 +169,31 @@ fn a_takedown_that_the_journal_cannot_have_is_not_done() {
 }
 
 #[test]
-fn a_start_with_a_bad_blocklist_publishes_nothing() {
+fn a_changed_blocklist_is_read_and_a_bad_one_changes_nothing() {
     let directory = tempdir().unwrap();
-    let (data, list) = (directory.path().join("data"), directory.path().join("blocklist"));
-    let start = || Server::start(&data, &["--blocklist-file", list.to_str().unwrap()]);
-    replace(&list, "spam.example\n");
-    let server = start();
-    let page = publish(server.address, "A text.");
-    server.stop();
-
+    let list = directory.path().join("blocklist");
+    let option = ["--blocklist-file", list.to_str().unwrap()];
     replace(&list, "no host\n");
-    let server = start();
+    let checked = run(handbill([&["serve", "--check-config"][..], &option].concat()), b"");
+    assert_eq!(checked.status.code(), Some(2), "{checked:?}");
+    let message = text(&checked.stderr);
+    assert!(message.contains("--blocklist-file") && message.contains("line 1 is no host"), "{message}");
+
+    let server = Server::start(&directory.path().join("data"), &option);
     server.wait_for_log("cannot read the blocklist: nothing is published until it can be read");
-    assert_eq!(create(server.address, "http://later.example/").problem(), (503, "unavailable".to_owned()));
-    assert_eq!(status(server.address, &format!("/{page}")), 200, "reads go on");
-    replace(&list, "later.example\n");
+    assert_eq!(create(server.address, "A text.").problem(), (503, "unavailable".to_owned()));
+    replace(&list, "spam.example\n");
     server.wait_for_log("the blocklist was read");
-    assert_eq!(create(server.address, "A text.").status, 201);
+    let page = publish(server.address, "A text.");
+    assert_eq!(create(server.address, "http://spam.example/").problem(), (400, "content_refused".to_owned()));
+    replace(&list, "later.example\nno host\n");
+    server.wait_for_log("line 2 is no host");
+    assert_eq!(create(server.address, "http://later.example/").status, 201, "the list that was read last stays");
+    assert_eq!(create(server.address, "http://spam.example/").status, 400);
+    replace(&list, "");
+    server.wait_for_log("the blocklist was read and is empty now");
+    assert_eq!(create(server.address, "http://spam.example/").status, 201);
+    assert_eq!(status(server.address, &format!("/{page}")), 200);
 }
 
 #[test]

@@ -228,7 +228,6 @@ impl Presenter<'_> {
         self.asks("GET", &in_query, &[], "", 405);
     }
 
-    /// Deletes the page, and presents its key once more.
     fn deletes(&self) {
         let Self { slug, key, .. } = *self;
         let authorization = bearer(key);

@@ -8,9 +8,11 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::client::get;
 use crate::environment::TEST_TIMEOUT;
 
 /// The binary, with no settings from the environment of the test.
@@ -72,7 +74,13 @@ impl Server {
     /// Starts `command`, which runs the binary, on free ports.
     pub(crate) fn start_as(mut command: Command, data_dir: &Path, args: &[&str]) -> Self {
         command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
-        let mut child = command.args(args).stdin(Stdio::null()).spawn().expect("it starts");
+        command.args(args);
+        Self::spawn(command)
+    }
+
+    /// Starts `command`, whose arguments say where it listens.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).spawn().expect("it starts");
         let log = child.stderr.take().map_or_else(Log::nowhere, Log::of);
         let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
         let watchdog = Watchdog::over(&child);
@@ -96,17 +104,21 @@ impl Server {
         Self { child, address, admin, announcement, stdout: Some(stdout), log }
     }
 
+    /// Waits until `/readyz` answers 200.
+    pub(crate) fn ready(&self) {
+        let began = Instant::now();
+        while get(self.admin, "/readyz").unwrap().status != 200 {
+            assert!(began.elapsed() < TEST_TIMEOUT, "{:?}", get(self.admin, "/readyz"));
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid(&self.child), signal).expect("it runs");
     }
 
     pub(crate) fn wait_for_log(&self, text: &str) {
-        self.log.wait_for(text, 1);
-    }
-
-    /// Waits until the log holds `text` this many `times`.
-    pub(crate) fn wait_for_log_times(&self, text: &str, times: usize) {
-        self.log.wait_for(text, times);
+        self.log.wait_for(text);
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
@@ -142,6 +154,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("{}", self.log.to_end());
+        }
     }
 }
 
@@ -181,10 +196,9 @@ impl Log {
         Self(shared)
     }
 
-    fn wait_for(&self, text: &str, times: usize) {
-        let is_there = |log: &str| log.matches(text).count() >= times;
-        let found = self.wait(|gathered| gathered.is_whole || is_there(&gathered.text));
-        assert!(is_there(&found), "not {times} times {text:?} in {found:?}");
+    fn wait_for(&self, text: &str) {
+        let found = self.wait(|gathered| gathered.is_whole || gathered.text.contains(text));
+        assert!(found.contains(text), "no {text:?} in {found:?}");
     }
 
     fn to_end(&self) -> String {

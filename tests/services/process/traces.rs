@@ -164,16 +164,6 @@ fn a_stranger_does_not_choose_what_is_sampled() {
 }
 
 #[test]
-fn without_a_collector_no_request_has_a_trace() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
-    get(server.address, "/").unwrap();
-    assert!(!get(server.admin, "/metrics").unwrap().text().contains("trace_id"));
-    let (.., log) = server.stop();
-    assert!(!log.contains("trace_id"), "{log}");
-}
-
-#[test]
 fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing() {
     let absent = Port::hold();
     let (hanging, refusing) = (Collector::start(Manner::Hangs), Collector::start(Manner::Refuses));

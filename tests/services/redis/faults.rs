@@ -2,23 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::client::Client;
-use handbill_pages::values::quota::{Decision, Quota};
+use handbill_pages::values::quota::Decision;
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, to};
 use crate::environment::FAR_TOO_LONG;
 use crate::port::Port;
 
-const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
-
 /// Short, so that a frozen server is noticed soon, but long enough for a healthy one on a slow machine.
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
-    let decision = replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
+    let decision = replica.check(client).await;
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
     decision
 }

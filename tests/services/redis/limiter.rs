@@ -11,9 +11,6 @@ use redis::AsyncCommands;
 
 use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to};
 
-const HOUR: Duration = Duration::from_hours(1);
-const TEN: Quota = Quota { limit: 10, window: HOUR };
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_100_attempts_over_4_replicas_just_the_limit_is_admitted() {
     for servers in ALL {
@@ -22,9 +19,7 @@ async fn of_100_attempts_over_4_replicas_just_the_limit_is_admitted() {
         let client = client();
         let attempts = (0..100).map(|attempt| {
             let replica = replicas[attempt % 4].clone();
-            tokio::spawn(
-                async move { replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted },
-            )
+            tokio::spawn(async move { replica.check(client).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{servers:?}");
@@ -50,7 +45,7 @@ async fn keys_name_the_limit_and_the_client() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = Client::from("192.0.2.7".parse::<std::net::IpAddr>().unwrap());
-    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
+    replica.check(client).await;
     let keys: Vec<String> = connect(&server.address()).await.keys("*").await.unwrap();
     assert_eq!(keys, ["handbill:limit:{create:192.0.2.7/32}"]);
 }
@@ -60,10 +55,10 @@ async fn a_redis_that_has_forgotten_the_script_is_told_it_again() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = client();
-    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
+    replica.check(client).await;
     let mut connection = connect(&server.address()).await;
     redis::cmd("SCRIPT").arg("FLUSH").query_async::<()>(&mut connection).await.unwrap();
-    assert_eq!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.remaining, 8);
+    assert_eq!(replica.check(client).await.remaining, 8);
     assert!(!replica.decided_alone());
 }
 
@@ -72,13 +67,13 @@ async fn a_connection_that_was_cut_is_made_again_at_once() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = client();
-    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
+    replica.check(client).await;
     let mut connection = connect(&server.address()).await;
     redis::cmd("CLIENT")
         .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
         .query_async::<u32>(&mut connection)
         .await
         .unwrap();
-    assert_eq!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.remaining, 8);
+    assert_eq!(replica.check(client).await.remaining, 8);
     assert!(!replica.decided_alone());
 }

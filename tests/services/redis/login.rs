@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::{Reservation, Reserved};
 use handbill_rate_limit::{OpenError, RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,9 +16,7 @@ use tempfile::TempDir;
 
 use super::faults::{SHORT, come_back};
 use super::reservations::reservation;
-use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
-
-const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+use super::servers::{OwnServer, PATIENT, Replica, StillClock, TEN, client, to};
 
 /// A server with TLS, a user `handbill` with just the rights that the service needs, and a user `admin` for the test.
 struct Guarded {
@@ -75,7 +72,6 @@ impl Guarded {
         self.files.path().join(name)
     }
 
-    /// Runs a command as the user `admin`.
     async fn administer<T: FromRedisValue>(&self, command: &[&str]) -> T {
         let trusted = TlsCertificates { client_tls: None, root_cert: Some(fs::read(self.file("ca.pem")).unwrap()) };
         let address = format!("rediss://admin:opensesame@127.0.0.1:{}", self.server.port);
@@ -84,12 +80,11 @@ impl Guarded {
         redis::cmd(command[0]).arg(&command[1..]).query_async(&mut connection).await.unwrap()
     }
 
-    /// A replica that has its first connection.
     async fn connected_replica(&self, timeout: Duration) -> Replica {
         let replica = Replica::start(&self.settings(), timeout);
         // The replica connects meanwhile, so this loop ends.
         while !self.administer::<String>(&["CLIENT", "LIST"]).await.contains(" user=handbill ") {}
-        replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
+        replica.check(client()).await;
         assert!(!replica.decided_alone());
         replica
     }
@@ -110,7 +105,6 @@ impl Guarded {
     }
 }
 
-/// An authority's parameters and certificate, and its key.
 fn authority() -> ((CertificateParams, String), KeyPair) {
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -119,10 +113,9 @@ fn authority() -> ((CertificateParams, String), KeyPair) {
     ((parameters, certificate), key)
 }
 
-/// Whether Redis decides an attempt, rather than the replica alone.
 async fn is_reached(settings: &RedisSettings) -> bool {
     let replica = Replica::start(settings, PATIENT);
-    assert!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await.admitted);
+    assert!(replica.check(client()).await.admitted);
     !replica.decided_alone()
 }
 
@@ -173,21 +166,11 @@ async fn a_login_with_the_listed_rights_alone_keeps_its_connections() {
 }
 
 #[tokio::test]
-async fn a_changed_password_file_is_read_for_the_next_connection() {
-    let guarded = Guarded::start();
-    let replica = guarded.connected_replica(PATIENT).await;
-    fs::write(guarded.file("password"), "staple\n").unwrap();
-    guarded.change_password("staple").await;
-    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
-    assert!(!replica.decided_alone());
-}
-
-#[tokio::test]
 async fn a_replica_returns_once_its_file_has_the_new_password() {
     let guarded = Guarded::start();
     let mut replica = guarded.connected_replica(SHORT).await;
     guarded.change_password("staple").await;
-    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
+    replica.check(client()).await;
     assert!(*replica.is_down.borrow());
     fs::write(guarded.file("password"), "staple\n").unwrap();
     come_back(&mut replica).await;

@@ -2,16 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill_pages::values::quota::Quota;
 use handbill_rate_limit::RedisMode;
 use rustix::process::Signal;
 
 use super::faults::come_back;
 use super::servers::{OwnServers, Replica, USUAL, client, connect};
 use crate::environment::FAR_TOO_LONG;
-
-const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
 #[tokio::test]
 async fn when_sentinels_name_another_master_the_replica_goes_there() {
@@ -20,14 +16,14 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         let mut replica = Replica::start(&servers.settings, USUAL);
         let client = client();
         for _ in 0..10 {
-            replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
+            replica.check(client).await;
         }
         servers.signal("master", signal);
         // Attempts continue through the failover. None is admitted, because Redis or the replica has counted ten.
         let started = Instant::now();
         while !*replica.is_down.borrow_and_update() {
             let asked = Instant::now();
-            assert!(!replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted);
+            assert!(!replica.check(client).await.admitted);
             assert!(asked.elapsed() < FAR_TOO_LONG);
             assert!(started.elapsed() < Duration::from_mins(1), "it never fell back");
         }
@@ -57,7 +53,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_stay_limited() {
         let clients: Vec<_> = (0..24).map(|_| client()).collect();
         for client in &clients {
             for _ in 0..10 {
-                replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
+                replica.check(*client).await;
             }
         }
         let url = &servers.settings.urls[0].0;
@@ -70,7 +66,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_stay_limited() {
             replica.is_down.mark_unchanged();
             for client in &clients {
                 let asked = Instant::now();
-                let decision = replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
+                let decision = replica.check(*client).await;
                 assert!(!decision.admitted, "the limit holds through the failover");
                 assert!(asked.elapsed() < FAR_TOO_LONG, "{:?}", asked.elapsed());
             }

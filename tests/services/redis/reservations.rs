@@ -1,7 +1,5 @@
 //! Reservations of slugs (contract, decision 23), on every kind of Redis, and without one.
 
-use std::time::Duration;
-
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::quota::Quota;
@@ -10,10 +8,8 @@ use handbill_pages::values::title::Title;
 use redis::AsyncCommands;
 
 use super::faults::SHORT;
-use super::servers::{ALL, OwnServer, PATIENT, Replica, Shared, client, connect, to};
+use super::servers::{ALL, OwnServer, PATIENT, Replica, Shared, TEN, client, connect, to};
 use crate::port::Port;
-
-const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
 /// A slug that nothing else has, reserved by `owner`.
 pub(crate) fn reservation(owner: &str) -> Reservation {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use handbill_pages::ports::clock::Clock;
 use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::client::Client;
+use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_rate_limit::{RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,13 +23,14 @@ use tokio::sync::watch;
 use crate::environment::from_the_runner;
 use crate::port::Port;
 
+pub(crate) const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
 /// Far longer than any call on the slowest machine, so no call is given up.
 pub(crate) const PATIENT: Duration = Duration::from_mins(1);
 
 /// Of a service with more time for Redis than by default, because test machines are slow.
 pub(crate) const USUAL: Duration = Duration::from_millis(500);
 
-/// The servers that all tests share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shared {
     Single,
@@ -38,24 +41,26 @@ pub(crate) enum Shared {
 pub(crate) const ALL: [Shared; 3] = [Shared::Single, Shared::Cluster, Shared::Sentinel];
 
 impl Shared {
-    /// Settings that lead to them.
     pub(crate) fn settings(self) -> RedisSettings {
-        let (variable, mode, master) = match self {
-            Self::Single => ("HANDBILL_TEST_REDIS", RedisMode::Single, None),
-            Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster, None),
-            Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel, Some("handbill".to_owned())),
+        let (variable, mode) = match self {
+            Self::Single => ("HANDBILL_TEST_REDIS", RedisMode::Single),
+            Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster),
+            Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel),
         };
-        let addresses = from_the_runner(variable);
-        RedisSettings {
-            urls: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
-            mode: Some(mode),
-            sentinel_master: master,
-            ..to("")
-        }
+        of_several(&from_the_runner(variable), mode)
     }
 }
 
-/// Settings that lead to one server.
+/// Settings that lead to the servers at `addresses`, which commas separate.
+fn of_several(addresses: &str, mode: RedisMode) -> RedisSettings {
+    RedisSettings {
+        urls: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
+        sentinel_master: (mode == RedisMode::Sentinel).then(|| "handbill".to_owned()),
+        mode: Some(mode),
+        ..to("")
+    }
+}
+
 pub(crate) fn to(address: &str) -> RedisSettings {
     RedisSettings {
         urls: vec![RedisUrl(address.to_owned())],
@@ -83,7 +88,6 @@ impl Clock for StillClock {
     }
 }
 
-/// The parts of one replica that use Redis.
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
     pub(crate) fallback: Gauge,
@@ -98,6 +102,10 @@ impl Replica {
             RedisLimiter::open(&settings, 1 << 20, Arc::new(StillClock), Random::System, fallback.clone()).unwrap();
         let is_down = limiter.is_down();
         Self { limiter, fallback, is_down }
+    }
+
+    pub(crate) async fn check(&self, client: Client) -> Decision {
+        self.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await
     }
 
     /// Whether the replica has decided attempts without Redis, since it began or was last seen to have come back.
@@ -121,7 +129,6 @@ pub(crate) async fn connect(address: &str) -> MultiplexedConnection {
     redis::Client::open(address).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
 
-/// A server of one test, killed when the test is over.
 pub(crate) struct OwnServer {
     pub(crate) port: u16,
     options: Vec<String>,
@@ -161,12 +168,10 @@ impl OwnServer {
         self.process.wait().unwrap();
     }
 
-    /// Starts it again on the same port, with nothing in it.
     pub(crate) fn start_again(&mut self) {
         self.process = run(&self.options, self.directory.path());
     }
 
-    /// Freezes it: its connections stay open and nothing answers.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
@@ -187,7 +192,6 @@ impl Drop for OwnServer {
     }
 }
 
-/// Runs a server and returns when it says that it is ready.
 fn run(options: &[String], directory: &Path) -> Child {
     let mut process = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
@@ -215,24 +219,13 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/redis")
 impl OwnServers {
     pub(crate) fn start(mode: RedisMode) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (name, master) = match mode {
-            RedisMode::Single => ("single", None),
-            RedisMode::Cluster => ("cluster", None),
-            RedisMode::Sentinel => ("sentinel", Some("handbill".to_owned())),
-        };
+        let name = if mode == RedisMode::Sentinel { "sentinel" } else { "cluster" };
         let output = Command::new(SCRIPT).args(["start", name]).arg(directory.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let addresses = String::from_utf8(output.stdout).unwrap();
-        let settings = RedisSettings {
-            urls: addresses.trim().split(',').map(|address| RedisUrl(address.to_owned())).collect(),
-            mode: Some(mode),
-            sentinel_master: master,
-            ..to("")
-        };
+        let settings = of_several(String::from_utf8(output.stdout).unwrap().trim(), mode);
         Self { directory, settings }
     }
 
-    /// Sends `signal` to the server called `name`.
     pub(crate) fn signal(&self, name: &str, signal: Signal) {
         let number = std::fs::read_to_string(self.directory.path().join(name).join("pid")).unwrap();
         kill_process(Pid::from_raw(number.trim().parse().unwrap()).unwrap(), signal).unwrap();

@@ -12,14 +12,12 @@ use super::servers::{Shared, client, connect};
 
 const SCRIPT: &str = include_str!("../../../crates/rate-limit/src/sliding_window.lua");
 
-/// One client's window.
 struct Window {
     connection: MultiplexedConnection,
     key: String,
     attempts: u32,
 }
 
-/// The answer of the script.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     admitted: bool,

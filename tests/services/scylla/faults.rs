@@ -12,18 +12,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::server::Proxied;
 
-/// Requests that contain `text`.
 pub(crate) fn requests_with(text: &str) -> Condition {
     let names = Condition::BodyContainsCaseSensitive(text.as_bytes().into());
     Condition::RequestOpcode(RequestOpcode::Execute).and(names)
 }
 
-/// Conditional writes of `slug`.
 pub(crate) fn writes_of(slug: &Slug) -> Condition {
     requests_with(slug.as_str()).and(requests_with("active").or(requests_with("deleted")))
 }
 
-/// Only the next conditional write of `slug`.
 pub(crate) fn next_write_of(slug: &Slug) -> Condition {
     writes_of(slug).and(Condition::TrueForLimitedTimes(1))
 }
@@ -76,12 +73,10 @@ impl Proxied {
         self.rules(Vec::new(), vec![ResponseRule(is_text, torn)]);
     }
 
-    /// Lets everything through.
     pub(crate) fn be_honest(&mut self) {
         self.proxy.turn_off_rules();
     }
 
-    /// The answer to the next write is lost.
     pub(crate) fn lose_the_next_verdict(&mut self) {
         self.rules(Vec::new(), vec![ResponseRule(next_verdict(), ResponseReaction::drop_frame())]);
     }
@@ -91,7 +86,6 @@ impl Proxied {
         self.rules(Vec::new(), vec![ResponseRule(next_verdict(), timeout_in_its_place())]);
     }
 
-    /// The connection breaks instead of the answer to the next write.
     pub(crate) fn break_the_connection_at_the_next_verdict(&mut self) {
         self.rules(Vec::new(), vec![ResponseRule(next_verdict(), ResponseReaction::drop_connection())]);
     }

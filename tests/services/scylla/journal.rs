@@ -18,7 +18,7 @@ use super::faults::requests_with;
 use super::server::{
     PATIENT, Proxied, change_schema, drop_keyspace, fresh_store, migrated_settings, proxied_session, store_in,
 };
-use crate::support::pages::{CREATED, edited, page, with_head};
+use crate::support::pages::{CREATED, edited, insert, page, replace, with_head};
 
 fn takedown() -> Takedown {
     Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()
@@ -30,11 +30,10 @@ fn at(millis: i64) -> UnixMillis {
 
 async fn inserted(store: &ScyllaStore) -> Arc<Page> {
     let page = Arc::new(page("a text"));
-    store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+    insert(store, page.clone()).await;
     page
 }
 
-/// Replaces `page` by `next`.
 async fn put(store: &ScyllaStore, page: &Page, next: Record) {
     let swapped = store.put(Expected::Version(page.head.version), next, None).await;
     assert_eq!(swapped.unwrap(), PutResult::Done);
@@ -97,7 +96,7 @@ async fn an_act_that_was_refused_is_void_and_takes_back_no_other() {
         let tombstone = page.head.tombstone(at(5));
         let deleting = (0..4).map(|_| {
             let (store, version, next) = (Arc::clone(&store), page.head.version, Record::Deleted(tombstone.clone()));
-            tokio::spawn(async move { store.put(Expected::Version(version), next, None).await.unwrap() })
+            tokio::spawn(async move { replace(&*store, version, next).await })
         });
         let done = join_all(deleting).await.into_iter().map(Result::unwrap);
         assert_eq!(done.filter(|done| *done == PutResult::Done).count(), 1);
@@ -109,7 +108,7 @@ async fn an_act_that_was_refused_is_void_and_takes_back_no_other() {
 #[tokio::test]
 async fn nothing_is_deleted_while_the_journal_cannot_be_written() {
     let settings = migrated_settings().await;
-    let (session, proxy) = proxied_session(&settings, 1).await;
+    let (session, proxy) = proxied_session(&settings).await;
     let store = store_in(Arc::clone(&session), &settings.keyspace, PATIENT).await;
     let page = inserted(&store).await;
     let mut proxied = Proxied { store: Arc::clone(&store), proxy };

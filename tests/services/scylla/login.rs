@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Lookup, PageStore, PutResult};
 use handbill_pages::ports::random::Random;
 use handbill_store_scylla::{Progress, ScyllaSettings, migrate};
 use tempfile::NamedTempFile;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{PATIENT, connected, fresh_keyspace, settings, unconnected};
 use crate::environment::{folder, in_time};
-use crate::support::pages::page;
+use crate::support::pages::{insert, page};
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
@@ -59,7 +59,7 @@ async fn pages_are_kept_by_a_server_with_tls_and_a_login() {
     migrate(&settings, &Random::System).await.unwrap();
     let store = connected(&settings).await;
     let page = Arc::new(page("secret"));
-    assert_eq!(store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), PutResult::Done);
+    assert_eq!(insert(&store, page.clone()).await, PutResult::Done);
     assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
 }
 

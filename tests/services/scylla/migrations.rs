@@ -16,7 +16,6 @@ use super::server::{
     change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, session, settings, unconnected,
 };
 
-/// The number of the next migration.
 const NEXT: i32 = MIGRATIONS[MIGRATIONS.len() - 1].number + 1;
 
 const ADDS_A_COLUMN: Migration = Migration {
@@ -38,7 +37,6 @@ async fn migrating(
     migrate_with(session, settings, Some(&datacenter(session)), migrations, times, &Random::System).await
 }
 
-/// The migrations as a report names them.
 fn names(migrations: &[Migration]) -> Vec<String> {
     migrations.iter().map(|migration| format!("{:04} {}", migration.number, migration.name)).collect()
 }
@@ -60,7 +58,6 @@ async fn shape(session: &Session, keyspace: &str) -> Vec<String> {
     lines
 }
 
-/// Whether the server is ScyllaDB.
 fn is_scylla(session: &Session) -> bool {
     session.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some())
 }

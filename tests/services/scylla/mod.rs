@@ -1,6 +1,5 @@
 //! The page store on a real server, which `./tests/run` starts. Without one every test fails.
 
-mod deadlines;
 pub(crate) mod faults;
 mod journal;
 mod login;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Lookup, PageStore, Record};
 use scylla::value::Row;
 
 use super::server::{PATIENT, migrated_keyspace, proxied, session, store};
-use crate::support::pages::{edited, page};
+use crate::support::pages::{edited, insert, page, replace};
 
 /// A null is a tombstone, which the database drops after `gc_grace`: a copy that missed it would then show the title again.
 #[tokio::test]
@@ -28,12 +28,12 @@ async fn what_a_page_no_longer_has_is_empty_and_never_null() {
         let (text, _) = answer.column_specs().get_by_name("text").unwrap();
         row.columns[text].as_ref().unwrap().as_blob().unwrap().len()
     };
-    store.put(Expected::Absent, Record::Active(Arc::new(first.clone())), None).await.unwrap();
+    insert(&*store, Arc::new(first.clone())).await;
     assert!(row().await > 8);
     let version = next.head.version;
-    store.put(Expected::Version(first.head.version), Record::Active(Arc::new(next)), None).await.unwrap();
+    replace(&*store, first.head.version, Record::Active(Arc::new(next))).await;
     assert!(row().await > 8);
-    store.put(Expected::Version(version), Record::Deleted(tombstone.clone()), None).await.unwrap();
+    replace(&*store, version, Record::Deleted(tombstone.clone())).await;
     assert_eq!(row().await, 8, "the revision alone");
     assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
@@ -43,7 +43,7 @@ async fn what_a_page_no_longer_has_is_empty_and_never_null() {
 async fn a_text_of_another_revision_than_the_head_is_read_again() {
     let mut proxied = proxied(PATIENT).await;
     let first = Arc::new(page("first"));
-    proxied.store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap();
+    insert(&*proxied.store, first.clone()).await;
     proxied.tear_the_next_text();
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
     proxied.tear_the_next_text();

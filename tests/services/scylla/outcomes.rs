@@ -14,14 +14,14 @@ use tokio::task::JoinHandle;
 
 use super::faults::{DbError, next_write_of, paxos_timeout, requests_with, writes_of};
 use super::server::{PATIENT, Proxied, proxied, store};
-use crate::support::pages::{CREATED, edited, page, page_at};
+use crate::support::pages::{CREATED, edited, insert, page, page_at, replace};
 
 /// The store stops waiting for a lost answer after this time. Nothing else in these tests may take this long.
 const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..PATIENT };
 
 async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
-    assert_eq!(store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap(), PutResult::Done);
+    assert_eq!(insert(store, page.clone()).await, PutResult::Done);
     page
 }
 
@@ -34,26 +34,18 @@ fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle
 async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
-    assert_eq!(
-        proxied.store.put(Expected::Absent, Record::Active(first.clone()), None).await.unwrap(),
-        PutResult::Done
-    );
+    assert_eq!(insert(&*proxied.store, first.clone()).await, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
-    let swapped =
-        proxied.store.put(Expected::Version(first.head.version), Record::Active(next.clone()), None).await.unwrap();
+    let swapped = replace(&*proxied.store, first.head.version, Record::Active(next.clone())).await;
     assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
 
     let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
-    let swapped = proxied
-        .store
-        .put(Expected::Version(next.head.version), Record::Deleted(tombstone.clone()), None)
-        .await
-        .unwrap();
+    let swapped = replace(&*proxied.store, next.head.version, Record::Deleted(tombstone.clone())).await;
     assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
@@ -118,8 +110,7 @@ async fn overtaken(others: u64) -> (Result<PutResult, StoreError>, PageVersion) 
     let mut page = ours;
     for round in 0..others {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped =
-            other.put(Expected::Version(page.head.version), Record::Active(next.clone()), None).await.unwrap();
+        let swapped = replace(&*other, page.head.version, Record::Active(next.clone())).await;
         assert_eq!(swapped, PutResult::Done, "ours was applied");
         page = next;
     }
@@ -149,7 +140,7 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let theirs = edited(&first, "their text");
-    other.put(Expected::Version(first.head.version), Record::Active(theirs.clone()), None).await.unwrap();
+    replace(&*other, first.head.version, Record::Active(theirs.clone())).await;
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
@@ -185,8 +176,7 @@ async fn an_insert_of_unknown_outcome_is_refused_if_it_was_there() {
 async fn often_edited(store: &ScyllaStore, mut page: Arc<Page>) -> Arc<Page> {
     for round in 0..12 {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped =
-            store.put(Expected::Version(page.head.version), Record::Active(next.clone()), None).await.unwrap();
+        let swapped = replace(store, page.head.version, Record::Active(next.clone())).await;
         assert_eq!(swapped, PutResult::Done);
         page = next;
     }
@@ -202,7 +192,7 @@ async fn an_insert_of_unknown_outcome_is_refused_if_another_won() {
     let store = proxied.store.clone();
     let inserting = tokio::spawn(async move { store.put(Expected::Absent, Record::Active(ours), None).await });
     looked.recv().await.unwrap();
-    assert_eq!(other.put(Expected::Absent, Record::Active(theirs.clone()), None).await.unwrap(), PutResult::Done);
+    assert_eq!(insert(&*other, theirs.clone()).await, PutResult::Done);
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{Expected, PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{PageStore, Record, StoreError};
 use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
 
 use super::server::{PATIENT, drop_keyspace, fresh_store, store_in};
-use crate::support::pages::page;
-use crate::support::scans::of;
+use crate::support::pages::{insert, page};
+use crate::support::scans::{all_at_once, of};
 
 async fn filled(store: &ScyllaStore, count: usize) -> BTreeMap<String, Record> {
     let mut records = BTreeMap::new();
     for number in 0..count {
         let page = Arc::new(page(&format!("page {number}")));
-        store.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+        insert(store, page.clone()).await;
         records.insert(page.head.slug.to_string(), Record::Active(page));
     }
     records
@@ -53,17 +53,7 @@ async fn several_ranges_at_once_have_each_record_once() {
     let expected = filled(&store, 40).await;
     let command = store_in(Arc::clone(&session), &keyspace, Limits { ranges: 8, ..PATIENT }).await;
     for records in [1, 3, 100] {
-        let (mut found, mut after) = (BTreeMap::new(), None);
-        loop {
-            let batch = command.scan(after.as_ref(), of(records)).await.unwrap();
-            for record in batch.records.into_iter().map(Result::unwrap) {
-                assert!(found.insert(record.slug().to_string(), record).is_none());
-            }
-            after = batch.next;
-            if after.is_none() {
-                break;
-            }
-        }
+        let found = all_at_once(&*command, of(records), 8).await;
         assert_eq!(found, expected, "{records}");
     }
     drop_keyspace(&session, &keyspace).await;

@@ -38,7 +38,6 @@ pub(crate) const PATIENT: Limits = Limits {
     ranges: 1,
 };
 
-/// The nodes of the server, as `host:port,…`; one node is enough.
 pub(crate) fn nodes() -> String {
     from_the_runner("HANDBILL_TEST_CQL")
 }
@@ -50,7 +49,6 @@ pub(crate) fn login() -> Vec<String> {
     files.into_iter().flat_map(option).collect()
 }
 
-/// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
     let nodes = nodes();
     let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
@@ -60,14 +58,12 @@ pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
     ScyllaSettings { replication_factor: copies, ..settings }
 }
 
-/// A session directly with the server.
 pub(crate) async fn session() -> Arc<Session> {
     // The driver waits longer for a busy server than a service would.
     let builder = builder(&settings(&KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
     Arc::new(builder.keepalive_timeout(Duration::from_secs(30)).build().await.expect("the server is there"))
 }
 
-/// The datacentre of the server.
 pub(crate) fn datacenter(session: &Session) -> String {
     session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap()
 }
@@ -92,12 +88,10 @@ pub(crate) async fn migrated_settings() -> ScyllaSettings {
     settings
 }
 
-/// A store that is not connected.
 pub(crate) fn unconnected(limits: Limits) -> ScyllaStore {
     ScyllaStore::new(limits, Random::System, Arc::new(SystemClock::new()))
 }
 
-/// The store that `settings` name.
 pub(crate) async fn connected(settings: &ScyllaSettings) -> ScyllaStore {
     let store = unconnected(PATIENT);
     store.connect(settings, |_| {}).await.unwrap();
@@ -128,14 +122,8 @@ pub(crate) async fn migrated_keyspace() -> &'static str {
     &KEYSPACE
 }
 
-/// A store directly on the server.
 pub(crate) async fn store() -> Arc<ScyllaStore> {
-    store_on(session().await, PATIENT).await
-}
-
-/// A store on `session` in the shared keyspace.
-pub(crate) async fn store_on(session: Arc<Session>, limits: Limits) -> Arc<ScyllaStore> {
-    store_in(session, migrated_keyspace().await, limits).await
+    store_in(session().await, migrated_keyspace().await, PATIENT).await
 }
 
 /// A store on `session` in `keyspace`, which was migrated.
@@ -145,7 +133,6 @@ pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, limits: Limi
     Arc::new(store)
 }
 
-/// A store that sends every request through a proxy.
 pub(crate) struct Proxied {
     pub(crate) store: Arc<ScyllaStore>,
     pub(crate) proxy: RunningProxy,
@@ -153,24 +140,19 @@ pub(crate) struct Proxied {
 
 /// A store with `limits` behind a proxy without rules.
 pub(crate) async fn proxied(limits: Limits) -> Proxied {
-    let settings = settings(migrated_keyspace().await, &[]);
-    let (session, proxy) = proxied_session(&settings, 1).await;
-    Proxied { store: store_on(session, limits).await, proxy }
+    let keyspace = migrated_keyspace().await;
+    let settings = settings(keyspace, &[]);
+    let (session, proxy) = proxied_session(&settings).await;
+    Proxied { store: store_in(session, keyspace, limits).await, proxy }
 }
 
-/// A session with the first `count` nodes of `settings`, each behind a proxy without rules.
-pub(crate) async fn proxied_session(settings: &ScyllaSettings, count: usize) -> (Arc<Session>, RunningProxy) {
-    let mut nodes = Vec::new();
-    let mut settings = settings.clone();
-    for address in settings.nodes.iter_mut().take(count) {
-        let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
-        let proxied = Addresses::draw().proxy(real.port());
-        let node = Node::builder().real_address(real).proxy_address(proxied);
-        nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
-        *address = proxied.to_string();
-    }
-    settings.nodes.truncate(count);
-    let proxy = Proxy::new(nodes);
+/// A session with the first node of `settings` behind a proxy without rules.
+pub(crate) async fn proxied_session(settings: &ScyllaSettings) -> (Arc<Session>, RunningProxy) {
+    let real: SocketAddr = tokio::net::lookup_host(settings.nodes[0].as_str()).await.unwrap().next().unwrap();
+    let proxied = Addresses::draw().proxy(real.port());
+    let node = Node::builder().real_address(real).proxy_address(proxied);
+    let settings = ScyllaSettings { nodes: vec![proxied.to_string()], ..settings.clone() };
+    let proxy = Proxy::new([node.shard_awareness(ShardAwareness::Unaware).build()]);
     let translator = Arc::new(proxy.translation_map());
     let proxy = proxy.run().await.unwrap();
     let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);

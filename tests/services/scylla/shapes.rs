@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{PutResult, Record};
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
 use super::faults::writes_of;
 use super::server::{PATIENT, proxied, store};
-use crate::support::pages::{CREATED, edited, page};
+use crate::support::pages::{CREATED, edited, insert, page, replace};
 
 const BOOLEAN: &[u16] = &[0x04];
 const BLOB: &[u16] = &[0x03];
@@ -73,10 +73,10 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_insert() {
         let page = Arc::new(page("text"));
         let inserted = if applied { PutResult::Done } else { PutResult::Refused };
         if !applied {
-            store().await.put(Expected::Absent, Record::Active(page.clone()), None).await.unwrap();
+            insert(&*store().await, page.clone()).await;
         }
         proxied.rules(vec![RequestRule(writes_of(&page.head.slug), answering(answer))], Vec::new());
-        assert_eq!(proxied.store.put(Expected::Absent, Record::Active(page), None).await.unwrap(), inserted);
+        assert_eq!(insert(&*proxied.store, page).await, inserted);
     }
 }
 
@@ -84,7 +84,7 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_insert() {
 async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
     let mut proxied = proxied(PATIENT).await;
     let first = page("first");
-    proxied.store.put(Expected::Absent, Record::Active(Arc::new(first.clone())), None).await.unwrap();
+    insert(&*proxied.store, Arc::new(first.clone())).await;
     let replaced = Record::Active(edited(&first, "next"));
     let buried = Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED)));
     // Whether it was applied, and the revision of the row if there was one.
@@ -100,7 +100,7 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
         ]);
         proxied.rules(vec![RequestRule(writes_of(&first.head.slug), answering(answer))], Vec::new());
         for next in [replaced.clone(), buried.clone()] {
-            assert_eq!(proxied.store.put(Expected::Version(first.head.version), next, None).await.unwrap(), swapped);
+            assert_eq!(replace(&*proxied.store, first.head.version, next).await, swapped);
         }
     }
 }

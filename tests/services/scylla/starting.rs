@@ -19,7 +19,7 @@ use super::server::{
 };
 use super::shapes::{TEXTS, answering, one_row, texts};
 use crate::deployment::Addresses;
-use crate::support::pages::page;
+use crate::support::pages::{insert, page};
 
 async fn connecting(settings: &ScyllaSettings) -> Result<ScyllaStore, ConnectError> {
     let store = unconnected(PATIENT);
@@ -52,10 +52,7 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     migrate(&settings, &Random::System).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
-    assert_eq!(
-        awaited.put(Expected::Absent, Record::Active(Arc::new(page("text"))), None).await.unwrap(),
-        PutResult::Done
-    );
+    assert_eq!(insert(&*awaited, Arc::new(page("text"))).await, PutResult::Done);
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -79,10 +76,7 @@ async fn a_store_serves_on_an_expanded_schema_and_not_a_contracted() {
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, Some(&center), &newer, times, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
-    assert_eq!(
-        store.put(Expected::Absent, Record::Active(Arc::new(page("text"))), None).await.unwrap(),
-        PutResult::Done
-    );
+    assert_eq!(insert(&store, Arc::new(page("text"))).await, PutResult::Done);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, Some(&center), &newest, times, &Random::System).await.unwrap();
@@ -146,7 +140,7 @@ async fn a_datacentre_that_is_not_there_is_refused_at_once() {
 async fn a_keyspace_with_copies_in_several_datacentres_is_refused() {
     let settings = migrated_settings().await;
     // A server that knows one datacentre makes no such keyspace, so its answer is forged.
-    let (session, mut proxy) = proxied_session(&settings, 1).await;
+    let (session, mut proxy) = proxied_session(&settings).await;
     let (here, times) = (datacenter(&session), LockTimes::default());
     let asks = Condition::BodyContainsCaseSensitive(Box::from(*b"SELECT replication FROM system_schema.keyspaces"));
     let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&here, "3")];

@@ -12,7 +12,6 @@ use todc_utils::linearizability::history::{Action, History as Actions};
 
 use super::page::{Answer, Call, Page};
 
-/// The number of a call in its history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallId(usize);
 
@@ -64,7 +63,6 @@ struct Calls {
     is_dated_twice: bool,
 }
 
-/// The calls to one page so far.
 #[derive(Debug)]
 pub(crate) struct History {
     slug: String,
@@ -83,7 +81,6 @@ impl History {
         Self { slug, ..self }
     }
 
-    /// The page that this history is about.
     pub(crate) fn slug(&self) -> &str {
         &self.slug
     }
@@ -115,7 +112,6 @@ impl History {
         });
     }
 
-    /// The newest version that anybody was shown.
     pub(crate) fn newest(&self) -> u64 {
         self.with(|calls| calls.dates.last_key_value().map_or(1, |(version, _)| *version))
     }

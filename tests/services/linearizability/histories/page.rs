@@ -10,7 +10,6 @@ use todc_utils::specifications::Specification;
 /// A title or content, unique to the call that wrote it.
 pub(crate) type Text = Arc<str>;
 
-/// A client's request.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     /// Always with the key that the client made for the page, so that it may be sent again.
@@ -34,7 +33,6 @@ pub(crate) enum Call {
     TakeDown,
 }
 
-/// The service's answer to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The page was created, or found again in this version.
@@ -52,7 +50,6 @@ pub(crate) enum Answer {
     NotFound,
     Gone,
     PreconditionFailed,
-    /// The outcome for the page that an operator was told.
     Outcome(String),
     /// A failure that says that nothing was changed. This must be true.
     NothingChanged,
@@ -62,7 +59,6 @@ pub(crate) enum Answer {
     Unexpected(String),
 }
 
-/// The state of a slug.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Absent,

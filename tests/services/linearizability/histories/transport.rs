@@ -11,20 +11,17 @@ use http::{Request, Response};
 
 use crate::connection::{CLIENT_TIMEOUT, Open, connect, connect_to_socket, exchange};
 
-/// A way to reach the service.
 pub(crate) trait Transport: Send + Sync {
     /// The connection that one client sends its calls through. With several replicas, each call goes to the next one.
     fn connect(&self, client: usize) -> Box<dyn Connection>;
 }
 
-/// One client's way to the service.
 #[async_trait]
 pub(crate) trait Connection: Send {
     /// The whole answer to `request`. After an error, nobody knows whether the request took effect.
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>>;
 }
 
-/// The paths of operators' calls.
 const OF_OPERATORS: [&str; 3] = ["/takedown", "/hide", "/show"];
 
 /// Listeners of replicas, or of a load balancer, and the sockets of their operators.

@@ -19,16 +19,13 @@ use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
 use crate::support::pages::new_key;
 
-/// The work of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Decides what each client asks for, but not how their calls interleave.
     pub(crate) seed: u64,
     /// How many calls must be answered at least. Failures do not count.
     pub(crate) calls: usize,
-    /// Pages in use at once.
     pub(crate) groups: usize,
-    /// Clients at work on one page.
     pub(crate) clients: usize,
     /// Calls that each client makes to one page, except that some pages get more ([`LONGER`]).
     pub(crate) burst: usize,
@@ -39,7 +36,6 @@ pub(crate) struct Plan {
 /// One page in this many gets longer bursts, so that it is written more often than a head remembers writes.
 const LONGER: usize = 4;
 
-/// How much longer they are.
 const LONGER_BY: usize = 3;
 
 /// A page with this many unknown outcomes gets no more calls, since the number of orders to try grows exponentially.
@@ -51,21 +47,17 @@ const AFTER_FAILURE: Duration = Duration::from_millis(50);
 /// A store that works answers far sooner. The shortest time limit of a database or its driver is not shorter.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// The outcome of a run.
 pub(crate) struct Outcome {
-    /// The history of each page.
     pub(crate) histories: Vec<Arc<History>>,
     /// Calls that were answered, even with a refusal.
     pub(crate) answered: usize,
     /// Calls that were not answered, or that the service could not serve.
     pub(crate) failures: Vec<ServiceError>,
-    /// How long the slowest call took.
     pub(crate) slowest: Duration,
     started: Instant,
 }
 
 impl Outcome {
-    /// The histories that no page can have.
     pub(crate) fn violations(&self) -> Vec<&History> {
         self.histories.iter().filter(|history| !history.is_possible()).map(AsRef::as_ref).collect()
     }
@@ -77,7 +69,6 @@ impl Outcome {
         (in_doubt.len() + sure.len(), in_doubt.len())
     }
 
-    /// Fails with the first history that no page can have.
     pub(crate) fn assert_linearizable(&self) {
         let violations = self.violations();
         assert!(
@@ -142,18 +133,15 @@ impl Run {
     }
 }
 
-/// The clients' progress.
 pub(crate) struct Progress(Arc<Run>);
 
 impl Progress {
-    /// Waits until `calls` more calls were answered.
     pub(crate) async fn more(&mut self, calls: usize) {
         let mut answered = self.0.answered.subscribe();
         let target = *answered.borrow() + calls;
         answered.wait_for(|answered| *answered >= target).await.expect("the run outlives what happens meanwhile");
     }
 
-    /// How many calls were answered so far, and how many failed.
     pub(crate) fn so_far(&self) -> (usize, usize) {
         (*self.0.answered.borrow(), self.0.record().failures.len())
     }
@@ -236,7 +224,6 @@ struct Client {
     chance: Chance,
     /// The newest version of the page that the client was told about.
     version: u64,
-    /// The entity tag of that version.
     tag: String,
 }
 
@@ -349,7 +336,6 @@ impl Client {
         }
     }
 
-    /// A value that no other write has.
     fn text(&self, kind: &str) -> Text {
         format!("{kind}{}", self.run.writes.fetch_add(1, Ordering::Relaxed)).into()
     }
@@ -418,7 +404,6 @@ fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
     }
 }
 
-/// The outcome for the page that an operator was told.
 fn outcome(result: &Value) -> Option<Answer> {
     Some(match result["outcome"].as_str()? {
         "failed" if result["detail"].as_str()?.contains("Nothing was changed") => Answer::NothingChanged,
@@ -435,13 +420,11 @@ fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
     Some(Answer::Page { version: version(response)?, title, content: body["content"].as_str()?.into() })
 }
 
-/// The time of the page's last change.
 fn updated_at(response: &Response<Bytes>) -> Option<String> {
     let body: Value = serde_json::from_slice(response.body()).ok()?;
     body["updated_at"].as_str().map(str::to_owned)
 }
 
-/// The page's entity tag.
 fn tag(response: &Response<Bytes>) -> Option<&str> {
     response.headers().get(ETAG)?.to_str().ok()
 }
