@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::deps::Deps;
-use super::error::StartError;
+use super::{Deps, StartError};
 use crate::admin::api::ServedStore;
 use crate::admin::pause;
 use crate::admin::probes::DatabaseFile;

@@ -1,48 +1,45 @@
 //! The composition root: settings → backends → service → routers.
 
 mod backends;
-mod deps;
-mod error;
+mod public;
 
+use std::io;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, STORE};
-pub use self::deps::Deps;
-pub use self::error::StartError;
+pub use self::public::{Deps, PublicSettings, Publishing, public};
+use self::public::{policy, public_over};
 use crate::admin::api::{self, AdminApi};
 use crate::admin::blocklist::{Blocklist, BlocklistFile};
 use crate::admin::import::Importer;
 use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
-use crate::admin::socket;
+use crate::admin::socket::{self, SocketError};
 use crate::http::drain::{self, DrainLimits, Phase, Readiness, StopSignals};
 use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::startup::{announce, listen};
-use crate::http::{Front, Http, SiteSettings, front};
-use crate::mcp::{AllowedHosts, Mcp, Tools};
-use crate::settings::{HttpSettings, ServeSettings, Settings};
-use crate::telemetry::export;
-use crate::telemetry::http::RequestTelemetry;
+use crate::http::startup::{ListenError, announce, listen};
+use crate::mcp::AllowedHosts;
+use crate::settings::{HttpSettings, ServeSettings, Settings, SettingsError};
+use crate::telemetry::export::{self, ExportError};
 use crate::telemetry::logs;
-use crate::telemetry::metrics::{Metrics, RefusalLabels};
-use handbill_pages::ports::page_store::PageStore;
+use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::random::Random;
-use handbill_pages::ports::rate_limiter::Quotas;
-use handbill_pages::service::{Operators, PageCache, PageService, PublishingPolicy, ServiceParts};
+use handbill_pages::service::Operators;
 use handbill_pages::values::link_hosts::parse_host;
-use handbill_pages::values::network_limits::SharedNetwork;
-use handbill_pages::values::origin::Origin;
+use handbill_store_sqlite::{OpenError, StoreEnded};
 
 /// Dropping it writes the last lines of the log.
 type LastLines = Arc<Mutex<Option<WorkerGuard>>>;
@@ -51,81 +48,40 @@ type LastLines = Arc<Mutex<Option<WorkerGuard>>>;
 /// killed at 256.
 const MAX_THREADS: usize = 8;
 
-/// Bytes of pages over 64 KiB in use: five of the largest, which count twice.
-const LARGE_BYTES: usize = 8 << 20;
-
-/// Requests were not answered.
+/// Exit code when the drain ended before all requests were answered.
 const CUT_SHORT: u8 = 1;
 
-/// The default allows everything.
-#[derive(Default)]
-pub struct Publishing {
-    pub policy: PublishingPolicy,
-    pub site: SiteSettings,
+/// Why the process cannot start, or ended with an error.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(transparent)]
+    StoreEnded(StoreEnded),
+    #[error(transparent)]
+    Redis(#[from] handbill_rate_limit::OpenError),
+    #[error(transparent)]
+    Cluster(#[from] handbill_store_scylla::ConnectError),
+    #[error("cannot use the blocklist {}: {reason}; correct it, or leave --blocklist-file out", path.display())]
+    Blocklist { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// A runtime, a signal handler or a thread cannot be created.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
 }
 
-impl Publishing {
-    fn of(settings: &Settings, policy: &PublishingPolicy) -> Self {
-        let (http, moderation) = (&settings.http, &settings.moderation);
-        let site = SiteSettings {
-            abuse_contact: moderation.contacts.abuse_contact.clone(),
-            noindex_all: moderation.noindex_all,
-            links: http.site_links.clone(),
-            mcp_base_url: http.mcp_base_url.clone(),
-            edge_max_age: settings.edge.max_age(),
-        };
-        Self { policy: policy.clone(), site }
+impl StartError {
+    /// Starting the service again may help.
+    pub fn is_after_the_start(&self) -> bool {
+        matches!(self, Self::StoreEnded(_))
     }
-}
-
-pub struct PublicSettings {
-    pub quotas: Quotas,
-    /// Their clients share one larger window.
-    pub networks: Vec<SharedNetwork>,
-    /// Begins every address that is given out.
-    pub base_url: Origin,
-    /// Their `X-Forwarded-For` is believed.
-    pub proxies: TrustedProxies,
-    /// May call the tools.
-    pub hosts: AllowedHosts,
-    pub publishing: Publishing,
-}
-
-/// With a limiter in this process.
-pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Front {
-    public_over(Backends::in_process(store, deps), settings, deps)
-}
-
-fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
-    let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
-    let Publishing { policy, site } = publishing;
-    let Deps { clock, random, metrics, cache_bytes, renderer } = deps;
-    let service = PageService::new(ServiceParts {
-        store: backends.store,
-        limiter: backends.limiter,
-        renderer: Arc::clone(renderer),
-        clock: Arc::clone(clock),
-        random: random.clone(),
-        quotas,
-        networks,
-        policy,
-        large_bytes: LARGE_BYTES,
-        pages: PageCache::new(*cache_bytes, metrics.page_cache.clone()),
-    });
-    let telemetry = RequestTelemetry {
-        metrics: Arc::clone(metrics),
-        clock: Arc::clone(clock),
-        random: random.clone(),
-        trusted_proxies: proxies.networks.clone(),
-    };
-    let tools = Mcp {
-        service: service.clone(),
-        base_url: base_url.clone(),
-        proxies: proxies.clone(),
-        metrics: Arc::clone(metrics),
-    };
-    let http = Http::new(service, base_url, proxies, site);
-    front(http, Tools::new(tools, hosts), telemetry)
 }
 
 /// Connects to nothing and leaves the store alone, so that it can run beside the serving process.
@@ -137,22 +93,11 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     check_start(settings)
 }
 
-/// They can be on no blocklist.
+/// The service's own hosts, which a blocklist must not name.
 fn own_hosts(settings: &Settings) -> Vec<String> {
     let HttpSettings { address, mcp_base_url, .. } = &settings.http;
     let site = address.origin(address.listen);
     [&site].into_iter().chain(mcp_base_url).filter_map(|origin| parse_host(origin.host_text())).collect()
-}
-
-fn policy(metrics: &Metrics) -> PublishingPolicy {
-    let refusals = metrics.publishing_refusals.clone();
-    // The objective of writes subtracts pauses, so these series start at 0.
-    for reason in ["content", "blocklist", "paused"] {
-        drop(refusals.get_or_create(&RefusalLabels { reason }));
-    }
-    PublishingPolicy::observed(move |reason| {
-        refusals.get_or_create(&RefusalLabels { reason }).inc();
-    })
 }
 
 /// Leaves out the files without which the service can start.
