@@ -16,7 +16,6 @@ mod connection;
 mod deployment;
 mod environment;
 mod port;
-mod relay;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/unlimited.rs"]

@@ -7,7 +7,7 @@ use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::exchange::{Answer, Request, holds_a_key};
 use crate::in_process::stores::Calls;
 
-const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+pub(crate) const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const BOUNDARY: &str = "----parts";
 
 /// A part of a form: its name, its file's name if it is a file, and its content.
@@ -405,100 +405,4 @@ async fn previews_have_a_limit_of_their_own_and_are_no_creates() {
     app.send(preview()).await.expect_error(429, "rate_limited");
     app.send(markdown("# T")).await.expect_status(201);
     app.send(markdown("# T")).await.expect_error(429, "rate_limited");
-}
-
-#[tokio::test]
-async fn the_home_page_is_an_editor_that_works_without_script() {
-    let app = TestApp::new();
-    let home = app.get("/").await;
-    let html = home.expect_status(200).text();
-    for expected in [
-        "<form id=\"editor\" class=\"editor\" method=\"post\" action=\"/\" enctype=\"multipart/form-data\"",
-        "name=\"title\"",
-        "name=\"content\"",
-        "<textarea id=\"title\" name=\"title\"",
-        "<button name=\"action\" value=\"preview\">",
-        "<button class=\"main\" name=\"action\" value=\"publish\"",
-        "anyone with the link can read them",
-    ] {
-        assert!(html.contains(expected), "{expected}: {html}");
-    }
-    // In a text area Enter breaks the line. In a field of one line it would press the first button.
-    assert_eq!(
-        html.matches("<input").count(),
-        html.matches("<input id=\"file\" class=\"unseen\" type=\"file\"").count()
-    );
-    // Previewing and correcting go on in the same form.
-    let parts = [field("title", "T"), field("content", "c"), field("action", "preview")];
-    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
-    assert!(answer.text().contains("\nT</textarea>") && answer.text().contains("\nc</textarea>"), "{answer:?}");
-}
-
-#[tokio::test]
-async fn the_editor_runs_scripts_of_this_service_alone() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let preview = form(&[field("content", "c"), field("action", "preview")]).header("accept", BROWSER);
-    let edit = app.get(&format!("/{}/edit", page.slug)).await;
-    let answers = [app.get("/").await, edit, app.get("/pages").await, app.send(preview).await];
-    for answer in answers {
-        let policy = answer.expect_status(200).header("content-security-policy");
-        for directive in [
-            "default-src 'none'",
-            "script-src 'self';",
-            "connect-src 'self';",
-            "form-action 'self'",
-            "base-uri 'none'",
-            "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types preview",
-        ] {
-            assert!(policy.contains(directive), "{directive}: {policy}");
-        }
-        assert!(!policy.contains("unsafe"), "{policy}");
-        // The page that opened this one can neither see nor lead it.
-        assert_eq!(answer.header("cross-origin-opener-policy"), "same-origin", "{answer:?}");
-        let html = answer.text();
-        let (start, rest) = html.split_once("<script type=\"module\" src=\"/assets/").unwrap();
-        assert!(!rest.contains("<script") && !start.contains("<script"), "{html}");
-        let tags = html.split('<').filter_map(|part| part.split_once('>')).map(|(tag, _)| tag);
-        assert!(tags.clone().all(|tag| !tag.contains(" on") && !tag.contains(" style=")), "{html}");
-        let path = format!("/assets/{}", rest.split('"').next().unwrap());
-        let script = app.get(&path).await;
-        assert_eq!(script.expect_status(200).header("content-type"), "text/javascript; charset=utf-8");
-        assert_eq!(script.header("cache-control"), "public, max-age=31536000, immutable");
-        let (folder, name) = path.rsplit_once('/').unwrap();
-        assert!(folder.len() == "/assets/".len() + 16, "{path}");
-        let other = app.get(&format!("/assets/0123456789abcdef/{name}")).await;
-        assert_eq!(other.expect_status(200).header("cache-control"), "no-cache", "another version's address");
-        assert_eq!(other.body, script.body);
-    }
-    app.get("/assets/0123456789abcdef/none.js").await.expect_error(404, "not_found");
-}
-
-#[tokio::test]
-async fn the_page_for_editing_lets_no_key_into_an_address() {
-    let app = TestApp::new();
-    let (page, deleted) = (app.published().await, app.deleted().await);
-    let at = |slug: &str| format!("/{slug}/edit");
-    let known = app.get(&at(&page.slug)).await;
-    let text = |answer: &Answer, slug: &str| answer.expect_status(200).text().replace(slug, "SLUG");
-    for slug in [deleted.slug.as_str(), "never-was-2222bbbb"] {
-        assert_eq!(text(&app.get(&at(slug)).await, slug), text(&known, &page.slug));
-    }
-    let html = known.text();
-    assert!(!html.contains(" name=\"key") && !html.contains("action="), "{html}");
-    let fields =
-        html.split("<input").skip(1).chain(html.split("<textarea").skip(1)).map(|rest| rest.split('>').next().unwrap());
-    for tag in fields {
-        assert!(!tag.contains(" name="), "a field without a name is never sent: {tag}");
-    }
-    assert!(html.contains("autocomplete=\"current-password\"") && html.contains("autocomplete=\"username\""), "{html}");
-    assert!(html.contains("<button class=\"main\" disabled>Edit</button>"), "{html}");
-    assert!(html.contains("<noscript>") && html.contains("noindex"), "{html}");
-    for path in ["/no-slug/edit", "/api/edit", "/%zz/edit"] {
-        app.get(path).await.expect_error(404, "not_found");
-    }
-    let reading = app.get(&format!("/{}", page.slug)).await;
-    assert!(reading.text().contains(&format!("href=\"{BASE_URL}/{}/edit\"", page.slug)), "{reading:?}");
 }

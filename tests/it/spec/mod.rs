@@ -9,6 +9,7 @@ pub(crate) mod conditional;
 mod cors;
 mod create;
 pub(crate) mod discovery;
+mod editor;
 mod errors;
 pub(crate) mod form;
 mod formatting;

@@ -1,6 +1,8 @@
 //! The three database nodes: how a test takes them away and gives them back.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::deployment::{self, command_line};
-use crate::relay;
+use crate::environment::TEST_TIMEOUT;
 
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -110,8 +112,17 @@ impl Nodes {
         self.nodes.script("replace", &[&node.to_string()]).await;
     }
 
+    /// Gives the relay in front of `node` a command and waits until it is in effect (`tests/servers/relay.py`). Returns how
+    /// many answers it has lost or replaced so far.
     fn tell(&self, node: usize, command: &str) -> usize {
-        relay::tell(Path::new(&self.process(&format!("relay{node}")).0), command)
+        let (folder, _) = self.process(&format!("relay{node}"));
+        let mut control = UnixStream::connect(Path::new(&folder).join("control")).expect("the relay listens");
+        control.set_read_timeout(Some(TEST_TIMEOUT)).expect("it is not zero");
+        control.write_all(format!("{command}\n").as_bytes()).expect("the relay reads");
+        let mut answer = String::new();
+        BufReader::new(control).read_line(&mut answer).expect("the relay answers");
+        let falsified = answer.trim().strip_prefix("done ").and_then(|count| count.parse().ok());
+        falsified.unwrap_or_else(|| panic!("{command}: {answer}"))
     }
 
     pub(crate) fn resume(&self, node: usize) {

@@ -3,4 +3,3 @@
 mod backends;
 #[path = "../../it/contract/rules/mod.rs"]
 mod rules;
-mod servers;

@@ -1,11 +1,10 @@
 //! The commands for people who write: what they print, which exit code they end with, and that no key is ever lost.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,21 +12,21 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Connection, get};
-use super::support::{Server, Watchdog, handbill, run, text};
+use super::support::{Server, handbill, run, text};
 use crate::port::Port;
 
-struct User {
-    server: Server,
+pub(super) struct User {
+    pub(super) server: Server,
     home: TempDir,
     _data: TempDir,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::of_server_with(&[])
     }
 
-    fn of_server_with(args: &[&str]) -> Self {
+    pub(super) fn of_server_with(args: &[&str]) -> Self {
         let (data, home) = (tempdir().unwrap(), tempdir().unwrap());
         let server = match args {
             [] => Server::start(data.path(), &[]),
@@ -50,18 +49,18 @@ impl User {
         text(&run(script, input.as_bytes()).stdout).to_owned()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = handbill(args);
         command.env("HOME", self.home.path()).env("HANDBILL_SERVER", self.origin()).env("PATH", "/usr/bin:/bin");
         command
     }
 
-    fn run(&self, args: &[&str], input: &str) -> Output {
+    pub(super) fn run(&self, args: &[&str], input: &str) -> Output {
         run(self.command(args), input.as_bytes())
     }
 
     #[track_caller]
-    fn done(&self, args: &[&str], input: &str) -> String {
+    pub(super) fn done(&self, args: &[&str], input: &str) -> String {
         let output = self.run(args, input);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "", "hints are for terminals");
@@ -89,7 +88,7 @@ impl User {
         path.to_str().unwrap().to_owned()
     }
 
-    fn published(&self, content: &str) -> String {
+    pub(super) fn published(&self, content: &str) -> String {
         let url = self.done(&["publish", "--title", "T"], content);
         url.trim_end().rsplit('/').next().unwrap().to_owned()
     }
@@ -250,7 +249,7 @@ fn a_page_whose_answer_was_lost_is_found_and_not_made_again() {
 }
 
 /// A server for one request of `user`, whose key file cannot be written any more when the answer comes.
-fn with_a_disk_that_fills(user: &User) -> String {
+pub(super) fn with_a_disk_that_fills(user: &User) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (server, new_file) = (user.server.address, user.key_file().with_extension("jsonl.new"));
@@ -528,155 +527,4 @@ fn a_terminal_gets_no_escape_sequence_of_a_page() {
     }
     let json = user.done(&["get", &slug, "--json"], "");
     assert!(json.contains("a\u{9b}2J\u{7f}b"), "{json:?}");
-}
-
-/// `handbill mcp` as an agent's client runs it.
-struct Agent {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    modern: bool,
-}
-
-impl Agent {
-    fn start(user: &User, modern: bool) -> Self {
-        let mut child = user.command(&["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut agent = Self { child, lines, modern };
-        if !modern {
-            let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-            assert_eq!(agent.ask("initialize", params)["result"]["protocolVersion"], "2025-11-25");
-            agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        }
-        agent
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn ask(&mut self, method: &str, mut params: Value) -> Value {
-        if self.modern {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            });
-        }
-        self.say(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
-        let watchdog = Watchdog::over(&self.child);
-        let line = self.lines.next().expect("there is an answer").unwrap();
-        watchdog.call_off();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    #[track_caller]
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
-        assert_eq!(answer["result"]["isError"], false, "{answer}");
-        answer["result"]["structuredContent"].clone()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn an_agent_changes_a_page_later_without_its_key() {
-    for modern in [false, true] {
-        let user = User::new();
-        let mut agent = Agent::start(&user, modern);
-        let tools = agent.ask("tools/list", json!({}))["result"]["tools"].clone();
-        let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["create_page", "delete_page", "get_page", "update_page", "list_pages"]);
-        assert_eq!(tools[3]["inputSchema"]["required"], json!(["slug"]));
-        assert!(
-            tools[3]["inputSchema"]["properties"]["edit_key"]["description"].as_str().unwrap().contains("list_pages")
-        );
-        assert_eq!(tools[0]["outputSchema"]["required"], json!(["slug", "url", "created_at"]));
-        let created = agent.call("create_page", &json!({"title": "By an agent", "content": "One."}));
-        assert!(!created.to_string().contains("hbk_"), "the key stays on this machine");
-        drop(agent);
-
-        let mut agent = Agent::start(&user, modern);
-        let pages = agent.call("list_pages", &json!({}));
-        assert_eq!((&pages["pages"][0]["url"], &pages["pages"][0]["title"]), (&created["url"], &json!("By an agent")));
-        assert!(!pages.to_string().contains("hbk_"));
-        let edits = json!({"slug": created["url"], "edits": [{"old": "One", "new": "Two"}]});
-        agent.call("update_page", &edits);
-        assert_eq!(user.done(&["get", created["slug"].as_str().unwrap()], ""), "Two.");
-        agent.call("delete_page", &json!({"slug": created["slug"]}));
-        assert_eq!(agent.call("list_pages", &json!({})), json!({"pages": []}));
-        let unknown = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": "a-page-22222222"}}));
-        assert_eq!(unknown["result"]["isError"], true, "{unknown}");
-        // What the server says of keys is true here too.
-        let described = tools[0]["description"].as_str().unwrap();
-        assert!(
-            described.contains("saved on this machine") && !described.contains("give it to the user"),
-            "{described}"
-        );
-        let slug = user.published("text");
-        user.done(&["key", "--forget", &slug], "");
-        let keyless = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": slug}}));
-        assert!(keyless.to_string().contains("No key for this page is saved here; list_pages shows"), "{keyless}");
-    }
-}
-
-#[test]
-fn an_agent_whose_page_is_refused_gets_the_error_of_a_tool() {
-    let user = User::of_server_with(&["--create-limit", "1"]);
-    let mut agent = Agent::start(&user, true);
-    let mut refused = |arguments: Value| {
-        let result = agent.ask("tools/call", json!({"name": "create_page", "arguments": arguments}))["result"].clone();
-        assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None), "{result}");
-        serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap()
-    };
-    for (arguments, error) in [
-        (json!({"title": "T", "content": ""}), "empty_content"),
-        (json!({"title": "T"}), "invalid_body"),
-        (json!({"title": "T", "content": "c", "edit_key": "hbk_"}), "invalid_body"),
-    ] {
-        let refused = refused(arguments);
-        assert_eq!((&refused["error"], &refused["status"]), (&json!(error), &json!(400)), "{refused}");
-    }
-    user.done(&["publish", "--title", "T"], "The one page of this hour.");
-    let limited = refused(json!({"title": "T", "content": "c"}));
-    assert_eq!((&limited["error"], &limited["status"]), (&json!("rate_limited"), &json!(429)), "{limited}");
-    assert!(limited["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{limited}");
-}
-
-#[test]
-fn an_agent_learns_that_the_server_cannot_be_reached() {
-    let user = User::new();
-    let mut agent = Agent::start(&user, false);
-    let created = agent.call("create_page", &json!({"title": "T", "content": "c"}));
-    user.server.stop_now();
-    let answer = agent.ask("tools/call", json!({"name": "get_page", "arguments": {"slug": created["slug"]}}));
-    // The bridge may notice the end only when it uses its connection.
-    let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("can't reach") || message.contains("gave no whole answer"), "{answer}");
-    agent.say(&json!("no message"));
-    writeln!(agent.child.stdin.as_mut().unwrap(), "{{").unwrap();
-    drop(agent.child.stdin.take());
-    let codes: Vec<Value> = agent
-        .lines
-        .by_ref()
-        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["error"]["code"].clone())
-        .collect();
-    assert_eq!(codes.last(), Some(&json!(-32700)), "{codes:?}");
-}
-
-#[test]
-fn a_key_that_cannot_be_saved_for_an_agent_is_in_its_answer() {
-    let user = User::new();
-    let server = with_a_disk_that_fills(&user);
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "create_page", "arguments": {"title": "T", "content": "c"},
-    }});
-    let output = user.run(&["mcp", "--server", &server], &format!("{call}\n"));
-    assert!(text(&output.stdout).contains("hbk_"), "{}", text(&output.stdout));
-    assert_eq!(text(&output.stderr), "", "a client logs this stream");
 }

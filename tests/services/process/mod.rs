@@ -4,6 +4,7 @@
 //! [`TEST_TIMEOUT`](crate::environment::TEST_TIMEOUT) is only the point at which it gives up.
 
 mod attack;
+mod bridge;
 mod cli;
 pub(crate) mod client;
 mod commands;
