@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::acts::Act;
 use super::import::Importer;
-use super::{acts, backup, import, inspect, journal, pause, records};
+use super::{acts, backup, import, pause, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
@@ -63,11 +63,11 @@ pub fn router(api: AdminApi) -> Router {
         .route("/takedown", post(act(Act::TakeDown)))
         .route("/hide", post(act(Act::Hide)))
         .route("/show", post(act(Act::Show)))
-        .route("/inspect", post(inspect::inspect))
+        .route("/inspect", post(records::inspect))
         .route("/creates", post(pause::change))
         .route("/records", post(records::list))
-        .route("/journal", post(journal::send))
-        .route("/backup", post(backup::copy))
+        .route("/journal", post(backup::send_journal))
+        .route("/backup", post(backup::send_copy))
         .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
         .with_state(Arc::new(api))
 }

@@ -1,4 +1,4 @@
-//! `POST /backup`: a copy of the SQLite store, piece by piece.
+//! What a restore needs: `POST /backup` sends a copy of the SQLite store, and `POST /journal` the journal.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, ServedStore};
+use handbill_pages::ports::page_store::StoreError;
 
-/// Bytes.
+/// Bytes of a backup that are read at once.
 const PIECE: usize = 256 * 1024;
 
-/// Notes the time of the backup once all of the copy was taken.
-pub(super) async fn copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
+/// Sends a copy piece by piece, and notes the time of the backup once all of the copy was read.
+pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
     let ServedStore::Sqlite(store) = api.store.clone() else {
         return Err(Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill."));
     };
@@ -39,4 +40,18 @@ pub(super) async fn copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refus
         Ok(Bytes::new())
     });
     Ok(Body::from_stream(pieces.chain(end)))
+}
+
+/// Sends the journal for `handbill export --journal`.
+pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
+    Ok(match &api.store {
+        ServedStore::Sqlite(store) => {
+            let file = File::open(store.journal_path()).await;
+            Body::from_stream(ReaderStream::new(file.map_err(|error| StoreError::Unavailable(error.into()))?))
+        }
+        ServedStore::Scylla(store) => Body::from_stream(store.journal().await?.map(|line| {
+            let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;
+            Ok::<_, StoreError>(format!("{text}\n"))
+        })),
+    })
 }

@@ -17,7 +17,6 @@ use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_pages::values::counted::counted;
-use handbill_pages::values::journal::Act;
 use handbill_pages::values::page::Page;
 
 /// Enough to share the store's commits.
@@ -149,31 +148,12 @@ impl Importer {
         })
     }
 
-    /// Repeats an act of the journal on a restored store.
-    pub(super) async fn replay(&self, act: Act) -> Result<(), ServiceError> {
-        loop {
-            let found = self.store.lookup(act.slug()).await?;
-            let expected = expected(&found);
-            let next = match (act.clone().on((&found).into()), found) {
-                (Some(Act::Delete(tombstone)), _) => return self.import(Entry::Tombstone(tombstone)).await.map(drop),
-                (Some(Act::Turn { at, hidden, .. }), Lookup::Active(page) | Lookup::Hidden(page)) => {
-                    Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
-                }
-                _ => return Ok(()),
-            };
-            // Otherwise another request changed it since.
-            if self.put(expected, next).await? {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
+    pub(super) async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
         Ok(self.store.put(expected, record, None).await? == PutResult::Done)
     }
 }
 
 /// What a write over `found` expects.
-fn expected(found: &Lookup) -> Expected {
+pub(super) fn expected(found: &Lookup) -> Expected {
     found.head().map_or(Expected::Absent, |head| Expected::State(head.state()))
 }

@@ -1,35 +1,20 @@
-//! The journal: sent as JSON lines, and applied to a restored cluster (contract, decision 18).
+//! Applies a journal to a restored cluster (contract, decision 18).
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use axum::body::Body;
-use axum::extract::State;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio_util::io::ReaderStream;
 
-use super::api::{AdminApi, Refusal, ServedStore};
-use super::import::Importer;
-use handbill_pages::ports::page_store::StoreError;
-use handbill_pages::values::journal::{Kind, Line};
+use super::import::{Importer, expected};
+use handbill_pages::ports::page_store::{Lookup, Record};
+use handbill_pages::service::ServiceError;
+use handbill_pages::values::archive::Entry;
+use handbill_pages::values::journal::{Act, Kind, Line};
+use handbill_pages::values::page::Page;
 
 const LINES_AT_ONCE: usize = 32;
-
-/// `POST /journal`: the source of `handbill export --journal`.
-pub(super) async fn send(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
-    Ok(match &api.store {
-        ServedStore::Sqlite(store) => {
-            let file = tokio::fs::File::open(store.journal_path()).await;
-            Body::from_stream(ReaderStream::new(file.map_err(|error| StoreError::Unavailable(error.into()))?))
-        }
-        ServedStore::Scylla(store) => Body::from_stream(store.journal().await?.map(|line| {
-            let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;
-            Ok::<_, StoreError>(format!("{text}\n"))
-        })),
-    })
-}
 
 /// Leaves out void lines, a cut last line, and all but the last line about hiding or showing a page.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
@@ -61,9 +46,28 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
 pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
     let applied = stream::iter(lines).map(|line| async move {
         let act = line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;
-        importer.replay(act).await.map_err(|error| error.to_string())
+        repeat(importer, act).await.map_err(|error| error.to_string())
     });
     applied.buffer_unordered(LINES_AT_ONCE).try_collect().await
+}
+
+/// Repeats an act of the journal on a restored store.
+async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
+    loop {
+        let found = importer.store.lookup(act.slug()).await?;
+        let expected = expected(&found);
+        let next = match (act.clone().on((&found).into()), found) {
+            (Some(Act::Delete(tombstone)), _) => return importer.import(Entry::Tombstone(tombstone)).await.map(drop),
+            (Some(Act::Turn { at, hidden, .. }), Lookup::Active(page) | Lookup::Hidden(page)) => {
+                Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
+            }
+            _ => return Ok(()),
+        };
+        // Otherwise another request changed it since.
+        if importer.put(expected, next).await? {
+            return Ok(());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod backup;
 pub mod blocklist;
 pub mod commands;
 pub mod import;
-pub mod inspect;
 mod journal;
 pub mod pause;
 pub mod probes;

@@ -278,6 +278,6 @@ fn the_time_limits_around_the_program_fit_around_its_own() {
             other("helm/handbill/templates/workload.yaml", "sleep: { seconds: ") + drain + closing,
             other("helm/handbill/templates/workload.yaml", "terminationGracePeriodSeconds: "),
         ),
-        ("the command reports the failure itself", limit("src/admin/commands/healthcheck.rs", "PROBE_TIMEOUT"), probe),
+        ("the command reports the failure itself", limit("src/admin/commands/mod.rs", "PROBE_TIMEOUT"), probe),
     ]);
 }

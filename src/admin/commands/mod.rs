@@ -1,32 +1,35 @@
 //! The operators' commands. They ask the running process over its socket, except that `migrate` works on the cluster,
 //! and `healthcheck` asks over HTTP.
 
-mod acts;
 mod archive;
-mod backup;
-mod client;
-mod healthcheck;
-mod inspect;
-mod pause;
-mod terminal;
+mod moderation;
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use http::StatusCode;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::Builder;
+use url::Url;
 
-use self::terminal::print_line;
 use crate::admin::import::Importer;
 use crate::admin::journal;
-use crate::settings::MigrateSettings;
+use crate::outbound::agent;
+use crate::settings::{AdminSettings, MigrateSettings};
+use crate::stdout::written;
 use crate::telemetry::logs;
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::RenderThreads;
 use handbill_pages::values::counted::counted;
 use handbill_store_scylla::ScyllaStore;
 
-/// One line for the operator.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why a command failed, in one line for the operator.
 #[derive(Debug)]
 pub struct CommandError {
     pub reason: String,
@@ -35,7 +38,7 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    fn on_its_way(reason: impl Into<String>) -> Self {
+    pub(super) fn on_its_way(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), exit_code: 1 }
     }
 }
@@ -52,21 +55,21 @@ pub enum AdminCommand {
     /// Update the schema of the cluster
     Migrate(Box<MigrateSettings>),
     /// Check that the server answers, for container health checks
-    Healthcheck(healthcheck::Healthcheck),
+    Healthcheck(Healthcheck),
     /// Take pages down for good
-    Takedown(acts::WithReason),
+    Takedown(moderation::WithReason),
     /// Hide pages until they are shown again
-    Hide(acts::WithReason),
+    Hide(moderation::WithReason),
     /// Show hidden pages again
-    Show(acts::Chosen),
+    Show(moderation::Chosen),
     /// Print what is known of pages, without their text
-    Inspect(inspect::Inspect),
+    Inspect(moderation::Inspect),
     /// Refuse every create until handbill resume
-    Pause(pause::Pause),
+    Pause(moderation::Pause),
     /// Allow creates again
-    Resume(pause::Pause),
+    Resume(moderation::Pause),
     /// Copy the SQLite store while it serves
-    Backup(backup::Backup),
+    Backup(archive::Backup),
     /// Write pages and deletions to standard output
     Export(archive::Export),
     /// Import pages; keeps newer and deleted ones
@@ -115,4 +118,48 @@ async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
         print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args, Debug)]
+pub struct Healthcheck {
+    /// Address to ask [default: /livez at --admin-listen]
+    url: Option<Url>,
+    #[command(flatten)]
+    admin: AdminSettings,
+}
+
+impl Healthcheck {
+    fn run(&self) -> ExitCode {
+        // Linux takes 0.0.0.0 and [::] for this machine.
+        let livez = || format!("http://{}/livez", self.admin.admin_listen);
+        let url = self.url.as_ref().map_or_else(livez, Url::to_string);
+        match agent(PROBE_TIMEOUT).get(&url).call() {
+            Ok(answer) if answer.status() == StatusCode::OK => return ExitCode::SUCCESS,
+            Ok(answer) => eprintln!("handbill: not healthy: {url} answers {}", answer.status()),
+            Err(error) => eprintln!("handbill: not healthy: {url} gives no answer ({error})"),
+        }
+        ExitCode::FAILURE
+    }
+}
+
+fn print_line(line: &str) -> Result<(), CommandError> {
+    print(&format!("{line}\n"))
+}
+
+fn print(text: &str) -> Result<(), CommandError> {
+    written(io::stdout().write_all(text.as_bytes())).map_err(|error| unwritable("the output", &error))
+}
+
+/// The error of a command that could not write `what`, which may have been written in part.
+pub(super) fn unwritable(what: impl Display, error: &io::Error) -> CommandError {
+    CommandError::on_its_way(format!("cannot write {what}: {error}; make room, and run the command again"))
+}
+
+/// A progress bar on standard error, if that is a terminal.
+fn progress(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    bar
 }
