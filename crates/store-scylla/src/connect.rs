@@ -9,8 +9,7 @@ use scylla::client::session::Session;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::checks::findings;
-use super::copies;
+use super::checks;
 use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
@@ -93,7 +92,7 @@ impl ScyllaStore {
             }
             sleep(RETRY_INTERVAL).await;
         }
-        for finding in findings(&session).await {
+        for finding in checks::findings(&session).await {
             tracing::warn!("{finding}");
         }
         report(Progress::Connected);
@@ -107,8 +106,8 @@ impl ScyllaStore {
         datacenter: Option<&str>,
     ) -> Result<(), Obstacle> {
         let keyspace = settings.keyspace.as_str();
-        let found = copies::datacenters(session, keyspace).await?;
-        copies::check(settings, datacenter, found.as_ref())?;
+        let found = checks::datacenters(session, keyspace).await?;
+        checks::check_copies(settings, datacenter, found.as_ref())?;
         match schema::check(session, keyspace, MIGRATIONS).await {
             Ok(SchemaState::Current | SchemaState::NewerExpanded) => {}
             Ok(SchemaState::NewerContracted) => return Err(Obstacle::Fatal(ConnectError::SchemaTooNew)),
@@ -128,7 +127,7 @@ impl ScyllaStore {
         let (Some(consistency), Some(_)) = (setting(CONSISTENCY).await?, setting(SECRET).await?) else {
             return Err(Obstacle::Waiting(Progress::Schema(SchemaState::Older)));
         };
-        copies::check_consistency(settings, &consistency)?;
+        checks::check_consistency(settings, &consistency)?;
         let prepared = self.prepare(Arc::clone(session), keyspace, settings.consistency).await;
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }

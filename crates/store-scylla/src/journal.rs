@@ -15,8 +15,8 @@ use scylla::DeserializeRow;
 use scylla::value::{CqlDate, CqlTimestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::conditional_write::WriteId;
 use super::store::ScyllaStore;
-use super::write_ids::WriteId;
 
 /// Partitions of one day.
 const SHARDS: u64 = 16;

@@ -27,11 +27,9 @@
 //! A tombstone empties the text, so no query returns it. `docs/operate-cluster.md` says when the bytes go.
 
 mod checks;
-mod conditional;
+mod conditional_write;
 mod connect;
-mod copies;
 mod journal;
-mod lock;
 mod login;
 pub mod migrate;
 mod row;
@@ -39,15 +37,11 @@ mod scan;
 pub mod schema;
 mod session;
 mod settings;
-mod statements;
 mod store;
-mod write_ids;
-mod write_outcome;
 
 pub use checks::findings;
 pub use connect::{ConnectError, Progress, ReachError};
-pub use lock::{LockError, LockTimes};
-pub use migrate::{MigrateError, Report, migrate, migrate_with};
+pub use migrate::{LockError, LockTimes, MigrateError, Report, migrate, migrate_with};
 pub use session::{Limits, builder};
 pub use settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 pub use store::ScyllaStore;

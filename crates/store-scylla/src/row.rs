@@ -1,4 +1,7 @@
-//! A page or tombstone as a row of `pages`.
+//! A page or tombstone as a row of `pages`, and every statement on pages, journal and settings.
+//!
+//! Statements name keyspace and columns, so later columns change nothing. The driver must not cache a conditional
+//! write's answer columns: Cassandra adds some to a refusal.
 
 use std::sync::Arc;
 
@@ -10,23 +13,27 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
+use scylla::client::session::Session;
 use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
 use scylla::deserialize::value::DeserializeValue;
 use scylla::deserialize::{DeserializationError, TypeCheckError};
+use scylla::errors::PrepareError;
 use scylla::frame::response::result::ColumnSpec;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, Statement};
 use scylla::value::CqlTimestamp;
 use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::write_ids::{WriteId, WriteIds};
+use super::conditional_write::{WriteId, WriteIds};
+use super::session::Limits;
+use super::settings::ScyllaConsistency;
 
-/// With [`ALL`] the only list that is ever read at a quorum: Cassandra repairs only selected columns, and other lists
-/// would leave rows that no write has made.
-pub(super) const HEAD: &str = "revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
-     renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
-
-pub(super) const ALL: &str = "text, revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
+/// All columns but `slug` and `text`. Reads at a quorum select these, or `text` and these, and nothing else: Cassandra
+/// repairs only selected columns, and other lists would leave rows that no write has made.
+const HEAD: &str = "revision, write_ids, state, version, created_at, updated_at, title, key_hash, link_origins, \
      renderer_version, takedown_reason, takedown_by, text_revision, text_digest";
 
 const ACTIVE: &str = "active";
@@ -69,6 +76,7 @@ pub(super) struct HeadRow {
     text_digest: Option<Vec<u8>>,
 }
 
+/// One column, then the columns of `R`.
 #[derive(Debug)]
 pub(super) struct After<C, R>(pub(super) C, pub(super) R);
 
@@ -96,7 +104,8 @@ impl HeadRow {
     pub(super) fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, RowError> {
         let Some(state) = self.state.as_deref() else { return Ok(Lookup::Absent) };
         let version = PageVersion::new(self.version.ok_or(RowError::Column("version"))?.cast_unsigned());
-        let (created_at, updated_at) = (time(self.created_at, "created_at")?, time(self.updated_at, "updated_at")?);
+        let created_at = time(self.created_at, "created_at")?;
+        let updated_at = time(self.updated_at, "updated_at")?;
         let takedown = self.takedown()?;
         if state == DELETED {
             let tombstone = Tombstone { slug: slug.clone(), version, created_at, deleted_at: updated_at, takedown };
@@ -135,7 +144,7 @@ impl HeadRow {
 }
 
 impl WholeRow {
-    /// If not, a repair has copied the head without its text.
+    /// Whether text and head belong together. If not, a repair has copied the head without its text.
     pub(super) fn is_whole(&self) -> bool {
         let Self(text, head) = self;
         let made_by = text.as_deref().and_then(|text| text.first_chunk()).map(|made| i64::from_be_bytes(*made));
@@ -179,7 +188,7 @@ pub(super) struct HeadValues<'a> {
     text_digest: Vec<u8>,
 }
 
-/// Not packed; empty for a tombstone. An author who forges a digest can only lose their own change.
+/// A text that is not packed yet; empty for a tombstone. An author who forges a digest can only lose their own change.
 pub(super) struct Text {
     encoded: Vec<u8>,
     digest: Vec<u8>,
@@ -204,7 +213,7 @@ impl Text {
 }
 
 impl<'a> HeadValues<'a> {
-    /// In place of `base`, by the write `id`. Also returns whether the text must be written.
+    /// The values that the write `id` puts in the place of `base`, and whether the text must be written.
     pub(super) fn new(record: &'a Record, text: &Text, base: Option<&HeadRow>, id: WriteId) -> (Self, bool) {
         let revision = base.and_then(|base| base.revision).unwrap_or(0) + 1;
         let ids = WriteIds::of_bytes(base.and_then(|base| base.write_ids.as_deref()).unwrap_or_default()).with(id);
@@ -252,4 +261,100 @@ impl<'a> HeadValues<'a> {
 
 fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, RowError> {
     column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(RowError::Column(name))
+}
+
+/// A few megabytes with the largest texts.
+const SCAN_ROWS: i32 = 16;
+
+const JOURNAL_ROWS: i32 = 1000;
+
+pub(super) struct Statements {
+    pub(super) read_head: PreparedStatement,
+    pub(super) read_all: PreparedStatement,
+    /// Also completes interrupted writes.
+    pub(super) read_all_serially: PreparedStatement,
+    /// Two tokens and a number → tokens, slugs and `WholeRow`s.
+    pub(super) scan: PreparedStatement,
+    /// Binds a `WritePage`.
+    pub(super) write_page: PreparedStatement,
+    pub(super) write_journal: PreparedStatement,
+    pub(super) void_journal: PreparedStatement,
+    pub(super) read_journal: PreparedStatement,
+    pub(super) read_setting: PreparedStatement,
+    /// Binds value and name; the setting must exist.
+    pub(super) change_setting: PreparedStatement,
+}
+
+impl Statements {
+    pub(super) async fn prepare(
+        session: &Session,
+        keyspace: &str,
+        consistency: ScyllaConsistency,
+        limits: &Limits,
+    ) -> Result<Self, PrepareError> {
+        let (quorum, serial, serial_read) = consistency.levels();
+        let plain = async |cql: String, at: Consistency| {
+            let mut statement = session.prepare(Statement::new(cql)).await?;
+            statement.set_consistency(at);
+            statement.set_request_timeout(Some(limits.operation));
+            statement.set_is_idempotent(true);
+            statement.set_use_cached_result_metadata(true);
+            Ok::<_, PrepareError>(statement)
+        };
+        let conditional = async |cql: String| {
+            let mut statement = session.prepare(Statement::new(cql)).await?;
+            statement.set_consistency(quorum);
+            statement.set_serial_consistency(Some(serial));
+            statement.set_request_timeout(Some(limits.operation));
+            statement.set_is_idempotent(false);
+            // After a retry, the last error does not say what the first attempt did.
+            statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+            Ok::<_, PrepareError>(statement)
+        };
+        let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
+        let set = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
+        let mut scan = plain(
+            format!(
+                "SELECT token(slug), slug, text, {HEAD} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?"
+            ),
+            quorum,
+        )
+        .await?;
+        scan.set_page_size(SCAN_ROWS);
+        let mut read_journal = plain(
+            format!("SELECT day, shard, at, slug, id, kind, version, reason, done_by, is_void FROM {journal}"),
+            quorum,
+        )
+        .await?;
+        read_journal.set_page_size(JOURNAL_ROWS);
+        Ok(Self {
+            read_head: plain(format!("SELECT {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
+            read_all: plain(format!("SELECT text, {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
+            read_all_serially: plain(format!("SELECT text, {HEAD} FROM {pages} WHERE slug = ?"), serial_read).await?,
+            scan,
+            write_page: conditional(format!(
+                "UPDATE {pages} SET {set}, text = :text WHERE slug = :slug \
+                 IF revision = :expected_revision AND write_ids = :expected_write_ids"
+            ))
+            .await?,
+            write_journal: plain(
+                format!(
+                    "INSERT INTO {journal} (day, shard, at, slug, id, kind, version, reason, done_by) \
+                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                ),
+                quorum,
+            )
+            .await?,
+            void_journal: plain(
+                format!(
+                    "UPDATE {journal} SET is_void = true WHERE day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?"
+                ),
+                quorum,
+            )
+            .await?,
+            read_journal,
+            read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
+            change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
+        })
+    }
 }

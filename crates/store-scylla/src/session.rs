@@ -1,7 +1,7 @@
 //! The driver's session: login, TLS, time limits, and the choice of nodes.
 //!
 //! The driver retries failed reads once, and sends slow reads to a second node. Conditional writes of a page go to one
-//! node, once: only `conditional` can repeat them.
+//! node, once: only `conditional_write` can repeat them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ const SECOND_READ: SimpleSpeculativeExecutionPolicy =
 /// Until all nodes have a change of the schema.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
-/// Ends an operation before its answer is needed, so that the caller learns what happened.
-const IN_TIME: Duration = Duration::from_millis(250);
+/// How long before `needed_by` an operation ends, so that the caller still learns its outcome.
+const ANSWER_MARGIN: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -85,7 +85,7 @@ impl Limits {
     pub(super) fn deadline(&self, needed_by: Option<Instant>) -> Instant {
         let now = Instant::now();
         let own = now + self.operation;
-        needed_by.map_or(own, |needed_by| own.min(needed_by.checked_sub(IN_TIME).unwrap_or(now)))
+        needed_by.map_or(own, |needed_by| own.min(needed_by.checked_sub(ANSWER_MARGIN).unwrap_or(now)))
     }
 }
 

@@ -24,12 +24,11 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-use super::conditional::{self, Conditional, NO_ROW, NoAnswerError, new_id};
+use super::conditional_write::{self, Conditional, NO_ROW, NoAnswerError, new_id};
 use super::journal::Act;
-use super::row::{HeadRow, HeadValues, Text, WholeRow};
+use super::row::{HeadRow, HeadValues, Statements, Text, WholeRow};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
-use super::statements::Statements;
 
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";
@@ -187,7 +186,7 @@ impl ScyllaStore {
         let values = WritePage { head, text, expected_revision, expected_write_ids };
         let expected = expected_revision.unwrap_or(NO_ROW);
         let write = Conditional { statement: &statements.write_page, values, id, expected };
-        let done = conditional::run(session, write, &self.limits, &self.random, deadline).await;
+        let done = conditional_write::run(session, write, &self.limits, &self.random, deadline).await;
         if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(act)) = (&done, &act) {
             self.void_journal(act).await;
         }
@@ -264,7 +263,7 @@ impl CreatesSwitch for ScyllaStore {
         let statement = &connected.statements.change_setting;
         let (values, id) = ((paused.to_string(), PAUSED), new_id(&self.random));
         let write = Conditional { statement, values, id, expected: NO_ROW };
-        let is_there = conditional::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
+        let is_there = conditional_write::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
         let missing = || StoreError::Unavailable("there is no switch of creates: run `handbill migrate`".into());
         is_there.then_some(()).ok_or_else(missing)
     }

@@ -1,0 +1,354 @@
+//! Sends a conditional write of a row until its outcome is certain.
+//!
+//! After an *unknown* outcome ([`of_failed_write`]), the same statement with the same id is sent again. Paxos
+//! first completes an interrupted round, and all attempts are conditional on one revision, so at most one is ever
+//! applied. A refusal shows the row's revision and the ids of its last writes:
+//!
+//! * The write's own id is there: it was **done**.
+//! * No earlier attempt is unknown, or the ids name every write that could be this one: it was **not done**, and never
+//!   will be, because revisions never come back. Only a row's first write can be a create, and its id stays.
+//! * Otherwise more writes have followed than the row has ids: the outcome is **unknown**.
+
+use std::time::Duration;
+
+use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::random::Random;
+use rand::{Rng, RngExt};
+use scylla::client::session::Session;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::{CqlValue, Row};
+use thiserror::Error;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::session::Limits;
+
+/// With less time left, the answer would probably come too late.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
+
+/// A starting node may cause this many failures.
+const REPEATS_IF_NOT_DONE: u32 = 2;
+
+/// The first and the largest maximum of a pause. Pauses are random, from half of the maximum, so that writers of one
+/// row do not block each other.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+
+/// A conditional write, and how to recognise its effect.
+pub(super) struct Conditional<'a, V> {
+    pub(super) statement: &'a PreparedStatement,
+    pub(super) values: V,
+    pub(super) id: WriteId,
+    /// The row's revision, or [`NO_ROW`].
+    pub(super) expected: i64,
+}
+
+pub(super) const NO_ROW: i64 = 0;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Applied,
+    Refused(Seen),
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    revision: i64,
+    ids: WriteIds,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+impl Seen {
+    fn verdict(&self, id: &WriteId, expected: i64, is_first: bool) -> Verdict {
+        if self.ids.has(id) {
+            Verdict::Done
+        } else if is_first || expected == NO_ROW || self.revision.saturating_sub(expected) <= i64::from(KEPT_IDS) {
+            Verdict::NotDone
+        } else {
+            Verdict::Unknown
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+#[error("the database did not answer in time")]
+pub(super) struct NoAnswerError;
+
+/// Too many later writes: the row no longer shows whether this one was done.
+#[derive(Debug, Error)]
+#[error("too many other writes followed this one to know whether it was done")]
+struct OverwrittenError;
+
+#[derive(Debug, Error)]
+#[error("the answer has no column [applied] of type boolean")]
+struct MissingAppliedError;
+
+/// `Ok(false)` means that the condition does not hold.
+pub(super) async fn run<V: SerializeRow>(
+    session: &Session,
+    write: Conditional<'_, V>,
+    limits: &Limits,
+    random: &Random,
+    deadline: Instant,
+) -> Result<bool, StoreError> {
+    let mut unknown: Option<Cause> = None;
+    let mut not_done = 0;
+    let mut longest_pause = FIRST_PAUSE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left < SHORTEST_ATTEMPT {
+            return Err(match unknown {
+                Some(cause) => StoreError::OutcomeUnknown(cause),
+                None => StoreError::Unavailable(NoAnswerError.into()),
+            });
+        }
+        let attempt = Box::pin(session.execute_unpaged(write.statement, &write.values));
+        let (outcome, cause): (_, Cause) = match timeout(limits.attempt.min(left), attempt).await {
+            Ok(Ok(answer)) => match read(answer) {
+                Ok(Answer::Applied) => return Ok(true),
+                Ok(Answer::Refused(seen)) => match seen.verdict(&write.id, write.expected, unknown.is_none()) {
+                    Verdict::Done => return Ok(true),
+                    Verdict::NotDone => return Ok(false),
+                    Verdict::Unknown => return Err(StoreError::OutcomeUnknown(OverwrittenError.into())),
+                },
+                Err(cause) => (Outcome::Unknown, cause),
+            },
+            Ok(Err(error)) => (of_failed_write(&error), error.into()),
+            Err(_) => (Outcome::Unknown, NoAnswerError.into()),
+        };
+        tracing::debug!(error = %cause, ?outcome, "a write failed");
+        match (outcome, &unknown) {
+            (Outcome::NotDone, None) if not_done == REPEATS_IF_NOT_DONE => return Err(StoreError::Unavailable(cause)),
+            (Outcome::NotDone, None) => not_done += 1,
+            (Outcome::Unknown, None) => unknown = Some(cause),
+            (_, Some(_)) => {}
+        }
+        let mut rng = random;
+        sleep(longest_pause.mul_f64(rng.random_range(0.5..1.0)).min(left)).await;
+        longest_pause = (longest_pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// By name: Cassandra returns `[applied]` alone for an applied write, ScyllaDB always the condition's columns too.
+fn read(answer: QueryResult) -> Result<Answer, Cause> {
+    let rows = answer.into_rows_result()?;
+    let row: Row = rows.first_row()?;
+    let specs = rows.column_specs();
+    let column = |name| specs.get_by_name(name).and_then(|(index, _)| row.columns.get(index)?.as_ref());
+    if column("[applied]").and_then(CqlValue::as_boolean).ok_or(MissingAppliedError)? {
+        return Ok(Answer::Applied);
+    }
+    Ok(Answer::Refused(Seen {
+        revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(NO_ROW),
+        ids: column("write_ids")
+            .and_then(CqlValue::as_blob)
+            .map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
+    }))
+}
+
+/// The outcome of one failed attempt. No error of the driver means that the write was done. After an unknown attempt the
+/// whole write is unknown, whatever its repeats return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// No replica has seen the write, and none will.
+    NotDone,
+    /// The write may be done already, later or never.
+    Unknown,
+}
+
+/// The outcome that each error of the driver means. Errors that are not listed are unknown, which costs at worst a read.
+#[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
+fn of_failed_write(error: &ExecutionError) -> Outcome {
+    match error {
+        // Refused before anything was sent.
+        ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
+        // No node was reached. A failed attempt would return another error.
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
+        ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
+        // Also the driver's `RequestTimeout`: a node may still work on the request.
+        _ => Outcome::Unknown,
+    }
+}
+
+fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
+    match error {
+        // Never written to the connection.
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
+        // The node did not know the statement, and preparing it again failed.
+        RequestAttemptError::RepreparedIdChanged { .. } | RequestAttemptError::RepreparedIdMissingInBatch => {
+            Outcome::NotDone
+        }
+        RequestAttemptError::DbError(error, _) => of_refusal(error),
+        // Also a broken connection and an unreadable answer.
+        _ => Outcome::Unknown,
+    }
+}
+
+#[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
+fn of_refusal(error: &DbError) -> Outcome {
+    match error {
+        // The node checked the request and did not start it.
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::AlreadyExists { .. }
+        | DbError::AuthenticationError
+        | DbError::Unauthorized
+        | DbError::ConfigError
+        | DbError::ProtocolError
+        | DbError::IsBootstrapping
+        | DbError::Unprepared { .. } => Outcome::NotDone,
+        // Too few replicas to start Paxos. At other consistencies, ScyllaDB also returns this after the decision.
+        DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
+        // ScyllaDB promises that such a write is on no replica.
+        DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
+        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another
+        // consistency, Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown" (the
+        // driver's `Other`), and later errors.
+        _ => Outcome::Unknown,
+    }
+}
+
+/// Random bytes by which a writer recognises its own write.
+pub(super) type WriteId = [u8; 16];
+
+/// How many ids of its last writes a row keeps, besides the id of its first.
+const KEPT_IDS: u8 = 8;
+
+/// The ids of a row's writes: the last eight, newest first, then the first, which decides whether a create was done
+/// however many writes followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WriteIds(Vec<WriteId>);
+
+impl WriteIds {
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.as_chunks().0.to_vec())
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        self.0.concat()
+    }
+
+    #[must_use]
+    pub(super) fn with(&self, id: WriteId) -> Self {
+        let mut ids = vec![id];
+        ids.extend(&self.0);
+        if ids.len() > usize::from(KEPT_IDS) + 1 {
+            ids.remove(KEPT_IDS.into());
+        }
+        Self(ids)
+    }
+
+    fn has(&self, id: &WriteId) -> bool {
+        self.0.contains(id)
+    }
+}
+
+pub(super) fn new_id(mut random: &Random) -> WriteId {
+    let mut id = WriteId::default();
+    random.fill_bytes(&mut id);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use scylla::errors::{BadQuery, BrokenConnectionErrorKind, ConnectionPoolError, OperationType, WriteType};
+    use scylla::statement::Consistency;
+
+    use super::Outcome::{NotDone, Unknown};
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_believed_if_it_names_every_write_since() {
+        let mine = [0; 16];
+        let seen = |revision: i64, last_is_mine: bool| {
+            let others = (1..=8).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
+            Seen { revision, ids: others.with(if last_is_mine { mine } else { [9; 16] }) }
+        };
+        for is_first in [true, false] {
+            assert_eq!(seen(4, true).verdict(&mine, 3, is_first), Verdict::Done);
+            assert_eq!(seen(4, false).verdict(&mine, 3, is_first), Verdict::NotDone);
+            assert_eq!(seen(11, false).verdict(&mine, 3, is_first), Verdict::NotDone, "eight writes, all named");
+        }
+        assert_eq!(seen(12, false).verdict(&mine, 3, true), Verdict::NotDone, "nothing was sent before");
+        assert_eq!(seen(12, false).verdict(&mine, 3, false), Verdict::Unknown, "the ninth may be mine");
+        assert_eq!(seen(12, false).verdict(&mine, NO_ROW, false), Verdict::NotDone, "the first was not mine");
+        assert_eq!(Seen::default().verdict(&mine, 3, false), Verdict::NotDone, "there is no row");
+    }
+
+    fn refused(error: DbError) -> ExecutionError {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new()))
+    }
+
+    fn unavailable(consistency: Consistency) -> ExecutionError {
+        refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
+    }
+
+    /// Tests the errors that no server and no proxy can produce; `tests/services/scylla/outcomes.rs` forges the others.
+    #[test]
+    fn what_never_left_is_not_done_and_a_broken_answer_is_unknown() {
+        let attempt = ExecutionError::LastAttemptError;
+        let broken = BrokenConnectionErrorKind::TooManyOrphanedStreamIds(1025);
+        let rows = [
+            (ExecutionError::BadQuery(BadQuery::PartitionKeyExtraction), NotDone),
+            (ExecutionError::EmptyPlan, NotDone),
+            (ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing), NotDone),
+            (attempt(RequestAttemptError::UnableToAllocStreamId), NotDone),
+            (attempt(RequestAttemptError::RepreparedIdMissingInBatch), NotDone),
+            (attempt(RequestAttemptError::BrokenConnectionError(broken.into())), Unknown),
+            (attempt(RequestAttemptError::NonfinishedPagingState), Unknown),
+            (ExecutionError::RequestTimeout(Duration::from_secs(1)), Unknown),
+        ];
+        for (error, outcome) in rows {
+            assert_eq!(of_failed_write(&error), outcome, "{error}");
+        }
+    }
+
+    #[test]
+    fn too_few_replicas_are_a_definite_answer_to_a_serial_write() {
+        assert_eq!(of_failed_write(&unavailable(Consistency::LocalSerial)), NotDone);
+        assert_eq!(of_failed_write(&unavailable(Consistency::Serial)), NotDone);
+        assert_eq!(of_failed_write(&unavailable(Consistency::LocalQuorum)), Unknown);
+    }
+
+    #[test]
+    fn a_timeout_of_a_round_is_unknown_however_it_is_written() {
+        let timeout = DbError::WriteTimeout {
+            consistency: Consistency::LocalSerial,
+            received: 1,
+            required: 2,
+            write_type: WriteType::Cas,
+        };
+        assert_eq!(of_failed_write(&refused(timeout)), Unknown);
+        assert_eq!(of_failed_write(&refused(DbError::Other(0x1700))), Unknown);
+    }
+
+    #[test]
+    fn a_rate_limit_is_a_definite_answer_from_the_coordinator_only() {
+        let limit = |rejected_by_coordinator| DbError::RateLimitReached {
+            op_type: OperationType::Write,
+            rejected_by_coordinator,
+        };
+        assert_eq!(of_failed_write(&refused(limit(true))), NotDone);
+        assert_eq!(of_failed_write(&refused(limit(false))), Unknown);
+    }
+
+    #[test]
+    fn the_ids_of_the_last_eight_writes_and_of_the_first_are_kept() {
+        let ids = (1..=12).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
+        let kept: Vec<_> = ids.0.iter().map(|id| id[0]).collect();
+        assert_eq!(kept, [12, 11, 10, 9, 8, 7, 6, 5, 1]);
+        assert_eq!(WriteIds::of_bytes(&ids.to_bytes()), ids);
+    }
+}
