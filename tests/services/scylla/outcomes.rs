@@ -6,15 +6,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::{Page, PageVersion};
+use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use scylla::statement::Consistency;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 
 use super::faults::{DbError, next_write_of, paxos_timeout, requests_with, writes_of};
 use super::server::{PATIENT, Proxied, proxied, store};
-use crate::support::pages::{CREATED, edited, insert, page, page_at, replace};
+use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug};
 
 /// The store stops waiting for a lost answer after this time. Nothing else in these tests may take this long.
 const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..PATIENT };
@@ -277,4 +279,44 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Done);
     assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), Lookup::Absent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_hung_pages_cost_other_pages_nothing() {
+    // The permits of a service, with enough time on any machine: only an operation without a permit fails.
+    let Limits { reads, writes, .. } = Limits::default();
+    let mut proxied = proxied(Limits { reads, writes, ..PATIENT }).await;
+    let mut present = inserted(&proxied.store, "text").await;
+    let hot = [slug(), slug(), slug()];
+    let (tell, mut silenced) = unbounded_channel();
+    let silence = |slug: &Slug| {
+        let drop_frame = RequestReaction::drop_frame().with_feedback_when_performed(tell.clone());
+        RequestRule(requests_with(slug.as_str()), drop_frame)
+    };
+    proxied.rules(hot.iter().map(silence).collect(), Vec::new());
+    let hanging: Vec<_> = (0..332)
+        .map(|number: usize| {
+            let (store, slug) = (proxied.store.clone(), hot[number % 3].clone());
+            tokio::spawn(async move {
+                if number < 300 {
+                    drop(store.lookup(&slug).await);
+                } else {
+                    insert(&*store, Arc::new(page_at(slug, "hot"))).await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..hanging.len() {
+        silenced.recv().await.unwrap();
+    }
+    for round in 0..5 {
+        assert_eq!(proxied.store.lookup(&present.head.slug).await.unwrap(), Lookup::Active(present.clone()));
+        let next = edited(&present, &format!("round {round}"));
+        let version = present.head.version;
+        assert_eq!(replace(&*proxied.store, version, Record::Active(next.clone())).await, PutResult::Done);
+        present = next;
+    }
+    inserted(&proxied.store, "a page that is published meanwhile").await;
+    assert!(hanging.iter().all(|task| !task.is_finished()), "no node answers for the hot pages");
+    hanging.iter().for_each(JoinHandle::abort);
 }
