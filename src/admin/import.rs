@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
 use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
@@ -132,7 +132,7 @@ impl Importer {
             };
             made = Some(record.clone());
             // Otherwise another request changed the page after the lookup.
-            if self.put(expected(&found), record).await? {
+            if self.put(found.expected(), record).await? {
                 return Ok((precedence, is_page));
             }
         }
@@ -151,9 +151,4 @@ impl Importer {
     pub(super) async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
         Ok(self.store.put(expected, record, None).await? == PutResult::Done)
     }
-}
-
-/// What a write over `found` expects.
-pub(super) fn expected(found: &Lookup) -> Expected {
-    found.head().map_or(Expected::Absent, |head| Expected::State(head.state()))
 }

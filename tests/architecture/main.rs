@@ -25,7 +25,6 @@ const MAY_NAME: &[(&str, &str)] = &[
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "settings values log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
-    ("niceness", ""),
     ("app", "values ports service telemetry settings http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
     ("client", "values outbound ports stdout"),

@@ -5,7 +5,6 @@
 //! * [`service`]: the operations, and the order of their checks.
 
 pub mod log_throttle;
-pub mod niceness;
 pub mod ports;
 pub mod service;
 pub mod values;

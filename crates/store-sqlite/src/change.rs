@@ -1,18 +1,16 @@
 //! Changes within a transaction, and their lines in the journal.
 
-use std::sync::Arc;
-
 use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
 use handbill_pages::values::journal::{Act, Line};
 use handbill_pages::values::packed_text::PackedTextError;
-use handbill_pages::values::page::{Page, PageState, PageVersion, Tombstone};
+use handbill_pages::values::page::{PageState, PageVersion};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::database::{self, ReadError};
-use super::row::{self, COLUMNS, DELETED, HIDDEN};
+use super::row::{self, DELETED, HIDDEN};
 
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -60,43 +58,41 @@ impl Operation {
 
 /// Puts `row` under `slug`, and says whether the page there was hidden; `None` if the slug has not what is `expected`.
 fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) -> rusqlite::Result<Option<bool>> {
-    const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-    let execute = |sql: &str| database.prepare_cached(sql)?.execute(params_from_iter(row));
     let was_hidden = match expected {
         Expected::Absent => {
-            let sql = format!("INSERT INTO pages ({COLUMNS}) VALUES {VALUES} ON CONFLICT (slug) DO NOTHING");
-            return Ok((execute(&sql)? > 0).then_some(false));
+            let inserted = database.prepare_cached(&row::INSERT)?.execute(params_from_iter(row))?;
+            return Ok((inserted > 0).then_some(false));
         }
         Expected::Unreadable => match database::find(database, slug) {
             Err(ReadError::Row(..)) => false,
             Err(ReadError::Database(error)) => return Err(error),
             _ => return Ok(None),
         },
-        Expected::Version(_) | Expected::State(_) => match state(database, slug)? {
-            Some((kind, found)) if kind != DELETED && expected.is_met_by(found) => kind == HIDDEN,
-            _ => return Ok(None),
-        },
+        Expected::Version(_) | Expected::State(_) => {
+            let mut statement =
+                database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?")?;
+            let found = statement.query_row([slug.as_str()], |row| {
+                let version = PageVersion::new(row.get::<_, i64>("version")?.cast_unsigned());
+                let updated_at = UnixMillis::new(row.get("updated_at")?);
+                Ok((row.get::<_, String>("state")?, PageState { version, updated_at }))
+            });
+            match found.optional()? {
+                Some((state, found)) if state != DELETED && expected.is_met_by(found) => state == HIDDEN,
+                _ => return Ok(None),
+            }
+        }
     };
-    execute(&format!("UPDATE pages SET ({COLUMNS}) = {VALUES} WHERE slug = ?1"))?;
+    database.prepare_cached(&row::UPDATE)?.execute(params_from_iter(row))?;
     Ok(Some(was_hidden))
 }
 
-pub(super) fn state(database: &Connection, slug: &Slug) -> rusqlite::Result<Option<(String, PageState)>> {
-    let mut statement = database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?1")?;
-    let read = |row: &rusqlite::Row<'_>| {
-        let version = PageVersion::new(row.get::<_, i64>(1)?.cast_unsigned());
-        Ok((row.get(0)?, PageState { version, updated_at: UnixMillis::new(row.get(2)?) }))
-    };
-    statement.query_row([slug.as_str()], read).optional()
-}
-
-/// Repeats a line of the journal unless the page is in a later state. Returns whether anything changed.
+/// Repeats an act of the journal unless the page is in a later state. Returns whether anything changed.
 pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
     let slug = act.slug().clone();
     let (found, expected) = match database::find(database, &slug) {
         Ok(found) => {
             let found = found.map_or(Lookup::Absent, Lookup::from);
-            let expected = found.head().map_or(Expected::Absent, |head| Expected::State(head.state()));
+            let expected = found.expected();
             (found, expected)
         }
         // The row is damaged. It can be deleted all the same, and nobody can read it.
@@ -104,16 +100,7 @@ pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError>
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let record = match (act.on((&found).into()), found) {
-        (Some(Act::Delete(tombstone)), found) => {
-            let created_at = found.head().map_or(tombstone.created_at, |head| head.created_at);
-            Record::Deleted(Tombstone { created_at, ..tombstone })
-        }
-        (Some(Act::Turn { at, hidden, .. }), Lookup::Active(page) | Lookup::Hidden(page)) => {
-            Record::Active(Arc::new(Page { head: page.head.replayed(hidden, at), text: page.text.clone() }))
-        }
-        _ => return Ok(false),
-    };
+    let Some(record) = found.replayed(act) else { return Ok(false) };
     let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error.into()))?;
     Ok(operation.apply(database, &mut Vec::new())? == PutResult::Done)
 }

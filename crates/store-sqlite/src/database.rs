@@ -14,20 +14,20 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use thiserror::Error;
 
 use super::error::OpenError;
-use super::row::{COLUMNS, DELETED, HIDDEN, record};
+use super::row::{DELETED, HIDDEN, SELECT, record};
 
 const FORMAT: i64 = 1;
 
 /// `application_id`: "hbil".
 const APPLICATION: i64 = 0x6862_696c;
 
-/// Each on a thread and with a connection of its own.
+/// Reads at the same time, each on a thread and with a connection of its own.
 pub(super) const READS_AT_ONCE: usize = 16;
 
-/// Bytes, for the writer and for all readers together.
+/// Bytes of SQLite's page cache, for the writer and for all readers together.
 const CACHE: usize = 4 << 20;
 
-/// For a lock of another program, such as `sqlite3`.
+/// How long a statement waits for the lock of another program, such as `sqlite3`.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// SQLite's log is cut to this size once it was applied.
@@ -161,7 +161,7 @@ pub(super) fn set(database: &Connection, name: &str, value: impl rusqlite::ToSql
 }
 
 pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
-    let mut statement = database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug = ?1"))?;
+    let mut statement = database.prepare_cached(&format!("{} WHERE slug = ?", *SELECT))?;
     let mut rows = statement.query([slug.as_str()])?;
     let found = rows.next()?.map(record).transpose();
     found.map_err(|error| ReadError::Row(slug.to_string(), error))
@@ -169,16 +169,17 @@ pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>,
 
 /// The records after the slug `after`, within `limit`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
-    let mut statement =
-        database.prepare_cached(&format!("SELECT {COLUMNS} FROM pages WHERE slug > ?1 ORDER BY slug"))?;
+    let mut statement = database.prepare_cached(&format!("{} WHERE slug > ? ORDER BY slug", *SELECT))?;
     let mut rows = statement.query([after])?;
-    let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
+    let mut records = Vec::new();
+    let mut bytes = 0;
+    let mut last = None;
     let is_whole = loop {
         if records.len() >= limit.records || bytes >= limit.bytes {
             break false;
         }
         let Some(row) = rows.next()? else { break true };
-        let name: String = row.get(0)?;
+        let name: String = row.get("slug")?;
         let record = record(row);
         // Unpacked, a text takes far more memory than in the file.
         bytes += name.len()
@@ -201,12 +202,13 @@ pub struct Counts {
 }
 
 pub(super) fn counts(database: &Connection) -> Result<Counts, ReadError> {
-    let inactive = |state: &str| format!("(SELECT count(*) FROM pages WHERE state <> 'active' AND state = '{state}')");
-    let sql = format!("SELECT (SELECT count(*) FROM pages), {}, {}", inactive(HIDDEN), inactive(DELETED));
-    let number = |row: &rusqlite::Row<'_>, column| row.get(column).map(i64::cast_unsigned);
-    let counted = database.query_row(&sql, [], |row| {
-        let (all, hidden, deletions) = (number(row, 0)?, number(row, 1)?, number(row, 2)?);
-        Ok(Counts { pages: all - deletions, hidden, deletions })
-    });
-    Ok(counted?)
+    // With both conditions, SQLite counts in the index.
+    let [all, hidden, deletions] = database.query_row(
+        "SELECT (SELECT count(*) FROM pages),
+                (SELECT count(*) FROM pages WHERE state <> 'active' AND state = ?1),
+                (SELECT count(*) FROM pages WHERE state <> 'active' AND state = ?2)",
+        [HIDDEN, DELETED],
+        |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?].map(i64::cast_unsigned)),
+    )?;
+    Ok(Counts { pages: all - deletions, hidden, deletions })
 }

@@ -4,7 +4,6 @@
 //! A line is on disk before its act is committed. Opening a store applies the lines that its database lacks, so a
 //! restored backup brings no such page back. If the commit fails, a `void` line takes the line back.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -15,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::directory::create_file;
 
-/// Far more than slug, time, reason and operator take.
+/// Longest line, far more than slug, time, reason and operator take.
 const MAX_LINE_BYTES: usize = 4096;
 
 pub(super) fn void(line: &Line) -> Line {
@@ -25,10 +24,6 @@ pub(super) fn void(line: &Line) -> Line {
 fn parse(line: &[u8]) -> Option<Line> {
     let line: Line = serde_json::from_slice(line).ok()?;
     (line.kind == Kind::Void || line.act().is_some()).then_some(line)
-}
-
-fn key(line: &Line) -> (String, u64, String) {
-    (line.slug.clone(), line.version, line.at.clone())
 }
 
 /// A place in the journal: how far it was applied to a database. The hash of the line before the place tells another journal with
@@ -110,55 +105,27 @@ impl Journal {
         Ok(())
     }
 
-    /// Oldest first, without lines that were taken back. If `applied` is of another journal, all lines: applying twice
-    /// changes nothing.
-    pub(super) fn lines_after<E: From<io::Error>>(
-        &self,
-        applied: &Place,
-        mut line: impl FnMut(Line) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// The lines after `applied`, oldest first. If `applied` is of another journal, all lines: applying twice changes
+    /// nothing.
+    pub(super) fn lines_after(&self, applied: &Place) -> io::Result<Vec<Line>> {
         let is_here = applied.offset <= self.end.offset && self.place(applied.offset)? == *applied;
         if !is_here {
             tracing::warn!("the database was written with another journal, so the whole journal is applied to it");
         }
-        let from = if is_here { applied.offset } else { 0 };
-        let mut voids = HashMap::new();
-        self.each_after(from, |offset, line| {
-            if let Some(line) = line.filter(|line| line.kind == Kind::Void) {
-                voids.insert(key(&line), offset);
-            }
-            Ok::<_, E>(())
-        })?;
-        self.each_after(from, |offset, read| {
-            match read {
-                Some(Line { kind: Kind::Void, .. }) => {}
-                Some(read) if voids.get(&key(&read)).is_some_and(|&void| void > offset) => {}
-                Some(read) => line(read)?,
-                None => tracing::error!(byte = offset, "a line of the journal is damaged, and is left out"),
-            }
-            Ok(())
-        })
-    }
-
-    /// With its offset; `None` for a line that makes no sense.
-    fn each_after<E: From<io::Error>>(
-        &self,
-        from: u64,
-        mut each: impl FnMut(u64, Option<Line>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        let mut offset = if is_here { applied.offset } else { 0 };
         let mut file = &self.file;
-        file.seek(SeekFrom::Start(from))?;
-        let mut input = BufReader::new(file.take(self.end.offset - from));
-        let (mut line, mut offset) = (Vec::new(), from);
-        loop {
-            line.clear();
-            let read = input.read_until(b'\n', &mut line)? as u64;
-            if read == 0 {
-                return Ok(());
+        file.seek(SeekFrom::Start(offset))?;
+        let mut lines = Vec::new();
+        for bytes in BufReader::new(file.take(self.end.offset - offset)).split(b'\n') {
+            let bytes = bytes?;
+            let line = parse(&bytes);
+            if line.is_none() {
+                tracing::error!(byte = offset, "a line of the journal is damaged, and is left out");
             }
-            each(offset, parse(&line))?;
-            offset += read;
+            lines.extend(line);
+            offset += bytes.len() as u64 + 1;
         }
+        Ok(lines)
     }
 
     fn place(&self, offset: u64) -> io::Result<Place> {

@@ -2,7 +2,7 @@
 //!
 //! SQLite has no checksums, so each row ends with one, which every read verifies: a flipped bit is an error.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use handbill_pages::ports::page_store::{Cause, Record};
 use handbill_pages::values::edit_key::EditKeyHash;
@@ -15,18 +15,44 @@ use handbill_pages::values::title::Title;
 use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
 
-/// The columns, in the order in which [`values`] and [`record`] have them.
-pub(super) const COLUMNS: &str = "slug, state, version, created_at, updated_at, reason, operator, title, key_hash, link_origins, \
-     renderer_version, text, checksum";
+/// The columns, in the order of [`values`]. The last is the checksum of all others.
+const COLUMNS: [&str; 13] = [
+    "slug",
+    "state",
+    "version",
+    "created_at",
+    "updated_at",
+    "reason",
+    "operator",
+    "title",
+    "key_hash",
+    "link_origins",
+    "renderer_version",
+    "text",
+    "checksum",
+];
 
-/// Columns that the checksum covers.
-const CHECKED: usize = 12;
+const CHECKED: usize = COLUMNS.len() - 1;
+
+/// The beginning of a statement that reads rows for [`record`].
+pub(super) static SELECT: LazyLock<String> = LazyLock::new(|| format!("SELECT {} FROM pages", COLUMNS.join(", ")));
+
+/// Both bind the [`values`] of a row.
+pub(super) static INSERT: LazyLock<String> = LazyLock::new(|| {
+    format!("INSERT INTO pages ({}) VALUES ({}) ON CONFLICT (slug) DO NOTHING", COLUMNS.join(", "), parameters())
+});
+pub(super) static UPDATE: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE pages SET ({}) = ({}) WHERE slug = ?1", COLUMNS.join(", "), parameters()));
+
+fn parameters() -> String {
+    ["?"; COLUMNS.len()].join(", ")
+}
 
 pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
 
-/// The values of the row of `record`, in the order of [`COLUMNS`].
+/// The values of the row of `record`.
 pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
     let text = |text: &str| Value::Text(text.to_owned());
     let (slug, state, version, created_at, updated_at, takedown) = match record {
@@ -64,19 +90,20 @@ pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
     Ok(values)
 }
 
-/// The record in `row`, which has all [`COLUMNS`].
+/// The record in `row`, which [`SELECT`] has read.
 pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
     // `get_ref` fails only for a column that the statement does not have.
-    let column = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
-    if checksum((0..CHECKED).map(column)) != column(CHECKED).as_i64()? {
+    let column = |name: &str| row.get_ref(name).unwrap_or(ValueRef::Null);
+    let checked = (0..CHECKED).map(|index| row.get_ref(index).unwrap_or(ValueRef::Null));
+    if checksum(checked) != column("checksum").as_i64()? {
         return Err("the row does not match its checksum".into());
     }
-    let slug = Slug::parse(column(0).as_str()?)?;
-    let version = PageVersion::new(column(2).as_i64()?.cast_unsigned());
-    let created_at = UnixMillis::new(column(3).as_i64()?);
-    let updated_at = UnixMillis::new(column(4).as_i64()?);
-    let takedown = takedown(column(5), column(6))?;
-    let is_hidden = match column(1).as_str()? {
+    let slug = Slug::parse(column("slug").as_str()?)?;
+    let version = PageVersion::new(column("version").as_i64()?.cast_unsigned());
+    let created_at = UnixMillis::new(column("created_at").as_i64()?);
+    let updated_at = UnixMillis::new(column("updated_at").as_i64()?);
+    let takedown = takedown(column("reason"), column("operator"))?;
+    let is_hidden = match column("state").as_str()? {
         DELETED => {
             return Ok(Record::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
         }
@@ -84,19 +111,19 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
         ACTIVE => false,
         state => return Err(format!("the row has the state {state:?}, which this Handbill does not know").into()),
     };
-    let key_hash = column(8).as_blob()?.try_into()?;
+    let key_hash = column("key_hash").as_blob()?.try_into()?;
     let head = PageHead {
         slug,
-        title: column(7).as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
+        title: column("title").as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
         key_hash: EditKeyHash::from_bytes(key_hash),
         version,
         created_at,
         updated_at,
-        link_origins: column(9).as_str()?.lines().map(str::to_owned).collect(),
-        renderer_version: column(10).as_i64()?.try_into()?,
+        link_origins: column("link_origins").as_str()?.lines().map(str::to_owned).collect(),
+        renderer_version: column("renderer_version").as_i64()?.try_into()?,
         hidden: if is_hidden { takedown.map(Box::new) } else { None },
     };
-    Ok(Record::Active(Arc::new(Page { head, text: unpack(column(11).as_blob()?)? })))
+    Ok(Record::Active(Arc::new(Page { head, text: unpack(column("text").as_blob()?)? })))
 }
 
 /// The reason and the operator in two columns, if they have any.

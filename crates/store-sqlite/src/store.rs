@@ -7,7 +7,6 @@ use std::time::Duration;
 use std::{fs, io};
 
 use async_trait::async_trait;
-use handbill_pages::niceness::give_way;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
@@ -26,7 +25,7 @@ use super::error::{OpenError, StoreEnded};
 use super::journal::Journal;
 use super::writer::{Job, Shared, Write, Writer};
 
-/// The largest texts take about 20 MB packed.
+/// Writes that wait at the same time. With the largest texts they take about 20 MB packed.
 const WRITES_AT_ONCE: usize = 128;
 
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,13 +55,14 @@ impl SqliteStore {
         Self::on(Directory::open(data_dir)?, is_new)
     }
 
-    /// For tests; ends with this value.
+    /// A store for tests, which ends with this value.
     pub fn temporary() -> Result<Self, OpenError> {
         Self::on(Directory::temporary()?, false)
     }
 
     fn on(directory: Directory, is_new: bool) -> Result<Self, OpenError> {
-        let (path, journal_path) = (directory.path().join(DATABASE_FILE), directory.path().join(JOURNAL_FILE));
+        let path = directory.path().join(DATABASE_FILE);
+        let journal_path = directory.path().join(JOURNAL_FILE);
         let is_missing = database::is_missing(&path);
         if is_new && !is_missing {
             return Err(OpenError::NotLost(directory.path().to_owned()));
@@ -71,7 +71,7 @@ impl SqliteStore {
         if is_missing && has_journal && !is_new {
             return Err(OpenError::Lost(directory.path().to_owned()));
         }
-        // As a process leaves it that ends while it makes a copy.
+        // A process that ended while it made a copy has left it.
         directory::remove_if_there(&directory.path().join(COPY_FILE)).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
         let opening = Opening { path: path.clone(), is_durable: !directory.is_temporary() };
@@ -89,7 +89,6 @@ impl SqliteStore {
         let directory = Arc::new(directory);
         let lock = Arc::clone(&directory);
         let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || {
-            give_way();
             writer.run(&queued);
             drop(lock);
             end.send_replace(true);
@@ -142,8 +141,9 @@ impl SqliteStore {
 
     /// Returns a nameless file with the database as it was at the call. Reads and writes continue.
     pub async fn copy(&self) -> Result<fs::File, StoreError> {
-        let (opening, path, copying) =
-            (self.shared.opening.clone(), self.directory.path().join(COPY_FILE), Arc::clone(&self.copying));
+        let opening = self.shared.opening.clone();
+        let path = self.directory.path().join(COPY_FILE);
+        let copying = Arc::clone(&self.copying);
         let copied = task::spawn_blocking(move || {
             // The copies share one name.
             let _alone = copying.lock();
@@ -171,7 +171,7 @@ impl SqliteStore {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = in_time(&self.reads).await?;
+        let permit = permit(&self.reads).await?;
         let shared = Arc::clone(&self.shared);
         // The permit comes back with the answer, so answers cannot pile up.
         let reading = task::spawn_blocking(move || (shared.read(read), permit));
@@ -180,7 +180,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn write(&self, operation: Operation) -> Result<PutResult, StoreError> {
-        let permit = in_time(&self.writes).await?;
+        let permit = permit(&self.writes).await?;
         let (answer, answered) = oneshot::channel();
         let job = Job::Write(Box::new(Write { operation, answer, _permit: Some(permit) }));
         self.jobs.send(job).map_err(|_| StoreError::Unavailable(CLOSED.into()))?;
@@ -246,7 +246,7 @@ impl PageScan for SqliteStore {
 }
 
 /// A permit of `semaphore`, if it is free soon.
-async fn in_time(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+async fn permit(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
     match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) => Err(StoreError::Unavailable(CLOSED.into())),

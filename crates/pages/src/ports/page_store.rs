@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::values::archive::Stored;
+use crate::values::journal::Act;
 use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::values::slug::{Slug, SlugSecret};
 
@@ -143,6 +144,26 @@ impl Lookup {
         match self {
             Self::Active(page) | Self::Hidden(page) => Some(&page.head),
             Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+
+    /// The condition of a write that must find exactly this page, or none.
+    pub fn expected(&self) -> Expected {
+        self.head().map_or(Expected::Absent, |head| Expected::State(head.state()))
+    }
+
+    /// The record that repeats `act` of the journal on a restored store; `None` if the page is in a later state.
+    pub fn replayed(&self, act: Act) -> Option<Record> {
+        match (act.on(self.into())?, self) {
+            (Act::Delete(tombstone), found) => {
+                let created_at = found.head().map_or(tombstone.created_at, |head| head.created_at);
+                Some(Record::Deleted(Tombstone { created_at, ..tombstone }))
+            }
+            (Act::Turn { at, hidden, .. }, Self::Active(page) | Self::Hidden(page)) => {
+                let head = page.head.replayed(hidden, at);
+                Some(Record::Active(Arc::new(Page { head, text: page.text.clone() })))
+            }
+            (Act::Turn { .. }, Self::Deleted(_) | Self::Absent) => None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The journal of a store: one line of JSON for each deletion, takedown, hiding and showing (contract, decision 18).
 //!
-//! After a restore the lines apply to the older pages, in any order, except that an absent page needs its last line
-//! about hiding first.
+//! After a restore, [`remaining`] lines apply to the older pages, in any order.
+
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +133,28 @@ impl Act {
     }
 }
 
+/// The lines that a restored store must repeat: neither void lines nor the lines that they take back, and only the last
+/// line about hiding or showing of each page.
+pub fn remaining(lines: Vec<Line>) -> Vec<Line> {
+    let mut voids = HashSet::new();
+    let mut done = Vec::with_capacity(lines.len());
+    for line in lines.into_iter().rev() {
+        let key = (line.slug.clone(), line.version, line.at.clone());
+        if line.kind == Kind::Void {
+            voids.insert(key);
+        } else if !voids.remove(&key) {
+            done.push(line);
+        }
+    }
+    let (mut turns, mut remaining): (Vec<_>, Vec<_>) =
+        done.into_iter().rev().partition(|line| matches!(line.kind, Kind::Hide | Kind::Show));
+    // Times of one form sort like their texts. A cluster's journal is in no order.
+    turns.sort_by(|one, other| one.at.cmp(&other.at));
+    let last: HashMap<_, _> = turns.into_iter().map(|line| (line.slug.clone(), line)).collect();
+    remaining.extend(last.into_values());
+    remaining
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +187,33 @@ mod tests {
         let Some(Act::Delete(tombstone)) = act(Kind::Hide, 31).on(Stored::Absent) else { panic!("it is deleted") };
         assert_eq!((tombstone.version.get(), tombstone.deleted_at.get()), (5, 31));
         assert!(tombstone.takedown.is_some());
+    }
+
+    #[test]
+    fn a_void_line_takes_back_the_line_before_it() {
+        let lines = [(Kind::Delete, 2), (Kind::Void, 2), (Kind::Show, 3), (Kind::Delete, 2)];
+        let left = remaining(lines.map(|(kind, version)| line(kind, version, 31)).to_vec());
+        let left: Vec<_> = left.into_iter().map(|line| (line.kind, line.version)).collect();
+        assert_eq!(left, [(Kind::Delete, 2), (Kind::Show, 3)]);
+    }
+
+    #[test]
+    fn of_the_lines_about_hiding_and_showing_a_page_only_the_last_remains_in_whatever_order_they_are() {
+        let of = |slug: &str, kind, at| Line { slug: slug.to_owned(), ..line(kind, 5, at) };
+        let lines = vec![
+            of("a-22222222", Kind::Show, 3),
+            of("a-22222222", Kind::Hide, 2),
+            of("b-22222222", Kind::Hide, 2),
+            of("b-22222222", Kind::Show, 3),
+            of("b-22222222", Kind::Hide, 4),
+            of("c-22222222", Kind::Hide, 4),
+            of("c-22222222", Kind::Show, 4),
+            of("a-22222222", Kind::Delete, 1),
+        ];
+        let mut left: Vec<_> = remaining(lines).into_iter().map(|line| (line.slug, line.kind)).collect();
+        left.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [("a", Kind::Delete), ("a", Kind::Show), ("b", Kind::Hide), ("c", Kind::Show)];
+        assert_eq!(left, expected.map(|(letter, kind)| (format!("{letter}-22222222"), kind)));
     }
 
     #[test]
