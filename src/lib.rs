@@ -27,5 +27,5 @@ pub mod http;
 pub mod mcp;
 pub mod outbound;
 pub mod settings;
-pub mod stdout;
 pub mod telemetry;
+pub mod terminal;

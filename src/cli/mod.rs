@@ -2,7 +2,7 @@ mod render;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,8 +15,8 @@ use crate::app;
 use crate::client::{self, ClientCommand};
 use crate::http::openapi_document;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
-use crate::stdout::written;
 use crate::telemetry::logs::say;
+use crate::terminal::{self, one_line};
 
 /// The start was refused, or the command misused.
 const REFUSED: u8 = 2;
@@ -127,14 +127,13 @@ fn with_first_help(command: Command) -> Command {
 }
 
 fn print(text: &str) -> Result<ExitCode, CommandError> {
-    written(stdout().write_all(text.as_bytes())).map_err(|error| format!("could not write: {error}"))?;
+    terminal::print(text).map_err(|error| format!("could not write: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// One line on standard error, whatever the reason quotes.
 fn end(reason: &str, code: u8) -> ExitCode {
-    let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
-    say(&format!("handbill: {line}"));
+    say(&format!("handbill: {}", one_line(reason)));
     ExitCode::from(code)
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::stdout::written;
+use crate::terminal::written;
 use handbill_pages::values::markdown::render;
 
 /// Keeps the order of members, and every digit of numbers.

@@ -12,6 +12,7 @@ use ureq::{Agent, SendBody, Timeout};
 use super::ClientError;
 use super::page::PageReference;
 use crate::outbound::agent;
+use crate::terminal::one_line;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
@@ -157,7 +158,7 @@ pub(super) fn authorized(key: &EditKey) -> HeaderMap {
 pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     let body: Value = serde_json::from_str(answer.body()).unwrap_or_default();
     let message = match body["message"].as_str() {
-        Some(message) => message.replace(char::is_control, " "),
+        Some(message) => one_line(message),
         // A proxy may have limits of its own.
         None if answer.status() == StatusCode::TOO_MANY_REQUESTS => format!("{server} has reached a limit."),
         None => return not_handbill(server),

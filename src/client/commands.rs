@@ -16,6 +16,7 @@ use super::key_file::{self, KeyFile, SavedKey};
 use super::page::{PageReference, published_from};
 use super::publish::{Draft, publish};
 use super::{ClientError, hint, mcp, print_line, print_text};
+use crate::terminal::one_line;
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::markdown::render;
@@ -206,7 +207,7 @@ fn list(connection: &ConnectionArgs) -> Result<(), ClientError> {
     for SavedKey { url, title, created_at, .. } in &pages {
         let day = created_at.as_deref().and_then(|time| time.split('T').next()).unwrap_or_default();
         let title = title.as_deref().unwrap_or_default();
-        print_line(&[url, day, title].map(|field| field.replace(char::is_control, " ")).join("\t"))?;
+        print_line(&[url, day, title].map(one_line).join("\t"))?;
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ mod mcp;
 mod page;
 mod publish;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use thiserror::Error;
 
 pub use self::args::ClientCommand;
-use crate::stdout::written;
+use crate::terminal;
 
 pub fn run(command: ClientCommand) -> ExitCode {
     match commands::run(command) {
@@ -83,12 +83,11 @@ fn print_line(line: &str) -> Result<(), ClientError> {
 
 /// Prints text that strangers may have written. A terminal gets no escape sequences, which it would obey.
 fn print_text(text: &str) -> Result<(), ClientError> {
-    let mut out = io::stdout();
-    let shown = if out.is_terminal() { harmless(text) } else { text.to_owned() };
-    written(out.write_all(shown.as_bytes()).and_then(|()| out.flush()))
-        .map_err(|error| ClientError::cannot("write to standard output", &error))
+    let shown = if io::stdout().is_terminal() { harmless(text) } else { text.to_owned() };
+    terminal::print(&shown).map_err(|error| ClientError::cannot("write to standard output", &error))
 }
 
+/// Replaces control characters in a text of many lines.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }

@@ -21,16 +21,16 @@ const MAY_NAME: &[(&str, &str)] = &[
     // Settings are plain values.
     ("settings", "values ports"),
     ("mcp", "http values service ports telemetry"),
-    ("admin", "settings values http log_throttle outbound ports service stdout telemetry"),
+    ("admin", "settings values http log_throttle outbound ports service telemetry terminal"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "settings values log_throttle mcp ports service telemetry"),
     ("log_throttle", ""),
     ("app", "values ports service telemetry settings http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", "values outbound ports stdout"),
-    ("cli", "admin app client settings values stdout telemetry http"),
+    ("client", "values outbound ports terminal"),
+    ("cli", "admin app client settings values telemetry terminal http"),
     ("outbound", ""),
-    ("stdout", ""),
+    ("terminal", ""),
 ];
 
 const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "tracing"];

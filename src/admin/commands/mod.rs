@@ -5,7 +5,7 @@ mod archive;
 mod moderation;
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::admin::import::Importer;
 use crate::admin::journal;
 use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
-use crate::stdout::written;
 use crate::telemetry::logs;
+use crate::terminal;
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::RenderThreads;
 use handbill_pages::values::counted::counted;
@@ -147,7 +147,7 @@ fn print_line(line: &str) -> Result<(), CommandError> {
 }
 
 fn print(text: &str) -> Result<(), CommandError> {
-    written(io::stdout().write_all(text.as_bytes())).map_err(|error| unwritable("the output", &error))
+    terminal::print(text).map_err(|error| unwritable("the output", &error))
 }
 
 /// The error of a command that could not write `what`, which may have been written in part.

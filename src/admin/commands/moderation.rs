@@ -12,6 +12,7 @@ use crate::admin::pause::CreatesChange;
 use crate::admin::records::InspectRequest;
 use crate::admin::socket::Client;
 use crate::settings::SocketAccess;
+use crate::terminal::one_line;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::takedown::{TakedownReason, operator_name};
 
@@ -62,7 +63,7 @@ impl Chosen {
                 if !is_as_wanted {
                     exit_code = ExitCode::FAILURE;
                 }
-                let line = format!("{}\t{outcome}\t{}", shown(&page), shown(&detail.unwrap_or_default()));
+                let line = format!("{}\t{outcome}\t{}", one_line(&page), one_line(&detail.unwrap_or_default()));
                 bar.suspend(|| print_line(line.trim_end()))?;
             }
             bar.inc(chunk.len() as u64);
@@ -131,9 +132,4 @@ fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
         return Err("no pages on standard input; nothing was changed".to_owned());
     }
     Ok(lines)
-}
-
-/// Replaces control characters, which would move a terminal's cursor.
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
