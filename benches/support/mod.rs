@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use handbill::app::{Deps, PublicSettings, Publishing, public};
+use handbill::http::AllowedHosts;
 use handbill::http::Front;
 use handbill::http::request::client_addr::TrustedProxies;
-use handbill::mcp::AllowedHosts;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::client::Peer;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::backends::Backends;
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::{Front, Http, SiteSettings, front};
-use crate::mcp::{AllowedHosts, Mcp, Tools};
+use crate::http::{AllowedHosts, Front, Http, SiteSettings, front};
+use crate::mcp::{self, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::metrics::{Metrics, RefusalLabels};
@@ -111,7 +111,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         metrics: Arc::clone(metrics),
     };
     let http = Http::new(service, base_url, proxies, site);
-    front(http, Tools::new(tools, hosts), telemetry)
+    front(http, mcp::route(tools, hosts.clone()), hosts, telemetry)
 }
 
 pub(super) fn policy(metrics: &Metrics) -> PublishingPolicy {

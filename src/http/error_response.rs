@@ -3,6 +3,9 @@
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, Uri};
+use rmcp::ErrorData;
+use rmcp::model::JsonRpcError;
+use serde_json::json;
 
 use super::etag::REVALIDATE;
 use super::pages::JSON;
@@ -11,7 +14,6 @@ use crate::http::error::{self, ApiError, Code};
 use crate::http::metadata;
 use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
-use crate::mcp::error_body;
 use crate::telemetry::http::ErrorName;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::oauth;
@@ -53,7 +55,7 @@ impl ApiError {
         let (retry_after, code) = (self.retry_after, self.code);
         let body = match endpoint {
             Endpoint::Token => serde_json::to_vec(&TokenErrorBody::new(self)),
-            Endpoint::Tools => serde_json::to_vec(&error_body(self)),
+            Endpoint::Tools => serde_json::to_vec(&json_rpc_error(self)),
             Endpoint::Site | Endpoint::Api => serde_json::to_vec(&ErrorBody::new(self)),
         };
         let body = body.expect("an error is made of strings");
@@ -73,6 +75,12 @@ impl ApiError {
         response.extensions_mut().insert(name);
         response
     }
+}
+
+/// The error as JSON-RPC, with REST's code and status in `data`.
+fn json_rpc_error(error: ApiError) -> JsonRpcError {
+    let data = json!({"error": error.code.as_str(), "status": error.code.status()});
+    JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))
 }
 
 impl Http {

@@ -1,17 +1,16 @@
 //! HTTP: listeners, routes, requests, answers, and what describes them.
 
-mod coding;
-pub mod cors;
 mod discovery;
 pub mod drain;
 pub mod error;
 pub(crate) mod error_response;
 mod etag;
-mod finish;
-mod layers;
 pub mod listener;
 mod mcp_host;
 pub mod metadata;
+pub(crate) mod middleware;
+pub(crate) mod negotiation;
+mod openapi;
 mod pages;
 mod reads;
 mod representation;
@@ -23,6 +22,7 @@ mod state;
 mod token;
 pub mod types;
 
+pub use self::mcp_host::AllowedHosts;
 pub use self::router::{front, openapi_document};
 pub use self::state::{Http, SiteSettings};
 

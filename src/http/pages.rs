@@ -11,9 +11,9 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
-use super::coding::Coding;
 use super::error_response::{Endpoint, shows_key};
 use super::etag::{REVALIDATE, entity_tag, precondition};
+use super::negotiation::Coding;
 use super::reads::PageForm;
 use super::state::{About, Http};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};

@@ -9,9 +9,9 @@ use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::coding::{Coding, VARY_CODING, gzip};
 use super::error_response::unless_key_shown;
 use super::etag::{REVALIDATE, entity_tag};
+use super::negotiation::{Coding, VARY_CODING, gzip};
 use super::pages::{self, FIELDS, JSON, SlugParam};
 use super::representation::{respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};

@@ -11,8 +11,8 @@ use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::coding::{Coding, VARY_CODING, gzip};
 use super::etag::is_named;
+use super::negotiation::{Coding, VARY_CODING, gzip};
 use super::site::assets::short_hash;
 
 /// For what changes only with Handbill's version or settings.

@@ -3,26 +3,23 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{MethodRouter, get};
 use http::Uri;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::discovery::{self, openapi};
 use super::error::ApiError;
 use super::error_response::{Endpoint, shows_key};
-use super::finish::Finish;
-use super::layers::{Layers, WARNING_PAUSE, around};
 use super::listener::LargeAnswers;
-use super::mcp_host::McpHost;
+use super::mcp_host::{AllowedHosts, McpHost};
+use super::middleware::{Finish, Layers, WARNING_PAUSE, around};
 use super::representation::Representation;
 use super::state::Http;
-use super::{metadata, pages, reads, site, token};
-use crate::mcp::Tools;
+use super::{discovery, metadata, openapi, pages, reads, site, token};
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::service::ServiceError;
@@ -34,19 +31,18 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
     openapi::document(api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Router {
+/// `tools` are the route of `/mcp`, for the hosts and origins in `allowed`.
+pub fn front(http: Http, tools: MethodRouter, allowed: AllowedHosts, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     let layers = Layers {
         proxies: http.proxies.clone(),
         warnings: LogThrottle::new(WARNING_PAUSE),
         mcp_host: McpHost::of(&http.base_url, &http.site),
         large_answers: LargeAnswers::default(),
-        finish: Finish::new(&http.base_url, tools.clone()),
+        finish: Finish::new(&http.base_url, allowed),
         telemetry: Arc::clone(&telemetry),
     };
-    routes(&http, &telemetry)
-        .route(metadata::path::MCP, any(move |request: Request| tools.clone().answer(request)))
-        .layer(from_fn_with_state(Arc::new(layers), around))
+    routes(&http, &telemetry).route(metadata::path::MCP, tools).layer(from_fn_with_state(Arc::new(layers), around))
 }
 
 /// Without the tools, which have their own preflights.

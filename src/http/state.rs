@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::http::coding::Compressor;
+use crate::http::negotiation::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::site::assets::short_hash;
 use handbill_pages::service::PageService;

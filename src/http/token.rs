@@ -1,4 +1,4 @@
-//! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds `no-store`, also to the layers'
+//! The token endpoint (spec §4.5; contract, decision 14). [`super::middleware`] adds `no-store`, also to the layers'
 //! responses.
 
 use std::sync::Arc;

@@ -12,11 +12,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Collected};
 use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
-use serde_json::json;
 
 use crate::http::error::{ApiError, Interface};
 use crate::http::error_response::Endpoint;
-use crate::http::request::accept::weight;
+use crate::http::negotiation::weight;
 use crate::http::request::body::{RequestBody, declared_as_json, why_not_json};
 use crate::http::request::credential::query_holds_key;
 use crate::http::request::json;
@@ -87,10 +86,4 @@ pub(super) async fn discreet(response: Response) -> Response {
     refusal.error.data = None;
     head.headers.remove(CONTENT_TYPE);
     (head.status, Json(refusal)).into_response()
-}
-
-/// As JSON-RPC, with REST's code and status in `data`.
-pub(crate) fn error_body(error: ApiError) -> JsonRpcError {
-    let data = json!({"error": error.code.as_str(), "status": error.code.status()});
-    JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))
 }

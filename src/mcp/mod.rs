@@ -3,12 +3,9 @@
 //! `rmcp` speaks the protocol, also to clients of revisions before 2026-07-28. There are no sessions, so any replica
 //! answers any request, with one JSON object.
 
-mod arguments;
 mod guard;
-mod hosts;
 mod server;
 mod tool_calls;
-mod tool_result;
 mod tools;
 
 use std::sync::Arc;
@@ -17,24 +14,22 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, VARY};
-use http::{HeaderName, HeaderValue, Method};
+use axum::routing::{MethodRouter, any};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, Method};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-pub(crate) use self::guard::error_body;
-pub use self::hosts::AllowedHosts;
 use self::server::ToolServer;
 pub use self::tool_calls::Mcp;
-use crate::http::cors;
+use crate::http::AllowedHosts;
 use crate::http::error::ApiError;
 use crate::http::error_response::Endpoint;
+use crate::http::middleware::preflight;
 use crate::http::request::MAX_BODY_BYTES;
-
-pub const EXPOSED: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
 /// Each holds a result of up to 4 MB, outside any other budget.
 const MOST_AT_ONCE: usize = 16;
@@ -42,14 +37,20 @@ const MOST_AT_ONCE: usize = 16;
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub struct Tools {
+struct Tools {
     service: Arc<StreamableHttpService<ToolServer, NeverSessionManager>>,
     allowed: Arc<AllowedHosts>,
     turns: Arc<Semaphore>,
 }
 
+/// The route of the tools.
+pub fn route(mcp: Mcp, allowed: AllowedHosts) -> MethodRouter {
+    let tools = Tools::new(mcp, allowed);
+    any(move |request: Request| tools.clone().answer(request))
+}
+
 impl Tools {
-    pub fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
+    fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
         let server = ToolServer::new(mcp);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -63,7 +64,7 @@ impl Tools {
         Self { service: Arc::new(service), allowed: Arc::new(allowed), turns }
     }
 
-    pub async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: Request) -> Response {
         match *request.method() {
             Method::OPTIONS => self.preflight(request).await,
             Method::POST => self.answer_message(request).await,
@@ -87,14 +88,6 @@ impl Tools {
         guard::discreet(answer).await
     }
 
-    /// Any answer may show an edit key. Returns `origin` if its pages may read the answer.
-    pub fn complete(&self, origin: Option<HeaderValue>, answer: &mut Response) -> Option<HeaderValue> {
-        let headers = answer.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
-        origin.filter(|origin| self.allowed.admits_origin(origin))
-    }
-
     async fn preflight(self, request: Request) -> Response {
         let allowed = self.allowed;
         let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
@@ -103,6 +96,6 @@ impl Tools {
             .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
             .allow_methods([Method::POST])
             .allow_headers(headers.collect::<Vec<_>>());
-        cors::preflight(rules, request).await
+        preflight(rules, request).await
     }
 }

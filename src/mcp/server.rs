@@ -14,8 +14,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::tool_calls::Mcp;
-use super::tool_result::tool_error;
+use super::tool_calls::{Mcp, tool_error};
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};

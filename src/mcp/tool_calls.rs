@@ -1,23 +1,27 @@
 //! The tools: take arguments apart, call the service, shape the result.
 //!
 //! The service decides the order of checks, so it also gets arguments of the wrong shape. Only a call without a slug is
-//! refused earlier.
+//! refused earlier. All tools read the common arguments in the same way (contract, decision 15).
 
 use std::sync::Arc;
 
-use rmcp::model::JsonObject;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
+use serde::Serialize;
+use serde_json::{Value, json};
+use url::Url;
 
-use super::arguments::{take_key, take_slug};
-use super::tool_result::ToolResult;
 use super::tools::{GetOptions, ToolName, UpdateOptions, with_slug};
 use crate::http::error::{self, ApiError, Interface};
 use crate::http::request::body::{Fields, NoFields, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::types::{FieldsBody, Included};
+use crate::http::request::credential;
+use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, page_url};
 use crate::telemetry::metrics::Metrics;
-use handbill_pages::service::{Body, PageService, Precondition, ServiceError};
+use handbill_pages::service::{Body, BodyError, Created, Credential, PageService, Precondition, ServiceError};
 use handbill_pages::values::client::Client;
+use handbill_pages::values::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_pages::values::origin::Origin;
+use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
 
 pub struct Mcp {
@@ -84,4 +88,95 @@ impl Mcp {
 fn without_null(mut arguments: JsonObject) -> JsonObject {
     arguments.retain(|_, value| !value.is_null());
     arguments
+}
+
+/// Bytes: a slug has at most 69, and `/api/pages/` 11.
+const MAX_PATH_BYTES: usize = 128;
+
+/// Also accepts every address of a page that Handbill gives out. Other text finds no page.
+pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
+    let message = match arguments.remove("slug") {
+        Some(Value::String(text)) => return Ok(slug_named(&text, base_url)),
+        Some(_) => "The field `slug` has the wrong type. Send it as a string.",
+        None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
+    };
+    Err(BodyError::Malformed(message.to_owned()))
+}
+
+pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
+    credential::in_argument(arguments.remove("edit_key").as_ref())
+}
+
+fn slug_named(text: &str, base_url: &Origin) -> String {
+    let text = text.trim();
+    // Parsing an address of 128 KB takes up to 8 ms.
+    if text.len() > base_url.as_str().len() + MAX_PATH_BYTES {
+        return text.to_owned();
+    }
+    let path = match Url::parse(text) {
+        Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
+        _ => text.to_owned(),
+    };
+    let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(&path);
+    let endings = ["/edit", "/", ".md"];
+    endings.into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name).to_owned()
+}
+
+fn is_of(url: &Url, base_url: &Origin) -> bool {
+    let names_nobody = url.username().is_empty() && url.password().is_none();
+    names_nobody && Origin::of(url).as_ref() == Some(base_url)
+}
+
+pub(super) struct ToolResult {
+    structured: Value,
+    link: Option<Resource>,
+    warning: Option<&'static str>,
+}
+
+impl ToolResult {
+    fn of(body: &impl Serialize) -> Self {
+        let structured = serde_json::to_value(body).expect("strings and numbers serialise");
+        Self { structured, link: None, warning: None }
+    }
+
+    pub(super) fn deleted(slug: String) -> Self {
+        Self::of(&DeletedBody::new(slug))
+    }
+
+    pub(super) fn read(page: &Page, base_url: &Origin, included: Included) -> Self {
+        Self { link: Some(link_to(page, base_url)), ..Self::of(&PageBody::of(page, base_url, included)) }
+    }
+
+    pub(super) fn updated(page: &Page, base_url: &Origin, included: Included) -> Self {
+        Self { warning: warning_about(page), ..Self::read(page, base_url, included) }
+    }
+
+    pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
+        let page = &created.page;
+        let (link, warning) = (Some(link_to(page, base_url)), warning_about(page));
+        Self { link, warning, ..Self::of(&CreatedBody::new(created, base_url)) }
+    }
+
+    pub(super) fn for_client(self, knows_links: bool) -> CallToolResult {
+        let mut result = CallToolResult::structured(self.structured);
+        result.content.extend(self.link.filter(|_| knows_links).map(ContentBlock::ResourceLink));
+        result.content.extend(self.warning.map(ContentBlock::text));
+        result
+    }
+}
+
+pub(super) fn tool_error(error: &ApiError) -> String {
+    let mut body = json!({"error": error.code.as_str(), "message": error.message, "status": error.code.status()});
+    if let Some(seconds) = error.retry_after {
+        body["retry_after"] = seconds.into();
+    }
+    body.to_string()
+}
+
+fn warning_about(page: &Page) -> Option<&'static str> {
+    page.seems_to_hold_a_key().then_some(PUBLISHED_KEY_WARNING)
+}
+
+fn link_to(page: &Page, base_url: &Origin) -> Resource {
+    Resource::new(page_url(&page.head.slug, base_url), page.head.slug.as_str()).with_mime_type("text/html")
 }

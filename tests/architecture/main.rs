@@ -23,7 +23,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("mcp", "http values service ports telemetry"),
     ("admin", "settings values http log_throttle outbound ports service telemetry terminal"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
-    ("http", "settings values log_throttle mcp ports service telemetry"),
+    ("http", "settings values log_throttle ports service telemetry"),
     ("log_throttle", ""),
     ("app", "values ports service telemetry settings http mcp admin"),
     // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
@@ -266,7 +266,7 @@ fn the_time_limits_around_the_program_fit_around_its_own() {
     const PROXY: &str = "deploy/edge/nginx.conf";
     const COMPOSE: &str = "deploy/compose.yaml";
     const IMAGE: &str = "deploy/Dockerfile";
-    let closing = limit("src/http/drain/deadline.rs", "CLOSING_GRACE");
+    let closing = limit("src/http/drain.rs", "CLOSING_GRACE");
     let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let probe = other(IMAGE, "--timeout=");
     shorter(&[

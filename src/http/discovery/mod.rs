@@ -1,25 +1,29 @@
 //! The documents that describe the service to programs (spec §4.7), made from [`crate::http::metadata`].
 
-mod answers;
-mod llms;
-pub(super) mod openapi;
-mod security_txt;
-
 use std::sync::Arc;
+use std::time::Duration;
 
+use askama::Template;
 use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use http::HeaderValue;
-use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS};
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use super::representation::Representation;
-use super::state::SiteSettings;
+use crate::http::error::Code;
+use crate::http::etag::REVALIDATE;
 use crate::http::metadata::{self, Operation, path};
+use crate::http::representation::Representation;
+use crate::http::request::MAX_BODY_BYTES;
+use crate::http::state::SiteSettings;
 use handbill_pages::ports::clock::SharedClock;
-use handbill_pages::ports::rate_limiter::Quotas;
-use handbill_pages::values::contact::SiteLink;
-use handbill_pages::values::oauth;
+use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_pages::values::contact::{Contact, SiteLink};
 use handbill_pages::values::origin::Origin;
+use handbill_pages::values::quota::Quota;
+use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::{content, oauth, title};
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";
@@ -35,7 +39,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     let card = server_card(base_url, &mcp, &site.links);
     let routes = Router::new();
     let routes = match &site.abuse_contact {
-        Some(contact) => routes.route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
+        Some(contact) => routes.route(path::SECURITY, security_txt(contact, base_url, Arc::clone(clock))),
         None => routes,
     };
     routes
@@ -45,7 +49,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
         .route(
             path::LLMS,
-            Representation::document("text/plain; charset=utf-8", llms::text(base_url, &mcp, quotas, site)).route(),
+            Representation::document("text/plain; charset=utf-8", llms(base_url, &mcp, quotas, site)).route(),
         )
         .route(path::SERVER_CARD, card_route(JSON, &card))
         .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
@@ -193,4 +197,51 @@ fn scopes() -> [&'static str; 2] {
 fn newest_mcp_version() -> &'static str {
     let [.., newest] = metadata::MCP_PROTOCOL_VERSIONS;
     newest
+}
+
+#[derive(Template)]
+#[template(path = "llms.txt")]
+struct LlmsTemplate<'a> {
+    base_url: &'a Origin,
+    mcp_url: &'a str,
+    quotas: [(&'static str, Option<Quota>); 4],
+    site: &'a SiteSettings,
+}
+
+fn window(quota: &Quota) -> humantime::FormattedDuration {
+    humantime::format_duration(quota.window)
+}
+
+fn llms(base_url: &Origin, mcp_url: &str, quotas: Quotas, site: &SiteSettings) -> String {
+    let quotas = [
+        ("Creates", quotas.create),
+        ("Edits and deletes", quotas.edit),
+        ("Tokens", quotas.token),
+        ("Previews", quotas.of(LimitKind::Preview)),
+    ];
+    LlmsTemplate { base_url, mcp_url, quotas, site }.render().expect("writing to a string does not fail")
+}
+
+/// RFC 9116 recommends less than a year. Each answer has the running process's contact.
+const VALIDITY: Duration = Duration::from_hours(30 * 24);
+
+/// The document expires 30 days after each request.
+fn security_txt<S: Clone + Send + Sync + 'static>(
+    contact: &Contact,
+    base_url: &Origin,
+    clock: SharedClock,
+) -> MethodRouter<S> {
+    let mut fixed = format!("Contact: {contact}\n");
+    let canonical = format!("{base_url}{}", path::SECURITY);
+    if canonical.starts_with("https://") {
+        fixed = format!("{fixed}Canonical: {canonical}\n");
+    }
+    get(move || std::future::ready(security_txt_now(&fixed, clock.now())))
+}
+
+fn security_txt_now(fixed: &str, now: UnixMillis) -> Response {
+    let validity = i64::try_from(VALIDITY.as_millis()).unwrap_or(i64::MAX);
+    let expires = UnixMillis::new(now.get().saturating_add(validity));
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")), (CACHE_CONTROL, REVALIDATE)];
+    (headers, format!("{fixed}Expires: {expires}\n")).into_response()
 }

@@ -1,6 +1,5 @@
 //! Parses requests, for REST and MCP alike. Rejecting is left to the service, which knows the order of checks.
 
-pub mod accept;
 pub mod body;
 pub mod client_addr;
 pub mod credential;

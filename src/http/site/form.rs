@@ -19,8 +19,8 @@ use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTem
 use super::templates::{self, Layout};
 use crate::http::error::{self, ApiError, Code};
 use crate::http::error_response::{Endpoint, shows_key};
+use crate::http::negotiation::weight;
 use crate::http::pages::{json_tag, respond};
-use crate::http::request::accept::weight;
 use crate::http::request::raw_post;
 use crate::http::state::Http;
 use crate::http::types::{CreatedBody, page_url};

@@ -19,14 +19,14 @@ use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
-use super::coding::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::etag::{REVALIDATE, entity_tag};
+use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::state::{About, Http};
 
 use crate::http::error::ApiError;
 use crate::http::metadata;
-use crate::http::request::accept::weight;
+use crate::http::negotiation::weight;
 use crate::http::types::page_url;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::page::Page;

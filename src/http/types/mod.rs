@@ -1,7 +1,6 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
 mod fields;
-mod limits;
 mod page;
 
 use schemars::JsonSchema;
@@ -10,7 +9,6 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 pub use self::fields::{CreateBody, FieldsBody};
-pub use self::limits::set_limits;
 pub use self::page::{Included, PageBody, Part};
 use crate::http::error::{ApiError, Code};
 use handbill_pages::service::Created;

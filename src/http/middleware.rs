@@ -1,0 +1,190 @@
+//! What every request passes, with or without a route, and the header fields that all responses share.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::FutureExt;
+use http::header::{
+    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, AUTHORIZATION, CACHE_CONTROL,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, LINK, ORIGIN, PRAGMA, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_http::cors::{Any, CorsLayer};
+
+use super::error::ApiError;
+use super::error_response::Endpoint;
+use super::listener::{Full, LargeAnswers};
+use super::mcp_host::{AllowedHosts, McpHost};
+use super::request::client_addr::TrustedProxies;
+use super::request::head;
+use crate::http::metadata;
+use crate::telemetry::http::RequestTelemetry;
+use handbill_pages::log_throttle::LogThrottle;
+use handbill_pages::values::client::{Peer, private_network};
+use handbill_pages::values::origin::Origin;
+
+/// Shortest time between two warnings about a proxy. Anyone can send its header, so the warnings must not fill the log.
+pub(super) const WARNING_PAUSE: Duration = Duration::from_hours(1);
+
+pub(super) struct Layers {
+    pub(super) telemetry: Arc<RequestTelemetry>,
+    pub(super) proxies: TrustedProxies,
+    pub(super) warnings: LogThrottle,
+    pub(super) mcp_host: Option<McpHost>,
+    pub(super) large_answers: LargeAnswers,
+    pub(super) finish: Finish,
+}
+
+/// From the outside in: observe, add header fields, make room for a large answer, check the head, answer a preflight,
+/// and turn a panic into 500.
+pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, next: Next) -> Response {
+    let (mut head, body) = request.into_parts();
+    let (asked, is_safe) = (Asked::of(&head.uri, &head.headers), head.method.is_safe());
+    let endpoint = asked.endpoint;
+    let observed = layers.telemetry.begin(&mut head);
+    layers.warn_of_proxy(&head);
+    let is_preflight = head.method == Method::OPTIONS && endpoint != Endpoint::Tools;
+    let response = match layers.check(&head) {
+        Err(error) => error.at(endpoint),
+        Ok(()) if is_preflight => preflight_of_api(Request::from_parts(head, body)).await,
+        Ok(()) => {
+            let answering = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
+            observed.run(answering).await.unwrap_or_else(|_panic| {
+                // The panic hook has logged the place.
+                tracing::error!("a handler panicked");
+                ApiError::internal().at(endpoint)
+            })
+        }
+    };
+    let mut response = layers.large_answers.admit(response).unwrap_or_else(|Full| {
+        let error = if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() };
+        error.at(endpoint)
+    });
+    layers.finish.complete(asked, &mut response);
+    observed.answered(&mut response);
+    response
+}
+
+impl Layers {
+    fn check(&self, head: &Parts) -> Result<(), ApiError> {
+        head::check(head)?;
+        self.mcp_host.as_ref().and_then(|host| host.refuse(head)).map_or(Ok(()), Err)
+    }
+
+    /// Counts a request with an `X-Forwarded-For` header from a peer that is not trusted, and sometimes logs which option to set:
+    /// behind a proxy that is missing in the settings, all clients share one rate limit.
+    fn warn_of_proxy(&self, head: &Parts) {
+        let Some(&Peer(peer)) = head.extensions.get::<Peer>() else { return };
+        if !self.proxies.ignores(peer.ip(), &head.headers) {
+            return;
+        }
+        self.telemetry.metrics.untrusted_forwarded.inc();
+        if self.warnings.allow(self.telemetry.clock.monotonic()) {
+            // A person's address must not be logged. The network of a proxy is what the option needs.
+            let peer_network = private_network(peer.ip()).map(tracing::field::display);
+            tracing::warn!(
+                peer_network,
+                "X-Forwarded-For was ignored, because its sender is not a trusted proxy: if it is a proxy of \
+                 yours, add its network to --trusted-proxies, or all its clients share one rate limit"
+            );
+        }
+    }
+}
+
+// Constants are checked at compile time.
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+const ANYBODY: HeaderValue = HeaderValue::from_static("*");
+
+/// Header fields that scripts of any origin may read.
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id");
+
+const EXPOSED_BY_TOOLS: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
+
+pub(super) struct Finish {
+    /// To the OpenAPI document.
+    service_desc: HeaderValue,
+    /// Whose scripts may read the responses of `/mcp`.
+    allowed: AllowedHosts,
+}
+
+/// What the common header fields depend on: the endpoint and, at `/mcp`, the origin of the caller.
+struct Asked {
+    endpoint: Endpoint,
+    origin: Option<HeaderValue>,
+}
+
+impl Asked {
+    fn of(uri: &Uri, headers: &HeaderMap) -> Self {
+        let endpoint = Endpoint::of(uri);
+        Self { endpoint, origin: headers.get(ORIGIN).filter(|_| endpoint == Endpoint::Tools).cloned() }
+    }
+}
+
+impl Finish {
+    pub(super) fn new(base_url: &Origin, allowed: AllowedHosts) -> Self {
+        let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
+        Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"), allowed }
+    }
+
+    fn complete(&self, asked: Asked, response: &mut Response) {
+        let is_interface = matches!(asked.endpoint, Endpoint::Api | Endpoint::Token);
+        let is_error = response.status().is_client_error() || response.status().is_server_error();
+        let headers = response.headers_mut();
+        if is_interface || is_error {
+            headers.append(LINK, self.service_desc.clone());
+        }
+        headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+        headers.insert(REFERRER_POLICY, NO_REFERRER);
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert(NOTHING);
+        if asked.endpoint == Endpoint::Token {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
+        }
+        let (readers, exposed) = match asked.endpoint {
+            Endpoint::Tools => {
+                // Any response may show an edit key.
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
+                (asked.origin.filter(|origin| self.allowed.admits_origin(origin)), EXPOSED_BY_TOOLS)
+            }
+            Endpoint::Site | Endpoint::Api | Endpoint::Token => (Some(ANYBODY), EXPOSED),
+        };
+        if let Some(readers) = readers {
+            response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, readers);
+            response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
+
+/// How long a browser may remember the answer.
+const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
+
+/// Scripts of any site may call the API: without cookies, a browser adds no credentials.
+async fn preflight_of_api(request: Request) -> Response {
+    let rules = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH]);
+    preflight(rules, request).await
+}
+
+pub(crate) async fn preflight(rules: CorsLayer, request: Request) -> Response {
+    let Ok(response) = rules.max_age(PREFLIGHT_AGE).layer(service_fn(never_asked)).oneshot(request).await;
+    response
+}
+
+// An async closure here breaks incremental builds (rustc 1.95, "unstable fingerprints for evaluate_obligation").
+async fn never_asked(_: Request) -> Result<Response, Infallible> {
+    Ok(Response::default())
+}
