@@ -14,7 +14,7 @@ use handbill_pages::service::ActOutcome;
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 
-/// Enough to share the store's commits, and few enough to leave clients their share.
+/// Pages at the same time: enough to share the store's commits, and few enough to leave clients their share.
 const AT_ONCE: usize = 16;
 
 const UNREADABLE: &str = "The record of this page cannot be read, so the page can only be taken down. The runbook says how to bring it back from a backup.";
@@ -103,7 +103,7 @@ fn since(record: &Record) -> Option<String> {
     }
 }
 
-/// Accepts a slug, or an address as notices quote it.
+/// The slug in a text that is a slug, or an address as notices quote it.
 pub(super) fn slug_in(text: &str) -> Result<Slug, String> {
     let path = text.trim().split(['?', '#']).next().unwrap_or_default().trim_end_matches(['/', '.', ')', '>']);
     let last = path.rsplit('/').find(|part| *part != "edit").unwrap_or_default();

@@ -36,7 +36,7 @@ pub struct AdminApi {
     pub store: ServedStore,
 }
 
-/// For what only one of the stores can do.
+/// The store by its kind, for what only one kind can do.
 #[derive(Clone)]
 pub enum ServedStore {
     Sqlite(Arc<SqliteStore>),
@@ -73,7 +73,7 @@ pub fn router(api: AdminApi) -> Router {
 }
 
 impl AdminApi {
-    /// No filter hides this line, and it has neither text nor key.
+    /// Logs an act in a line that no filter hides, and that has neither text nor key.
     pub(super) fn log_act(
         &self,
         action: &'static str,
@@ -92,7 +92,7 @@ impl AdminApi {
     }
 }
 
-/// Also says what to do.
+/// An error for the operator, which says what to do.
 #[derive(Debug)]
 pub(super) struct Refusal(StatusCode, String);
 
@@ -145,7 +145,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Ignores the content type.
+/// Parses a body, whatever its content type.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| Refusal::invalid(format!("The body is not as expected: {error}.")))
 }

@@ -354,7 +354,8 @@ mod tests {
     fn a_file_is_read_again_in_each_of_its_states_and_a_bad_one_changes_nothing() {
         let directory = tempdir().unwrap();
         let [path, other] = ["list", "other"].map(|name| directory.path().join(name));
-        let (policy, metrics) = (PublishingPolicy::default(), Arc::new(Metrics::new()));
+        let policy = PublishingPolicy::default();
+        let metrics = Arc::new(Metrics::new());
         let mut file = BlocklistFile::new(path.clone(), Vec::new(), policy, Arc::clone(&metrics));
         let mut loaded = |expected: Option<usize>, is_stale: bool| {
             file.reload();

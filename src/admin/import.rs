@@ -19,7 +19,7 @@ use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, P
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::page::Page;
 
-/// Enough to share the store's commits.
+/// Records at the same time, enough to share the store's commits.
 const AT_ONCE: usize = 32;
 
 /// The answer of `POST /import`.
@@ -43,7 +43,8 @@ pub struct ImportReport {
 pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Result<Json<ImportReport>, Refusal> {
     let bytes = body.into_data_stream().map_err(std::io::Error::other);
     let mut lines = BufReader::new(StreamReader::new(bytes));
-    let (mut decoder, mut report) = (Decoder::default(), ImportReport::default());
+    let mut decoder = Decoder::default();
+    let mut report = ImportReport::default();
     let mut under_way = stream::FuturesUnordered::new();
     let read = loop {
         let mut line = Vec::new();
@@ -104,7 +105,7 @@ impl ImportReport {
 /// The decision about one record, as it was carried out, and whether the record is a page.
 type Done = (Precedence, bool);
 
-/// Others may use the store meanwhile.
+/// Imports records while others use the store.
 #[derive(Clone)]
 pub struct Importer {
     pub store: Arc<dyn PageStore>,

@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     Ok(remaining(lines.map_err(|error| refused(error.into()))?))
 }
 
-/// Changes no page of a later version or time.
+/// Repeats lines, but changes no page of a later version or time.
 pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
     let applied = stream::iter(lines).map(|line| async move {
         let act = line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;

@@ -38,7 +38,7 @@ pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Res
     Ok(Json(()))
 }
 
-/// After an error the last value stays.
+/// Follows the switch. After an error the last value stays.
 pub async fn follow(switch: Arc<dyn CreatesSwitch>, policy: PublishingPolicy, metrics: Arc<Metrics>) {
     let mut looks = interval(INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

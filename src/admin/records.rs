@@ -24,7 +24,7 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 
-/// In memory as a whole.
+/// The size of a batch, which is in memory as a whole.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -83,7 +83,8 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
 
 impl RecordsRequest {
     fn answer(&self, batch: ScanBatch) -> RecordBatch {
-        let (mut lines, mut unreadable) = (Vec::new(), 0);
+        let mut lines = Vec::new();
+        let mut unreadable = 0;
         for record in batch.records {
             match record {
                 Ok(record) => lines.extend(self.line(&record)),
@@ -168,7 +169,8 @@ fn facts(slug: &Slug, found: &Found) -> Value {
         Found::Deleted(tombstone) => {
             let [created_at, deleted_at] = [tombstone.created_at, tombstone.deleted_at].map(|time| time.to_string());
             let takedown = tombstone.takedown.as_ref();
-            let (reason, by) = (takedown.map(|takedown| takedown.reason), takedown.map(|takedown| &takedown.by));
+            let reason = takedown.map(|takedown| takedown.reason);
+            let by = takedown.map(|takedown| &takedown.by);
             json!({"slug": slug, "state": "deleted", "created_at": created_at, "deleted_at": deleted_at, "reason": reason, "by": by})
         }
         Found::Absent => json!({"slug": slug, "state": "absent"}),

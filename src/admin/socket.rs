@@ -32,7 +32,7 @@ pub enum SocketError {
     Io { path: PathBuf, reason: io::Error },
 }
 
-/// The file of a killed process does not answer.
+/// Refuses a socket that answers; the file of a killed process does not.
 pub fn refuse_if_answered(path: &Path) -> Result<(), SocketError> {
     if net::UnixStream::connect(path).is_ok() { Err(SocketError::InUse(path.to_owned())) } else { Ok(()) }
 }
@@ -74,7 +74,7 @@ impl Client {
         self.upload(path, serde_json::to_vec(body).map_err(|error| error.to_string())?).await
     }
 
-    /// The answer comes after the end of `body`.
+    /// Sends `body`, and returns the answer that comes after its end.
     pub(super) async fn upload<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -87,7 +87,7 @@ impl Client {
         })
     }
 
-    /// Returns the number of bytes.
+    /// Copies an answer to `to`, and returns the number of its bytes.
     pub(super) async fn copy(&self, path: &str, to: &mut impl Write) -> Result<usize, CommandError> {
         let mut body = self.open(path, Body::empty()).await?;
         let unwritable = |error| unwritable("the output", &error);
@@ -102,7 +102,7 @@ impl Client {
         Ok(bytes)
     }
 
-    /// The answer may be long.
+    /// Sends a request, and returns its answer, which may be long.
     async fn open(&self, path: &str, body: Body) -> Result<Incoming, CommandError> {
         let socket = self.socket.display();
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| {

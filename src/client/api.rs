@@ -41,7 +41,8 @@ impl Api {
     /// Sends a create with a key. If the answer is lost, it is sent again: the server finds the page. Returns whether
     /// an answer was lost.
     pub(super) fn create(&self, server: &Origin, body: &Value) -> Result<(Answer, bool), ClientError> {
-        let (mut pauses, mut was_lost) = (AGAIN_AFTER.iter(), false);
+        let mut pauses = AGAIN_AFTER.iter();
+        let mut was_lost = false;
         let answer = self.waiting(|| {
             loop {
                 let answer = self.send(Method::POST, server, "/api/pages", HeaderMap::new(), Some(body));
@@ -69,7 +70,8 @@ impl Api {
         headers: &HeaderMap,
         body: Option<&Value>,
     ) -> Result<Answer, ClientError> {
-        let (server, path) = (&page.server, format!("/api/pages/{}", page.slug));
+        let server = &page.server;
+        let path = format!("/api/pages/{}", page.slug);
         let answer = self.waiting(|| self.send(method.clone(), server, &path, headers.clone(), body))?;
         if answer.status().is_success() { Ok(answer) } else { Err(explain(&answer, server)) }
     }

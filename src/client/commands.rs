@@ -49,7 +49,9 @@ fn publish_all(PublishArgs { files, title, again, connection }: &PublishArgs) ->
     if files.len() > 1 && title.is_some() {
         return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
-    let (server, keys, api) = (&connection.server, connection.keys()?, Api::new(connection.wait));
+    let server = &connection.server;
+    let keys = connection.keys()?;
+    let api = Api::new(connection.wait);
     let standard = [PathBuf::from(STANDARD)];
     for file in if files.is_empty() { &standard[..] } else { files } {
         let draft = draft(file, title.as_deref())?;
@@ -272,7 +274,8 @@ fn name_of(file: &Path) -> String {
 fn page_text(file: &Path) -> Result<String, ClientError> {
     let text = read_text(file)?;
     if text.len() > MAX_BYTES {
-        let (name, size) = (name_of(file), text.len().div_ceil(1024));
+        let name = name_of(file);
+        let size = text.len().div_ceil(1024);
         return Err(ClientError::Failed(format!("{name} is {size} KB; a page holds at most {} KB", MAX_BYTES / 1024)));
     }
     Ok(text)

@@ -38,7 +38,8 @@ pub(super) struct SavedKey {
 
 impl SavedKey {
     pub(super) fn new(url: &str, edit_key: &str) -> Self {
-        let (url, edit_key) = (url.to_owned(), edit_key.to_owned());
+        let url = url.to_owned();
+        let edit_key = edit_key.to_owned();
         Self { url, edit_key, title: None, created_at: None, source: None, sent: None }
     }
 
@@ -198,7 +199,8 @@ mod tests {
 
     #[test]
     fn an_edit_link_and_an_address_with_its_key_on_the_next_line_are_keys_too() {
-        let (one, two) = (page("a-page-22222222"), page("b-page-22222222"));
+        let one = page("a-page-22222222");
+        let two = page("b-page-22222222");
         let line = serde_json::to_string(&page("c-page-22222222")).unwrap();
         let bare = |page: &SavedKey| SavedKey::new(&page.url, &page.edit_key);
         let two_lines = |page: &SavedKey, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
@@ -206,7 +208,8 @@ mod tests {
         assert!(parse(&text) == Ok(vec![bare(&one), page("c-page-22222222"), bare(&two)]));
         let edit_link = |page: &SavedKey| format!("{}/edit#{}\n", page.url, page.edit_key);
         assert!(parse(&(edit_link(&one) + &edit_link(&two))) == Ok(vec![bare(&one), bare(&two)]));
-        let (address, key) = (&one.url, &one.edit_key);
+        let address = &one.url;
+        let key = &one.edit_key;
         for (damaged, line) in [
             (format!("{address}\n"), 1),
             (format!("\n{address}\n{key}x\n"), 2),

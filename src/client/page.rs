@@ -44,7 +44,8 @@ impl PageReference {
 impl PageArgs {
     /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
     pub(super) fn find(&self) -> Result<PageReference, ClientError> {
-        let (name, connection) = (&self.page, &self.connection);
+        let name = &self.page;
+        let connection = &self.connection;
         // A page can be read without a key file.
         let saved = connection.keys().and_then(|file| file.keys());
         let named = match (PageReference::parse(name, &connection.server), fs::canonicalize(name)) {

@@ -14,10 +14,10 @@ use super::schema::select;
 use super::session::send_only_to;
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
-/// A busy server need not be asked.
+/// How long the checks may take: a busy server need not be asked.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// By the documentation of `ScyllaDB`.
+/// The first `ScyllaDB` with conditional writes on tablets, by its documentation.
 const TRANSACTIONS_ON_TABLETS: (u32, u32) = (2025, 4);
 
 const CASSANDRA_SETTINGS: &str =

@@ -25,10 +25,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::session::Limits;
 
-/// With less time left, the answer would probably come too late.
+/// Shortest time for an attempt. With less, the answer would probably come too late.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
 
-/// A starting node may cause this many failures.
+/// How often a write that was not done is sent again: a starting node refuses it.
 const REPEATS_IF_NOT_DONE: u32 = 2;
 
 /// The first and the largest maximum of a pause. Pauses are random, from half of the maximum, so that writers of one
@@ -91,7 +91,7 @@ struct OverwrittenError;
 #[error("the answer has no column [applied] of type boolean")]
 struct MissingAppliedError;
 
-/// `Ok(false)` means that the condition does not hold.
+/// Sends `write` until its outcome is certain. `Ok(false)` means that the condition does not hold.
 pub(super) async fn run<V: SerializeRow>(
     session: &Session,
     write: Conditional<'_, V>,
@@ -137,7 +137,7 @@ pub(super) async fn run<V: SerializeRow>(
     }
 }
 
-/// By name: Cassandra returns `[applied]` alone for an applied write, ScyllaDB always the condition's columns too.
+/// Reads the columns by name: Cassandra returns `[applied]` alone for an applied write, ScyllaDB always the condition's columns too.
 fn read(answer: QueryResult) -> Result<Answer, Cause> {
     let rows = answer.into_rows_result()?;
     let row: Row = rows.first_row()?;

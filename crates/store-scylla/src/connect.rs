@@ -15,7 +15,7 @@ use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, SECRET, ScyllaStore};
 
-/// The operator must fix these. Connecting waits for a cluster that does not answer.
+/// Why the store cannot connect, for the operator to fix. Connecting waits for a cluster that does not answer.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ impl<E: Into<ConnectError>> From<E> for Obstacle {
 }
 
 impl ScyllaStore {
-    /// Waits for ever for the cluster, and up to `--schema-wait` for its schema.
+    /// Connects. Waits for ever for the cluster, and up to `--schema-wait` for its schema.
     pub async fn connect(
         &self,
         settings: &ScyllaSettings,

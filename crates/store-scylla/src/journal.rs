@@ -77,7 +77,8 @@ impl ScyllaStore {
     pub(super) async fn void_journal(&self, act: &Act) {
         let voided = async { self.execute(&self.connected()?.statements.void_journal, &act.key).await };
         if let Err(error) = voided.await {
-            let (slug, error) = (&act.line.slug, error.causes());
+            let slug = &act.line.slug;
+            let error = error.causes();
             tracing::warn!(slug, error, "the journal has an act that was not done, and it could not be made void");
         }
     }
@@ -98,7 +99,8 @@ impl JournalRow {
         if self.is_void == Some(true) {
             return None;
         }
-        let (slug, id) = (self.slug.clone(), hex::encode(&self.id));
+        let slug = self.slug.clone();
+        let id = hex::encode(&self.id);
         let line = self.line();
         if line.is_none() {
             tracing::error!(slug, id, "a row of the journal makes no sense, and is left out");

@@ -50,7 +50,7 @@ fn unusable(path: &Path, option: &'static str, reason: impl Into<Reason>) -> Set
     SettingsError::File { path: path.to_owned(), option, reason: reason.into() }
 }
 
-/// `None` without an authority, which alone is trusted. Fails if a file cannot be used now.
+/// The configuration of TLS; `None` without an authority, which alone is trusted. Fails if a file cannot be used now.
 pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, SettingsError> {
     let files = &settings.client_cert_files;
     let Some(file) = &settings.ca_file else {

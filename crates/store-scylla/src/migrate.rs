@@ -22,7 +22,7 @@ use super::session::{self, RETRY_INTERVAL};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, PAUSED, SECRET};
 
-/// A busy server takes seconds.
+/// Time limit of a change of the schema, which takes a busy server seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 const STATEMENT_REPEATS: usize = 3;

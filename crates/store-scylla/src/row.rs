@@ -263,7 +263,7 @@ fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, 
     column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(RowError::Column(name))
 }
 
-/// A few megabytes with the largest texts.
+/// Rows that a scan gets at once, a few megabytes with the largest texts.
 const SCAN_ROWS: i32 = 16;
 
 const JOURNAL_ROWS: i32 = 1000;

@@ -11,13 +11,13 @@ use thiserror::Error;
 use super::row::{After, WholeRow};
 use super::store::ScyllaStore;
 
-/// Above the first, up to the second.
+/// A range of tokens: above the first, up to the second.
 type Tokens = (i64, i64);
 
 /// The servers keep the first token for the beginning of the ring.
 const RING: Tokens = (i64::MIN, i64::MAX);
 
-/// Besides its text.
+/// Bytes of a record besides its text.
 const RECORD_BYTES: usize = 200;
 
 #[derive(Debug, Error)]
@@ -39,7 +39,10 @@ impl ScyllaStore {
             Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
         let mut rows = rows.rows_stream::<ScanRow>().map_err(|error| unavailable(error.into()))?;
-        let (mut records, mut bytes, mut last, mut count) = (Vec::new(), 0, None, 0);
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        let mut last = None;
+        let mut count = 0;
         while let Some(row) = rows.next().await {
             count += 1;
             let After(token, After(name, row)) = row.map_err(|error| unavailable(error.into()))?;

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_keyspace_is_missing_older_current_or_newer() {
-        let (one, two) = (row(&FIRST, Phase::Expand), row(&SECOND, Phase::Expand));
+        let one = row(&FIRST, Phase::Expand);
+        let two = row(&SECOND, Phase::Expand);
         let both = [one.clone(), two];
         assert_eq!(compare(&[FIRST, SECOND], &[]).unwrap(), SchemaState::Missing);
         assert_eq!(compare(&[FIRST, SECOND], &both[..1]).unwrap(), SchemaState::Older);

@@ -23,19 +23,19 @@ use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 /// A hung node delays requests for 2 s at most; the driver's defaults are 30 s.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(1);
 
-/// A silent node must not hold up the next try.
+/// Time limit of a connection: a silent node must not hold up the next try.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For requests that are not about a page.
+/// Time limit of requests that are not about a page.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends a slow read to a second node. Healthy reads take far less.
 const SECOND_READ: SimpleSpeculativeExecutionPolicy =
     SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: Duration::from_millis(500) };
 
-/// Until all nodes have a change of the schema.
+/// How long to wait until all nodes have a change of the schema.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
 /// How long before `needed_by` an operation ends, so that the caller still learns its outcome.
@@ -115,7 +115,7 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
     Ok(builder)
 }
 
-/// Also returns the preferred datacentre. Tries again unless `failed` returns an error. A node that is silent for
+/// Connects, and returns the session with the preferred datacentre. Tries again unless `failed` returns an error. A node that is silent for
 /// `longest_silence` is given up.
 pub(super) async fn connect<E: From<SettingsError>>(
     settings: &ScyllaSettings,
@@ -164,7 +164,7 @@ fn choose_datacenter(session: &Session, settings: &ScyllaSettings) -> Result<Opt
     Ok(chosen)
 }
 
-/// Never by the order of nodes: replicas with different orders would write in different datacentres, whose quorums
+/// The datacentre to ask, never by the order of nodes: replicas with different orders would write in different datacentres, whose quorums
 /// share no copy.
 fn chosen(
     names: &BTreeSet<&str>,
@@ -217,7 +217,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_operation_ends_in_time_for_its_caller() {
-        let (limits, now) = (Limits::default(), Instant::now());
+        let limits = Limits::default();
+        let now = Instant::now();
         let ends_after = |millis| limits.deadline(Some(now + Duration::from_millis(millis))).duration_since(now);
         assert_eq!(limits.deadline(None).duration_since(now), limits.operation);
         for (needed_after, expected) in [(5000, 2500), (2750, 2500), (1000, 750), (250, 0), (0, 0)] {

@@ -102,7 +102,7 @@ pub enum SettingsError {
     OtherConsistency { keyspace: String, found: String },
 }
 
-/// Reaches no cluster.
+/// Settings that reach no cluster.
 #[cfg(test)]
 pub(crate) fn of_a_test() -> ScyllaSettings {
     ScyllaSettings {

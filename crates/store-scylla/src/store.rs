@@ -56,7 +56,7 @@ pub(super) struct Connected {
 #[error("too many operations on the database are running")]
 struct Overloaded;
 
-/// In place of the row with the expected values, or of no row if they are null.
+/// A row to write in place of the row with the expected values, or of no row if they are null.
 #[derive(SerializeRow)]
 struct WritePage<'a> {
     #[scylla(flatten)]
@@ -99,7 +99,7 @@ impl ScyllaStore {
         permit(&self.reads, &self.limits, Instant::now() + self.limits.operation).await
     }
 
-    /// The request must be harmless to repeat.
+    /// Sends a request, which must be harmless to repeat.
     async fn send(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, StoreError> {
         let sending = Box::pin(self.connected()?.session.execute_unpaged(statement, values));
         let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
@@ -140,7 +140,7 @@ impl ScyllaStore {
         }
     }
 
-    /// Completes interrupted writes first, so all columns are of one write.
+    /// Reads a row serially, which completes interrupted writes first, so all columns are of one write.
     pub(super) async fn settled_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
         tracing::debug!(%slug, "a repair of copies left out a text, so the row is read serially");
         self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
@@ -261,7 +261,8 @@ impl CreatesSwitch for ScyllaStore {
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         let connected = self.connected()?;
         let statement = &connected.statements.change_setting;
-        let (values, id) = ((paused.to_string(), PAUSED), new_id(&self.random));
+        let values = (paused.to_string(), PAUSED);
+        let id = new_id(&self.random);
         let write = Conditional { statement, values, id, expected: NO_ROW };
         let is_there = conditional_write::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
         let missing = || StoreError::Unavailable("there is no switch of creates: run `handbill migrate`".into());

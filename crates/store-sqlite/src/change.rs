@@ -14,9 +14,8 @@ use super::row::{self, DELETED, HIDDEN};
 
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the record, of which this has the row, if what is under its slug is as expected.
+    /// Stores a record, with its row, if what is under its slug is as expected.
     Put(Expected, Record, Vec<Value>),
-    /// Changes a setting.
     Set(&'static str, String),
 }
 

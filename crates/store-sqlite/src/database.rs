@@ -145,7 +145,7 @@ fn is_empty(database: &Connection) -> rusqlite::Result<bool> {
     database.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-/// Also if a process ended before it had made the tables.
+/// Whether there is no database, also because a process ended before it had made the tables.
 pub(super) fn is_missing(path: &Path) -> bool {
     !std::fs::metadata(path).is_ok_and(|found| found.len() > 0)
 }

@@ -17,10 +17,10 @@ pub(super) const COPY_FILE: &str = "handbill.sqlite3.copy";
 /// A process that uses the directory locks this file, and not the database, which `sqlite3` and Litestream may read meanwhile.
 const LOCK_FILE: &str = "handbill.lock";
 
-/// From `statfs`: NFS, CIFS, SMB2 and 9P.
+/// Types of network file systems, from `statfs`: NFS, CIFS, SMB2 and 9P.
 const NETWORK_FILE_SYSTEMS: [u32; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997];
 
-/// Locked during the life of this value.
+/// The data directory, locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl Drop for Directory {
     }
 }
 
-/// Only its owner may read it: a page may be a draft whose address is secret.
+/// Creates or opens a file that only its owner may read: a page may be a draft whose address is secret.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
@@ -89,7 +89,7 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Also puts the names on disk, so that a power failure cannot remove them.
+/// Creates missing directories, and puts their names on disk, so that a power failure cannot remove them.
 fn create_all(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir());
     for part in missing.collect::<Vec<_>>().into_iter().rev() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
-/// Each message is one line that says what to do.
+/// Why a store cannot be opened, in one line that says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("cannot open {}: another process uses it; stop that process, or choose another data directory", .0.display())]
@@ -24,7 +24,7 @@ pub enum OpenError {
     NotLost(PathBuf),
 }
 
-/// Nobody closed the store. All acknowledged writes are on disk.
+/// The writer ended although the store was not closed. All acknowledged writes are on disk.
 #[derive(Debug, Error)]
 #[error("the writer of the page store failed: what was acknowledged is on disk, start Handbill again")]
 pub struct StoreEnded;

@@ -39,14 +39,13 @@ impl Place {
         format!("{} {}", self.offset, self.last)
     }
 
-    /// The beginning, if `text` makes no sense.
+    /// The place that `text` names; the beginning, if it makes no sense.
     pub(super) fn parse(text: &str) -> Self {
         let numbers = text.split_once(' ').and_then(|(offset, last)| Some((offset.parse().ok()?, last.parse().ok()?)));
         numbers.map_or_else(Self::default, |(offset, last)| Self { offset, last })
     }
 }
 
-/// The file, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -77,12 +76,13 @@ impl Journal {
         &self.end
     }
 
-    /// On disk afterwards. After an error the file is as before, or torn until the next call.
+    /// Appends lines, which are on disk afterwards. After an error the file is as before, or torn until the next call.
     pub(super) fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.is_torn {
             self.cut()?;
         }
-        let (mut bytes, mut last) = (Vec::new(), 0);
+        let mut bytes = Vec::new();
+        let mut last = 0;
         for line in lines {
             let begin = bytes.len();
             serde_json::to_writer(&mut bytes, line)?;

@@ -52,7 +52,6 @@ pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
 
-/// The values of the row of `record`.
 pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
     let text = |text: &str| Value::Text(text.to_owned());
     let (slug, state, version, created_at, updated_at, takedown) = match record {
@@ -126,7 +125,6 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
     Ok(Record::Active(Arc::new(Page { head, text: unpack(column("text").as_blob()?)? })))
 }
 
-/// The reason and the operator in two columns, if they have any.
 fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, Cause> {
     let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
     Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))

@@ -23,7 +23,7 @@ use super::database::{self, BACKUP, Counts, Opening, PAUSED, READS_AT_ONCE, Read
 use super::directory::{self, COPY_FILE, DATABASE_FILE, Directory, JOURNAL_FILE};
 use super::error::{OpenError, StoreEnded};
 use super::journal::Journal;
-use super::writer::{Job, Shared, Write, Writer};
+use super::writer::{Shared, Write, Writer};
 
 /// Writes that wait at the same time. With the largest texts they take about 20 MB packed.
 const WRITES_AT_ONCE: usize = 128;
@@ -40,17 +40,17 @@ const CLOSED: &str = "the store is closed";
 /// Dropping the store commits queued writes and blocks; [`SqliteStore::close`] does not block.
 pub struct SqliteStore {
     shared: Arc<Shared>,
-    jobs: mpsc::Sender<Job>,
+    /// Until the store is closed.
+    writer: Mutex<Option<(mpsc::Sender<Write>, JoinHandle<()>)>>,
     writes: Arc<Semaphore>,
     reads: Arc<Semaphore>,
-    writer: Mutex<Option<JoinHandle<()>>>,
     has_ended: watch::Receiver<bool>,
     directory: Arc<Directory>,
     copying: Arc<Mutex<()>>,
 }
 
 impl SqliteStore {
-    /// Applies the journal. With `is_new` there must be no database, and may be a journal.
+    /// Opens the store and applies its journal. With `is_new` there must be no database, and may be a journal.
     pub fn open(data_dir: &Path, is_new: bool) -> Result<Self, OpenError> {
         Self::on(Directory::open(data_dir)?, is_new)
     }
@@ -84,7 +84,7 @@ impl SqliteStore {
             ReadError::Journal(reason) => OpenError::io(&journal_path, reason),
             ReadError::Row(..) => OpenError::Damaged { path: path.clone(), reason: error.to_string() },
         })?;
-        let (jobs, queued) = mpsc::channel();
+        let (sender, queued) = mpsc::channel();
         let (end, has_ended) = watch::channel(false);
         let directory = Arc::new(directory);
         let lock = Arc::clone(&directory);
@@ -95,10 +95,9 @@ impl SqliteStore {
         });
         Ok(Self {
             shared,
-            jobs,
             writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
-            writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&path, reason))?)),
+            writer: Mutex::new(Some((sender, thread.map_err(|reason| OpenError::io(&path, reason))?))),
             has_ended,
             directory,
             copying: Arc::default(),
@@ -119,7 +118,7 @@ impl SqliteStore {
         self.read(database::counts).await
     }
 
-    /// Later calls fail with [`StoreError::Unavailable`].
+    /// Commits queued writes. Later calls fail with [`StoreError::Unavailable`].
     pub async fn close(&self) {
         if let Some(writer) = self.end_writer() {
             let _ = task::spawn_blocking(move || writer.join()).await;
@@ -129,10 +128,8 @@ impl SqliteStore {
     fn end_writer(&self) -> Option<JoinHandle<()>> {
         self.reads.close();
         self.writes.close();
-        let writer = self.writer.lock().take()?;
-        // Fails only if the writer has ended.
-        let _ = self.jobs.send(Job::Close);
-        Some(writer)
+        let (_, thread) = self.writer.lock().take()?;
+        Some(thread)
     }
 
     pub fn journal_path(&self) -> PathBuf {
@@ -182,8 +179,11 @@ impl SqliteStore {
     pub(super) async fn write(&self, operation: Operation) -> Result<PutResult, StoreError> {
         let permit = permit(&self.writes).await?;
         let (answer, answered) = oneshot::channel();
-        let job = Job::Write(Box::new(Write { operation, answer, _permit: Some(permit) }));
-        self.jobs.send(job).map_err(|_| StoreError::Unavailable(CLOSED.into()))?;
+        let write = Write { operation, answer, _permit: Some(permit) };
+        let sent = self.writer.lock().as_ref().is_some_and(|(writer, _)| writer.send(write).is_ok());
+        if !sent {
+            return Err(StoreError::Unavailable(CLOSED.into()));
+        }
         // If there is no answer, the writer has ended: without the write, unless it has panicked in the middle of it.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(CLOSED.into())))
     }

@@ -4,6 +4,7 @@
 //! arrive meanwhile form the next batch: under load many callers share a sync, and without load none waits. Each
 //! operation is one statement, so an error ends the whole batch, and nothing is done in part.
 
+use std::iter;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -73,11 +74,6 @@ pub(super) struct Write {
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
-pub(super) enum Job {
-    Write(Box<Write>),
-    Close,
-}
-
 /// Why a batch was not done, or may not have been.
 struct Failure {
     reason: String,
@@ -115,9 +111,9 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes until the store is closed. Its thread gives way to reads, which take microseconds, and which long commits
+    /// Writes until nobody can send `writes` any more. Its thread gives way to reads, which take microseconds, and which long commits
     /// would delay on a busy core.
-    pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+    pub(super) fn run(mut self, writes: &mpsc::Receiver<Write>) {
         // On Linux only: elsewhere niceness belongs to the process.
         #[cfg(target_os = "linux")]
         if let Ok(niceness) = rustix::process::getpriority_process(None) {
@@ -126,23 +122,9 @@ impl Writer {
         loop {
             let clean_in = self.clean_at.map(|at| at.saturating_duration_since(Instant::now()));
             let wait = if self.is_behind { RETRY_EVERY } else { clean_in.unwrap_or(Duration::MAX) };
-            match jobs.recv_timeout(wait) {
-                Ok(Job::Write(first)) => {
-                    let mut batch = vec![*first];
-                    let mut is_last = false;
-                    while batch.len() < BATCH_OPERATIONS && !is_last {
-                        match jobs.try_recv() {
-                            Ok(Job::Write(next)) => batch.push(*next),
-                            Ok(Job::Close) => is_last = true,
-                            Err(_) => break,
-                        }
-                    }
-                    self.commit(batch);
-                    if is_last {
-                        break;
-                    }
-                }
-                Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
+            match writes.recv_timeout(wait) {
+                Ok(first) => self.commit(iter::once(first).chain(writes.try_iter()).take(BATCH_OPERATIONS).collect()),
+                Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if self.is_behind => {
                     let _ = self.catch_up();
                 }
@@ -174,7 +156,6 @@ impl Writer {
             error!(reason, is_certain, "a batch of writes failed");
         }
         for (number, Write { answer, .. }) in batch.into_iter().enumerate() {
-            // Fails if the caller has given up.
             let _ = answer.send(outcomes.as_ref().map(|outcomes| outcomes[number]).map_err(Failure::error));
         }
     }
@@ -287,7 +268,7 @@ fn checkpoint(database: &Connection) -> rusqlite::Result<()> {
     if is_busy { Err(rusqlite::Error::SqliteFailure(busy, None)) } else { Ok(()) }
 }
 
-/// Refused before the transaction's end was written, so SQLite can continue.
+/// Whether SQLite refused the commit before it wrote the transaction's end, so that it can continue.
 fn is_refused(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

@@ -69,7 +69,8 @@ impl Export {
     /// Exit code 1 if records cannot be read, or if the process stopped answering: the output is still a whole archive.
     pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
         let Self { since, hidden, fields, after, journal, access } = self;
-        let (client, bar) = (Client::new(&access), progress(None));
+        let client = Client::new(&access);
+        let bar = progress(None);
         if journal {
             client.copy("/journal", &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
@@ -95,7 +96,8 @@ impl Export {
             }
         };
         bar.finish_and_clear();
-        let (unreadable, after) = (encoder.unreadable_count(), wanted.after.unwrap_or_default());
+        let unreadable = encoder.unreadable_count();
+        let after = wanted.after.unwrap_or_default();
         if is_archive {
             print(&encoder.end())?;
         }
@@ -160,7 +162,8 @@ impl Backup {
     /// The file gets its name when it is complete and on disk. Only its user may read it: a page may be a draft with an address that
     /// nobody else knows.
     pub(super) async fn run(&self) -> Result<ExitCode, CommandError> {
-        let (client, path) = (Client::new(&self.access), &self.file);
+        let client = Client::new(&self.access);
+        let path = &self.file;
         if path.as_os_str() == "-" {
             if stdout().is_terminal() {
                 return Err("a backup is no text for a terminal: give a file, or redirect standard output".into());

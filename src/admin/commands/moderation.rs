@@ -16,10 +16,10 @@ use crate::terminal::one_line;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::takedown::{TakedownReason, operator_name};
 
-/// Few enough for visible progress, and enough to share the store's commits.
+/// Pages in one request: few enough for visible progress, and enough to share the store's commits.
 const CHUNK: usize = 25;
 
-/// One wrong filter makes a list of thousands.
+/// Most pages without `--expect`, since one wrong filter makes a list of thousands.
 const UNEXPECTED: usize = 100;
 
 #[derive(Args, Debug)]
@@ -54,7 +54,8 @@ impl Chosen {
             let count = counted(pages.len(), "page");
             return Err(format!("cannot act on {count}: check the list, and give its length with --expect").into());
         }
-        let (client, bar) = (Client::new(&self.access), progress(Some(pages.len() as u64)));
+        let client = Client::new(&self.access);
+        let bar = progress(Some(pages.len() as u64));
         let mut exit_code = ExitCode::SUCCESS;
         for chunk in pages.chunks(CHUNK) {
             let request = ActRequest { pages: chunk.to_vec(), reason, by: self.by.clone() };
