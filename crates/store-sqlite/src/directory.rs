@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use super::error::OpenError;
 
 pub const DATABASE_FILE: &str = "handbill.sqlite3";
@@ -25,7 +27,8 @@ const NETWORK_FILE_SYSTEMS: [u32; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
-    is_temporary: bool,
+    /// Removes the directory of a test.
+    temporary: Option<TempDir>,
 }
 
 impl Directory {
@@ -44,31 +47,21 @@ impl Directory {
         if is_on_network {
             tracing::warn!(path = %path.display(), "the data directory is on a network file system, where SQLite may lose pages");
         }
-        Ok(Self { path: path.to_owned(), _lock: lock, is_temporary: false })
+        Ok(Self { path: path.to_owned(), _lock: lock, temporary: None })
     }
 
     pub(super) fn temporary() -> Result<Self, OpenError> {
-        let name = handbill_pages::ports::random::hex_id(&handbill_pages::ports::random::Random::System);
-        let path = std::env::temp_dir().join(format!("handbill-{name}"));
-        let mut directory = Self::open(&path)?;
-        directory.is_temporary = true;
-        Ok(directory)
+        let folder = tempfile::tempdir().map_err(|reason| OpenError::io(&std::env::temp_dir(), reason))?;
+        let directory = Self::open(folder.path())?;
+        Ok(Self { temporary: Some(folder), ..directory })
     }
 
     pub(super) fn is_temporary(&self) -> bool {
-        self.is_temporary
+        self.temporary.is_some()
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if self.is_temporary {
-            let _ = fs::remove_dir_all(&self.path);
-        }
     }
 }
 
