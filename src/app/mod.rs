@@ -3,7 +3,8 @@
 mod backends;
 mod public;
 
-use std::io;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
@@ -29,16 +30,16 @@ use crate::admin::probes::{self, Probes};
 use crate::admin::socket::{self, SocketError};
 use crate::http::AllowedHosts;
 use crate::http::drain::{self, DrainLimits, Phase, Readiness, StopSignals};
-use crate::http::listener::{Limits, ListenerMetrics, serve as serve_connections};
+use crate::http::listener::{Limits, ListenError, ListenerMetrics, listen, serve as serve_connections};
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::startup::{ListenError, announce, listen};
 use crate::settings::{HttpSettings, ServeSettings, Settings, SettingsError};
 use crate::telemetry::export::{self, ExportError};
 use crate::telemetry::logs;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{COMMIT, Metrics};
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::Operators;
 use handbill_pages::values::link_hosts::parse_host;
+use handbill_pages::values::origin::Origin;
 use handbill_store_sqlite::{OpenError, StoreEnded};
 
 /// Dropping it writes the last lines of the log.
@@ -228,4 +229,20 @@ async fn serve_async(
         return Err(error);
     }
     Ok(if ended.is_complete { ExitCode::SUCCESS } else { ExitCode::from(CUT_SHORT) })
+}
+
+/// Tells operators the addresses, in the log and on standard output, with a way to publish.
+fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, connections: usize) {
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
+    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, connections, "started");
+    let text = format!(
+        "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
+Operators: http://{admin}/metrics, /livez, /readyz
+Data:      {pages}
+Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
+",
+    );
+    // Serving continues even if standard output is closed.
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

@@ -17,7 +17,6 @@ mod representation;
 pub mod request;
 mod router;
 pub mod site;
-pub mod startup;
 mod state;
 mod token;
 pub mod types;

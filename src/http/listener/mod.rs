@@ -26,7 +26,8 @@ use ipnet::IpNet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::{TcpListener, TcpStream};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutWriter;
 use tower::Service;
@@ -44,17 +45,51 @@ const HYPER_HEAD_BYTES: usize = MAX_HEAD_BYTES + 2 * 1024;
 /// Longer than load balancers keep an idle connection (60 s), so that they close first.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Without reading anything. Shorter than the default of `--drain-timeout`, so that such a client cannot fail a stop.
+/// How long a client may leave its response unread. Shorter than the default of `--drain-timeout`, so that a stalled
+/// client cannot delay a stop.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Requests on new and idle connections may already be on the way.
 const STOP_GRACE: Duration = Duration::from_millis(50);
 
-/// Usually file descriptors are missing.
+/// Pause after `accept` has failed, usually because the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// For everything but public connections. Of a low limit, half is for these.
+/// File descriptors kept for the database, the log and the operators. If the limit is low, half of it is kept.
 const RESERVED_DESCRIPTORS: usize = 256;
+
+/// Each connection that waits to be accepted may hold 32 KB in the kernel. If the queue is full, a client tries again a second later.
+const BACKLOG: u32 = 1024;
+
+/// Of an answer until it is confirmed, and of a request until it is read. The kernel doubles both, as memory of the
+/// control group.
+const KERNEL_BYTES: u32 = 16 * 1024;
+
+#[derive(Debug, Error)]
+#[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
+pub struct ListenError {
+    address: SocketAddr,
+    option: &'static str,
+    reason: io::Error,
+}
+
+/// Also returns the actual address: port 0 takes a free one.
+pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let refused = |reason| ListenError { address, option, reason };
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A process that has just ended must not block the next one.
+        socket.set_reuseaddr(true)?;
+        // Connections inherit these.
+        socket.set_send_buffer_size(KERNEL_BYTES)?;
+        socket.set_recv_buffer_size(KERNEL_BYTES)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let listener = bind().map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
+}
 
 #[derive(Clone, Debug)]
 pub struct Limits {
