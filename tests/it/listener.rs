@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 
 use crate::in_process::app::Setup;
@@ -71,9 +71,17 @@ impl Listener {
 
     async fn stop(self) {
         self.phase.send_replace(Phase::Stopping);
-        self.serving.await.unwrap();
+        ends("the listener should have stopped", self.serving).await.unwrap();
         assert_eq!(self.metrics.open.get(), 0);
     }
+}
+
+/// Longer than every time limit of the listener.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// Fails if `work` does not end, which takes no real time while the clock is paused.
+async fn ends<T>(what: &str, work: impl Future<Output = T>) -> T {
+    timeout(LONGEST, work).await.unwrap_or_else(|_| panic!("{what}, but nothing happened in {LONGEST:?}"))
 }
 
 struct Client(TcpStream);
@@ -86,7 +94,7 @@ impl Client {
     async fn until(&mut self, end: &str) -> String {
         let mut answer = Vec::new();
         while !answer.ends_with(end.as_bytes()) {
-            let byte = self.0.read_u8().await;
+            let byte = ends("the server should have answered", self.0.read_u8()).await;
             answer.push(byte.unwrap_or_else(|error| panic!("{error} after {:?}", String::from_utf8_lossy(&answer))));
         }
         String::from_utf8(answer).unwrap()
@@ -95,14 +103,14 @@ impl Client {
     /// Fails unless the connection ends, by a reset or not, before anything else comes.
     async fn is_ended(&mut self) {
         let mut rest = Vec::new();
-        let _ = self.0.read_to_end(&mut rest).await;
+        let _ = ends("the connection should have ended", self.0.read_to_end(&mut rest)).await;
         assert_eq!(rest, b"");
     }
 
     /// Reads to the end of the connection, which must not be a reset.
     async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).await.unwrap();
+        ends("the connection should have ended", self.0.read_to_end(&mut rest)).await.unwrap();
         rest
     }
 }
@@ -142,9 +150,12 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let mut deaf = listener.connect().await;
     deaf.send(GET_LARGE).await;
     deaf.0.readable().await.unwrap();
-    while listener.metrics.open.get() > 0 {
-        sleep(Duration::from_secs(1)).await;
-    }
+    let cut_off = async {
+        while listener.metrics.open.get() > 0 {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    ends("a client that does not read should have been cut off", cut_off).await;
     let mut sent = Vec::new();
     let _ = deaf.0.read_to_end(&mut sent).await;
     assert!(sent.starts_with(b"HTTP/1.1 200 ") && sent.len() < LARGE_BYTES, "{} bytes", sent.len());
@@ -324,7 +335,7 @@ async fn a_client_that_goes_on_sending_what_nobody_reads_is_cut_off() {
     endless.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let chunk = format!("{:x}\r\n{}\r\n", 65536, "x".repeat(65536));
     let mut sent = 0;
-    while endless.0.write_all(chunk.as_bytes()).await.is_ok() {
+    while ends("the sender should have been cut off", endless.0.write_all(chunk.as_bytes())).await.is_ok() {
         sent += chunk.len();
         assert!(sent < 64 * 1024 * 1024);
     }
@@ -376,11 +387,19 @@ async fn bodies_together_hold_no_more_than_they_may() {
         client.send(create(200, 200)).await;
         String::from_utf8(client.rest().await).unwrap()
     };
-    while answer().await.starts_with("HTTP/1.1 400 ") {}
+    let mut accepted = 0;
+    while answer().await.starts_with("HTTP/1.1 400 ") {
+        accepted += 1;
+        assert!(accepted < 10_000, "the stalled body is not counted");
+    }
     let refused = answer().await;
     assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: "), "{refused}");
     drop(stalled);
-    while answer().await.starts_with("HTTP/1.1 503 ") {}
+    let mut refused = 0;
+    while answer().await.starts_with("HTTP/1.1 503 ") {
+        refused += 1;
+        assert!(refused < 10_000, "the stalled body is still counted");
+    }
     listener.stop().await;
 }
 
