@@ -70,7 +70,7 @@ fn states(
     headers.contains_key(name).then_some(States::OneOf(named))
 }
 
-/// Each with whether it is weak. Splitting a foreign tag at a comma does no harm: it matches nothing.
+/// The entity tags of a line, each with whether it is weak. A foreign tag with a comma is split, and matches nothing.
 fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
         Some(opaque) if opaque.starts_with(b"\"") => (true, opaque),

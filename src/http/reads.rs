@@ -115,7 +115,7 @@ impl PageForm {
 
     /// 304 if the client holds this form.
     fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        // The bytes as they are would be sent, because no other form was made.
+        // Nothing is cached, so the response would be uncompressed, and `*` stands for that.
         unchanged(
             headers,
             Coding::preferred(headers),

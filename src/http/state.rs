@@ -44,7 +44,8 @@ pub(super) struct About<'a> {
     pub(super) slug: &'a Slug,
     pub(super) state: PageState,
     pub(super) renderer_version: u16,
-    /// Links to other sites make a page so: nobody improves the ranking of a site by publishing links here.
+    /// Search engines must not index the page. This is so for each page with links to other sites, or spammers would
+    /// publish such links here.
     pub(super) is_noindex: bool,
 }
 

@@ -27,7 +27,7 @@ const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct CountedBody {
     /// `None` once it is being dropped.
     body: Option<Incoming>,
-    /// Without `100 Continue`, the client sends nothing.
+    /// The client waits for `100 Continue`, so there is nothing to drop if the body is never read.
     is_expected: bool,
     received: Arc<Received>,
 }
