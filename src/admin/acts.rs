@@ -44,26 +44,26 @@ pub struct ActResult {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     TakeDown,
     Hide,
     Show,
 }
 
-pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, act: Act) -> Result<Json<Vec<ActResult>>, Refusal> {
+pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, action: Action) -> Result<Json<Vec<ActResult>>, Refusal> {
     let ActRequest { pages, reason, by } = parse(&body)?;
     let by = operator(&by)?;
-    if reason.is_none() != (act == Act::Show) {
+    if reason.is_none() != (action == Action::Show) {
         return Err(Refusal::invalid(
             "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
         ));
     }
     let takedown = reason.map(|reason| Takedown { reason, by: by.clone() });
-    let results = stream::iter(pages).map(|page| on_one(&api, page, act, takedown.as_ref(), &by));
+    let results = stream::iter(pages).map(|page| on_one(&api, page, action, takedown.as_ref(), &by));
     Ok(Json(results.buffered(AT_ONCE).collect().await))
 }
 
-async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedown>, by: &str) -> ActResult {
+async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&Takedown>, by: &str) -> ActResult {
     let slug = match slug_in(&page) {
         Ok(slug) => slug,
         Err(reason) => {
@@ -71,13 +71,13 @@ async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedo
         }
     };
     let done = match takedown {
-        Some(takedown) if act == Act::TakeDown => api.operators.take_down(&slug, takedown).await,
+        Some(takedown) if action == Action::TakeDown => api.operators.take_down(&slug, takedown).await,
         hiding => api.operators.hide(&slug, hiding).await,
     };
-    let (action, now, before) = match act {
-        Act::TakeDown => ("takedown", "taken_down", "already_deleted"),
-        Act::Hide => ("hide", "hidden", "already_hidden"),
-        Act::Show => ("show", "shown", "already_shown"),
+    let (name, now, before) = match action {
+        Action::TakeDown => ("takedown", "taken_down", "already_deleted"),
+        Action::Hide => ("hide", "hidden", "already_hidden"),
+        Action::Show => ("show", "shown", "already_shown"),
     };
     let (outcome, detail) = match done {
         Ok(ActOutcome::Done(Record::Deleted(_))) => (now, None),
@@ -91,8 +91,8 @@ async fn on_one(api: &AdminApi, page: String, act: Act, takedown: Option<&Takedo
         }
         Err(error) => ("failed", Some(failure(&error).1)),
     };
-    api.log_act(action, Some(&slug), takedown.map(|takedown| takedown.reason.code()), by, outcome);
-    let is_as_wanted = outcome != "failed" && (act != Act::Show || [now, before].contains(&outcome));
+    api.log_act(name, Some(&slug), takedown.map(|takedown| takedown.reason.code()), by, outcome);
+    let is_as_wanted = outcome != "failed" && (action != Action::Show || [now, before].contains(&outcome));
     ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }
 

@@ -10,7 +10,7 @@ use axum::routing::post;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 
-use super::acts::Act;
+use super::acts::Action;
 use super::import::Importer;
 use super::{acts, backup, import, pause, records};
 use crate::http::error::{self, ApiError};
@@ -58,11 +58,11 @@ impl ServedStore {
 }
 
 pub fn router(api: AdminApi) -> Router {
-    let act = |act| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, act);
+    let act = |action| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, action);
     Router::new()
-        .route("/takedown", post(act(Act::TakeDown)))
-        .route("/hide", post(act(Act::Hide)))
-        .route("/show", post(act(Act::Show)))
+        .route("/takedown", post(act(Action::TakeDown)))
+        .route("/hide", post(act(Action::Hide)))
+        .route("/show", post(act(Action::Show)))
         .route("/inspect", post(records::inspect))
         .route("/creates", post(pause::change))
         .route("/records", post(records::list))

@@ -25,7 +25,7 @@ const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
 
 type Key = (CqlDate, i8, CqlTimestamp, String, Vec<u8>);
 
-pub(super) struct Act {
+pub(super) struct JournalEntry {
     key: Key,
     line: Line,
 }
@@ -46,7 +46,7 @@ struct JournalRow {
     is_void: Option<bool>,
 }
 
-impl Act {
+impl JournalEntry {
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
         let (slug, at, line) = match next {
             Record::Deleted(tombstone) => {
@@ -65,8 +65,8 @@ impl Act {
 }
 
 impl ScyllaStore {
-    pub(super) async fn write_journal(&self, act: &Act) -> Result<(), StoreError> {
-        let Act { key: (day, shard, at, slug, id), line: Line { kind, version, reason, by, .. }, .. } = act;
+    pub(super) async fn write_journal(&self, entry: &JournalEntry) -> Result<(), StoreError> {
+        let JournalEntry { key: (day, shard, at, slug, id), line: Line { kind, version, reason, by, .. }, .. } = entry;
         let reason = reason.map_or("", |reason| reason.code());
         let by = by.as_deref().unwrap_or_default();
         let values = (day, shard, at, slug, id, kind.name(), version.cast_signed(), reason, by);
@@ -74,10 +74,10 @@ impl ScyllaStore {
     }
 
     /// If this fails, the log says that a restore may repeat the refused act.
-    pub(super) async fn void_journal(&self, act: &Act) {
-        let voided = async { self.execute(&self.connected()?.statements.void_journal, &act.key).await };
+    pub(super) async fn void_journal(&self, entry: &JournalEntry) {
+        let voided = async { self.execute(&self.connected()?.statements.void_journal, &entry.key).await };
         if let Err(error) = voided.await {
-            let slug = &act.line.slug;
+            let slug = &entry.line.slug;
             let error = error.causes();
             tracing::warn!(slug, error, "the journal has an act that was not done, and it could not be made void");
         }

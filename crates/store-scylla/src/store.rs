@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::conditional_write::{self, Conditional, NO_ROW, NoAnswerError, new_id};
-use super::journal::Act;
+use super::journal::JournalEntry;
 use super::row::{HeadRow, HeadValues, Statements, Text, WholeRow};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
@@ -103,7 +103,7 @@ impl ScyllaStore {
     async fn send(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, StoreError> {
         let sending = Box::pin(self.connected()?.session.execute_unpaged(statement, values));
         let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
-        in_time(Instant::now() + self.limits.operation, sending).await
+        before_deadline(Instant::now() + self.limits.operation, sending).await
     }
 
     pub(super) async fn execute(
@@ -150,8 +150,8 @@ impl ScyllaStore {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         // The journal gets no act on a slug that is taken.
-        let is_act = !matches!(record, Record::Active(page) if page.head.hidden.is_none());
-        if is_act && in_time(deadline, self.head_row(record.slug())).await?.is_some() {
+        let is_journaled = !matches!(record, Record::Active(page) if page.head.hidden.is_none());
+        if is_journaled && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
             return Ok(false);
         }
         self.write(record, None, deadline).await
@@ -161,7 +161,7 @@ impl ScyllaStore {
     async fn swap(&self, next: &Record, expected: Expected, needed_by: Option<Instant>) -> Result<bool, StoreError> {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        let Some(base) = in_time(deadline, self.head_row(next.slug())).await? else { return Ok(false) };
+        let Some(base) = before_deadline(deadline, self.head_row(next.slug())).await? else { return Ok(false) };
         match base.head(next.slug())? {
             Lookup::Active(head) | Lookup::Hidden(head) if expected.is_met_by(head.state()) => {
                 self.write(next, Some(&base), deadline).await
@@ -179,16 +179,16 @@ impl ScyllaStore {
         let text = if has_new_text { MaybeUnset::Set(text.cell(head.revision)?) } else { MaybeUnset::Unset };
         let expected_revision = base.and_then(|base| base.revision);
         let expected_write_ids = base.and_then(|base| base.write_ids.clone());
-        let act = Act::of(next, base.is_some_and(HeadRow::is_hidden), id, self.clock.now());
-        if let Some(act) = &act {
-            in_time(deadline, self.write_journal(act)).await?;
+        let entry = JournalEntry::of(next, base.is_some_and(HeadRow::is_hidden), id, self.clock.now());
+        if let Some(entry) = &entry {
+            before_deadline(deadline, self.write_journal(entry)).await?;
         }
         let values = WritePage { head, text, expected_revision, expected_write_ids };
         let expected = expected_revision.unwrap_or(NO_ROW);
         let write = Conditional { statement: &statements.write_page, values, id, expected };
         let done = conditional_write::run(session, write, &self.limits, &self.random, deadline).await;
-        if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(act)) = (&done, &act) {
-            self.void_journal(act).await;
+        if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(entry)) = (&done, &entry) {
+            self.void_journal(entry).await;
         }
         done
     }
@@ -201,7 +201,10 @@ impl ScyllaStore {
     }
 }
 
-async fn in_time<T>(deadline: Instant, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn before_deadline<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| Err(StoreError::Unavailable(NoAnswerError.into())))
 }
 

@@ -33,7 +33,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// SQLite's log is cut to this size once it was applied.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// `settings` has the slugs' secret, the pause, the last backup, and the journal's applied place. The index counts
+/// `settings` has the slugs' secret, the pause, the last backup, and the journal's applied position. The index counts
 /// pages; creates do not change it.
 const TABLES: &str = "
     CREATE TABLE pages (
@@ -74,13 +74,13 @@ impl From<ReadError> for StoreError {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Opening {
+pub(super) struct DatabaseOptions {
     pub(super) path: PathBuf,
     /// A commit is on disk when it ends. Tests need not wait for that.
     pub(super) is_durable: bool,
 }
 
-impl Opening {
+impl DatabaseOptions {
     pub(super) fn for_writing(&self) -> Result<Connection, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::database(&self.path, &error);
         let database = self.connect(CACHE).map_err(failed)?;

@@ -26,20 +26,20 @@ fn parse(line: &[u8]) -> Option<Line> {
     (line.kind == Kind::Void || line.act().is_some()).then_some(line)
 }
 
-/// A place in the journal: how far it was applied to a database. The hash of the line before the place tells another journal with
+/// A position in the journal: how far it was applied to a database. The hash of the line before tells another journal with
 /// as many bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct JournalPosition {
     offset: u64,
     last: u64,
 }
 
-impl Place {
+impl JournalPosition {
     pub(super) fn to_text(&self) -> String {
         format!("{} {}", self.offset, self.last)
     }
 
-    /// The place that `text` names; the beginning, if it makes no sense.
+    /// The position that `text` names; the beginning, if it makes no sense.
     pub(super) fn parse(text: &str) -> Self {
         let numbers = text.split_once(' ').and_then(|(offset, last)| Some((offset.parse().ok()?, last.parse().ok()?)));
         numbers.map_or_else(Self::default, |(offset, last)| Self { offset, last })
@@ -49,7 +49,7 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
-    end: Place,
+    end: JournalPosition,
     /// Bytes of a failed append may follow the end.
     pub(super) is_torn: bool,
 }
@@ -59,11 +59,11 @@ impl Journal {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = create_file(path)?;
         let len = file.metadata()?.len();
-        let mut journal = Self { file, end: Place::default(), is_torn: false };
+        let mut journal = Self { file, end: JournalPosition::default(), is_torn: false };
         let tail = journal.before(len)?;
         let whole = tail.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let end = len - (tail.len() - whole) as u64;
-        journal.end = journal.place(end)?;
+        journal.end = journal.position(end)?;
         if end < len {
             tracing::warn!(bytes = len - end, "the journal ended with an unfinished line, which is cut off");
             journal.file.set_len(end)?;
@@ -72,7 +72,7 @@ impl Journal {
         Ok(journal)
     }
 
-    pub(super) fn end(&self) -> &Place {
+    pub(super) fn end(&self) -> &JournalPosition {
         &self.end
     }
 
@@ -94,7 +94,7 @@ impl Journal {
             self.is_torn = self.cut().is_err();
             return written;
         }
-        self.end = Place { offset: self.end.offset + bytes.len() as u64, last };
+        self.end = JournalPosition { offset: self.end.offset + bytes.len() as u64, last };
         Ok(())
     }
 
@@ -107,8 +107,8 @@ impl Journal {
 
     /// The lines after `applied`, oldest first. If `applied` is of another journal, all lines: applying twice changes
     /// nothing.
-    pub(super) fn lines_after(&self, applied: &Place) -> io::Result<Vec<Line>> {
-        let is_here = applied.offset <= self.end.offset && self.place(applied.offset)? == *applied;
+    pub(super) fn lines_after(&self, applied: &JournalPosition) -> io::Result<Vec<Line>> {
+        let is_here = applied.offset <= self.end.offset && self.position(applied.offset)? == *applied;
         if !is_here {
             tracing::warn!("the database was written with another journal, so the whole journal is applied to it");
         }
@@ -128,11 +128,11 @@ impl Journal {
         Ok(lines)
     }
 
-    fn place(&self, offset: u64) -> io::Result<Place> {
+    fn position(&self, offset: u64) -> io::Result<JournalPosition> {
         let before = self.before(offset)?;
-        let Some((_, line)) = before.split_last() else { return Ok(Place::default()) };
+        let Some((_, line)) = before.split_last() else { return Ok(JournalPosition::default()) };
         let begin = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        Ok(Place { offset, last: xxh3_64(&before[begin..]) })
+        Ok(JournalPosition { offset, last: xxh3_64(&before[begin..]) })
     }
 
     fn before(&self, offset: u64) -> io::Result<Vec<u8>> {

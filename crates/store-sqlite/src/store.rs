@@ -19,7 +19,7 @@ use tokio::task;
 use tokio::time::{self, Instant};
 
 use super::change::Operation;
-use super::database::{self, BACKUP, Counts, Opening, PAUSED, READS_AT_ONCE, ReadError, SECRET};
+use super::database::{self, BACKUP, Counts, DatabaseOptions, PAUSED, READS_AT_ONCE, ReadError, SECRET};
 use super::directory::{self, COPY_FILE, DATABASE_FILE, Directory, JOURNAL_FILE};
 use super::error::{OpenError, StoreEnded};
 use super::journal::Journal;
@@ -74,11 +74,11 @@ impl SqliteStore {
         // A process that ended while it made a copy has left it.
         directory::remove_if_there(&directory.path().join(COPY_FILE)).map_err(|reason| OpenError::io(&path, reason))?;
         directory::create_file(&path).map_err(|reason| OpenError::io(&path, reason))?;
-        let opening = Opening { path: path.clone(), is_durable: !directory.is_temporary() };
-        let database = opening.for_writing()?;
+        let options = DatabaseOptions { path: path.clone(), is_durable: !directory.is_temporary() };
+        let database = options.for_writing()?;
         let journal = Journal::open(&journal_path).map_err(|reason| OpenError::io(&journal_path, reason))?;
         directory::sync(directory.path()).map_err(|reason| OpenError::io(directory.path(), reason))?;
-        let shared = Arc::new(Shared::new(opening));
+        let shared = Arc::new(Shared::new(options));
         let writer = Writer::new(Arc::clone(&shared), database, journal).map_err(|error| match error {
             ReadError::Database(error) => OpenError::database(&path, &error),
             ReadError::Journal(reason) => OpenError::io(&journal_path, reason),
@@ -138,7 +138,7 @@ impl SqliteStore {
 
     /// Returns a nameless file with the database as it was at the call. Reads and writes continue.
     pub async fn copy(&self) -> Result<fs::File, StoreError> {
-        let opening = self.shared.opening.clone();
+        let options = self.shared.options.clone();
         let path = self.directory.path().join(COPY_FILE);
         let copying = Arc::clone(&self.copying);
         let copied = task::spawn_blocking(move || {
@@ -147,7 +147,7 @@ impl SqliteStore {
             directory::remove_if_there(&path)?;
             let file = directory::create_file(&path)?;
             let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-            let copied = opening.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
+            let copied = options.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
             fs::remove_file(&path)?;
             copied?;
             Ok::<_, ReadError>(file)

@@ -26,7 +26,7 @@ use tempfile::tempdir;
 use tokio::sync::oneshot;
 
 use super::change::Operation;
-use super::database::{BUSY_TIMEOUT, Opening};
+use super::database::{BUSY_TIMEOUT, DatabaseOptions};
 use super::journal::Journal;
 use super::writer::{Shared, Write, Writer};
 use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore};
@@ -483,11 +483,11 @@ async fn deleted_text_leaves_the_files_of_a_running_store_once_no_other_program_
 
 /// A writer without a thread, whose database has room for `pages` pages of its file.
 fn writer(directory: &Path, pages: i64) -> Writer {
-    let opening = Opening { path: directory.join(DATABASE_FILE), is_durable: true };
-    let database = opening.for_writing().unwrap();
+    let options = DatabaseOptions { path: directory.join(DATABASE_FILE), is_durable: true };
+    let database = options.for_writing().unwrap();
     database.pragma_update(None, "max_page_count", pages).unwrap();
     let journal = Journal::open(&directory.join(JOURNAL_FILE)).unwrap();
-    Writer::new(Arc::new(Shared::new(opening)), database, journal).unwrap()
+    Writer::new(Arc::new(Shared::new(options)), database, journal).unwrap()
 }
 
 /// What the callers of `operations` are told, which are one batch.

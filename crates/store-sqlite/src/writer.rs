@@ -17,8 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::{error, warn};
 
 use super::change::{Operation, replay};
-use super::database::{APPLIED, BUSY_TIMEOUT, Opening, ReadError, set, setting};
-use super::journal::{Journal, Place, void};
+use super::database::{APPLIED, BUSY_TIMEOUT, DatabaseOptions, ReadError, set, setting};
+use super::journal::{Journal, JournalPosition, void};
 
 const BATCH_OPERATIONS: usize = 256;
 
@@ -43,7 +43,7 @@ const COMMIT: &str = "COMMIT";
 const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())";
 
 pub(super) struct Shared {
-    pub(super) opening: Opening,
+    pub(super) options: DatabaseOptions,
     /// The cache that is told of each change of a page.
     pub(super) kept: OnceLock<Arc<dyn KeptPages>>,
     /// Connections for reading that nobody uses.
@@ -51,13 +51,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(opening: Opening) -> Self {
-        Self { opening, kept: OnceLock::new(), readers: Mutex::default() }
+    pub(super) fn new(options: DatabaseOptions) -> Self {
+        Self { options, kept: OnceLock::new(), readers: Mutex::default() }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, ReadError> {
         let kept = self.readers.lock().pop();
-        let database = kept.map_or_else(|| self.opening.for_reading(), Ok)?;
+        let database = kept.map_or_else(|| self.options.for_reading(), Ok)?;
         let found = read(&database);
         // A failed connection is not used again.
         if !matches!(found, Err(ReadError::Database(_))) {
@@ -217,7 +217,8 @@ impl Writer {
 
     fn apply_journal(&self) -> Result<(), ReadError> {
         let database = &self.database;
-        let applied = setting(database, APPLIED)?.map_or_else(Place::default, |text: String| Place::parse(&text));
+        let applied = setting(database, APPLIED)?
+            .map_or_else(JournalPosition::default, |text: String| JournalPosition::parse(&text));
         if applied == *self.journal.end() {
             return Ok(());
         }
