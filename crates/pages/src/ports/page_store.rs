@@ -224,3 +224,27 @@ impl StoreError {
 #[derive(Debug, Error)]
 #[error("the database has not been reached yet")]
 pub struct NotReachedError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::content::Content;
+    use crate::values::edit_key::EditKeyHash;
+    use crate::values::markdown::render;
+    use crate::values::timestamp::UnixMillis;
+    use crate::values::title::Title;
+
+    #[test]
+    fn a_repeated_deletion_keeps_when_its_page_was_created() {
+        let [created, deleted] = [10, 30].map(UnixMillis::new);
+        let slug = Slug::parse("a-page-22222222").unwrap();
+        let title = Title::parse("A page").unwrap();
+        let head = PageHead::first(slug.clone(), title, EditKeyHash::from_bytes([0; 32]), created);
+        let found = Lookup::Active(Arc::new(Page::new(head, Content::parse("text").unwrap(), render("text"))));
+        let version = PageVersion::new(2);
+        let line = Tombstone { slug, version, created_at: deleted, deleted_at: deleted, takedown: None };
+        let expected = Tombstone { created_at: created, ..line.clone() };
+        assert_eq!(found.replayed(Act::Delete(line.clone())), Some(Record::Deleted(expected)));
+        assert_eq!(Lookup::Absent.replayed(Act::Delete(line.clone())), Some(Record::Deleted(line)));
+    }
+}
