@@ -55,8 +55,8 @@ async fn without_redis_a_replica_goes_on_with_its_own_window() {
     come_back(&mut replica).await;
     assert_eq!(replica.fallback.get(), 0);
     decide_in_redis(&replica, client, 1).await;
-    let counted: u32 =
-        connect(&server.address()).await.zcard(format!("handbill:limit:{{create:{client}}}")).await.unwrap();
+    let key = format!("handbill:limit:{{create:{}}}", client.network());
+    let counted: u32 = connect(&server.address()).await.zcard(key).await.unwrap();
     assert_eq!(counted, 1, "Redis decides again, and has forgotten what was before");
 }
 

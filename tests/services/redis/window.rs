@@ -29,7 +29,7 @@ struct Answer {
 impl Window {
     async fn new() -> Self {
         let connection = connect(&Shared::Single.settings().urls[0].0).await;
-        Self { connection, key: format!("handbill:test:{{{}}}", client()), attempts: 0 }
+        Self { connection, key: format!("handbill:test:{{{}}}", client().network()), attempts: 0 }
     }
 
     async fn decide(&mut self, quota: Quota) -> Answer {

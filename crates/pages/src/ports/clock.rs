@@ -28,15 +28,6 @@ impl SystemClock {
     }
 }
 
-impl SystemClock {
-    /// As [`Clock::now`].
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
-    pub fn wall_time() -> UnixMillis {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        UnixMillis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
-    }
-}
-
 impl Default for SystemClock {
     fn default() -> Self {
         Self::new()
@@ -44,8 +35,10 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     fn now(&self) -> UnixMillis {
-        Self::wall_time()
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        UnixMillis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
 
     fn monotonic(&self) -> Duration {

@@ -1,7 +1,6 @@
 //! Points in time as the API writes them: UTC, whole milliseconds.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::format_description::StaticFormatDescription;
@@ -32,11 +31,6 @@ impl UnixMillis {
 
     pub fn get(self) -> i64 {
         self.0
-    }
-
-    #[must_use]
-    pub fn after(self, time: Duration) -> Self {
-        Self::new(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// Lets `updated_at` grow even if a clock goes back.
