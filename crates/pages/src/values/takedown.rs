@@ -62,36 +62,24 @@ pub enum TakedownError {
 }
 
 impl TakedownReason {
-    pub const ALL: [Self; 12] = [
-        Self::Spam,
-        Self::Phishing,
-        Self::Malware,
-        Self::ChildAbuse,
-        Self::Terrorism,
-        Self::Harassment,
-        Self::PersonalData,
-        Self::Copyright,
-        Self::LegalOrder,
-        Self::Illegal,
-        Self::Terms,
-        Self::IntimateImagery,
+    /// Every reason and its code, by its number in stored records.
+    pub const ALL: [(Self, &str); 12] = [
+        (Self::Spam, "spam"),
+        (Self::Phishing, "phishing"),
+        (Self::Malware, "malware"),
+        (Self::ChildAbuse, "child-abuse"),
+        (Self::Terrorism, "terrorism"),
+        (Self::Harassment, "harassment"),
+        (Self::PersonalData, "personal-data"),
+        (Self::Copyright, "copyright"),
+        (Self::LegalOrder, "legal-order"),
+        (Self::Illegal, "illegal"),
+        (Self::Terms, "terms"),
+        (Self::IntimateImagery, "intimate-imagery"),
     ];
 
     pub fn code(self) -> &'static str {
-        match self {
-            Self::Spam => "spam",
-            Self::Phishing => "phishing",
-            Self::Malware => "malware",
-            Self::ChildAbuse => "child-abuse",
-            Self::Terrorism => "terrorism",
-            Self::Harassment => "harassment",
-            Self::PersonalData => "personal-data",
-            Self::Copyright => "copyright",
-            Self::LegalOrder => "legal-order",
-            Self::Illegal => "illegal",
-            Self::Terms => "terms",
-            Self::IntimateImagery => "intimate-imagery",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -105,7 +93,7 @@ impl FromStr for TakedownReason {
     type Err = TakedownError;
 
     fn from_str(code: &str) -> Result<Self, TakedownError> {
-        Self::ALL.into_iter().find(|reason| reason.code() == code).ok_or(TakedownError::Reason)
+        Self::ALL.into_iter().find(|(_, known)| *known == code).map(|(reason, _)| reason).ok_or(TakedownError::Reason)
     }
 }
 
@@ -139,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_reason_has_one_code_everywhere() {
-        for reason in TakedownReason::ALL {
+        for (reason, _) in TakedownReason::ALL {
             assert_eq!(reason.code().parse(), Ok(reason));
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.code());
             assert!(TakedownError::Reason.to_string().contains(reason.code()));
@@ -151,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_number_of_a_reason_in_stored_records_stays() {
-        for (number, reason) in (0_u8..).zip(TakedownReason::ALL) {
+        for (number, (reason, _)) in (0_u8..).zip(TakedownReason::ALL) {
             assert_eq!(postcard::to_allocvec(&reason).unwrap(), [number]);
         }
     }

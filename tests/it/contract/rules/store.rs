@@ -244,7 +244,7 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
 #[tokio::test]
 async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
     for store in stores().await {
-        for reason in TakedownReason::ALL {
+        for (reason, _) in TakedownReason::ALL {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
