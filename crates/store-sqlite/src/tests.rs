@@ -57,7 +57,7 @@ fn takedown() -> Takedown {
 
 /// `page` after it was hidden or shown at `millis`.
 fn turned(page: &Page, hidden: Option<Takedown>, millis: i64) -> Arc<Page> {
-    Arc::new(Page { head: page.head.turned(hidden, at(millis)), text: page.text.clone() })
+    Arc::new(Page { head: page.head.with_hidden(hidden, at(millis)), text: page.text.clone() })
 }
 
 fn open(directory: &Path) -> SqliteStore {

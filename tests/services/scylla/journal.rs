@@ -56,9 +56,9 @@ async fn the_journal_has_each_act_and_no_other_change() {
     put(&store, &kept, Record::Active(edited(&kept, "another text"))).await;
     put(&store, &deleted, Record::Deleted(deleted.head.tombstone(at(5)))).await;
     put(&store, &taken, Record::Deleted(taken.head.taken_down(takedown(), at(6)))).await;
-    let hidden = with_head(&turned, |head| head.turned(Some(takedown()), at(7)));
+    let hidden = with_head(&turned, |head| head.with_hidden(Some(takedown()), at(7)));
     put(&store, &turned, Record::Active(Arc::clone(&hidden))).await;
-    put(&store, &hidden, Record::Active(with_head(&hidden, |head| head.turned(None, at(8))))).await;
+    put(&store, &hidden, Record::Active(with_head(&hidden, |head| head.with_hidden(None, at(8))))).await;
     let imported = page("never here").head.tombstone(at(9));
     let imported_now = store.put(Expected::Absent, Record::Deleted(imported.clone()), None).await;
     assert_eq!(imported_now.unwrap(), PutResult::Done);

@@ -160,7 +160,7 @@ impl Lookup {
                 Some(Record::Deleted(Tombstone { created_at, ..tombstone }))
             }
             (Act::Turn { at, hidden, .. }, Self::Active(page) | Self::Hidden(page)) => {
-                let head = page.head.replayed(hidden, at);
+                let head = page.head.restored_with_hidden(hidden, at);
                 Some(Record::Active(Arc::new(Page { head, text: page.text.clone() })))
             }
             (Act::Turn { .. }, Self::Deleted(_) | Self::Absent) => None,

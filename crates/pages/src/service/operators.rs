@@ -10,6 +10,7 @@ use crate::ports::random::Random;
 use crate::values::page::{Page, PageHead, Tombstone};
 use crate::values::slug::Slug;
 use crate::values::takedown::Takedown;
+use crate::values::timestamp::UnixMillis;
 
 #[derive(Clone)]
 pub struct Operators {
@@ -37,85 +38,91 @@ pub enum ActOutcome {
     Unreadable(Arc<StoreError>),
 }
 
+/// What operators do to a page, in any version of the page.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    TakeDown(&'a Takedown),
+    /// `None` shows the page again.
+    SetHidden(Option<&'a Takedown>),
+}
+
+impl Change<'_> {
+    /// The condition and the record of the write, or the outcome if nothing is to be written.
+    fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Result<(Expected, Record), ActOutcome> {
+        match (self, found) {
+            (_, Found::Absent) => Err(ActOutcome::NotFound),
+            (_, Found::Deleted(tombstone)) => Err(ActOutcome::Already(Record::Deleted(tombstone))),
+            (Self::SetHidden(_), Found::Unreadable(_, reason)) => Err(ActOutcome::Unreadable(reason)),
+            (Self::SetHidden(hiding), Found::Page(page)) if page.head.hidden.is_some() == hiding.is_some() => {
+                Err(ActOutcome::Already(Record::Active(page)))
+            }
+            (Self::SetHidden(hiding), Found::Page(page)) => {
+                let head = page.head.with_hidden(hiding.cloned(), now);
+                let next = Page { head, text: page.text.clone() };
+                Ok((Expected::Version(page.head.version), Record::Active(Arc::new(next))))
+            }
+            (Self::TakeDown(takedown), Found::Page(page)) => Ok(taken_down(&page.head, takedown, now)),
+            (Self::TakeDown(takedown), Found::Unreadable(Some(head), _)) => Ok(taken_down(&head, takedown, now)),
+            (Self::TakeDown(takedown), Found::Unreadable(None, _)) => {
+                let tombstone = Tombstone::of_unreadable(slug.clone(), takedown.clone(), now);
+                Ok((Expected::Unreadable, Record::Deleted(tombstone)))
+            }
+        }
+    }
+}
+
+fn taken_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> (Expected, Record) {
+    (Expected::Version(head.version), Record::Deleted(head.taken_down(takedown.clone(), now)))
+}
+
+/// The outcome of a write of `record` that the store did not confirm, after a look at the page; `None` if unknown.
+fn settled(record: Record, found: Found) -> Option<ActOutcome> {
+    match (record, found) {
+        (Record::Deleted(ours), Found::Deleted(tombstone)) => {
+            let is_ours = tombstone.takedown == ours.takedown;
+            let record = Record::Deleted(tombstone);
+            Some(if is_ours { ActOutcome::Done(record) } else { ActOutcome::Already(record) })
+        }
+        (Record::Active(ours), Found::Page(page)) if page.head == ours.head => {
+            Some(ActOutcome::Done(Record::Active(ours)))
+        }
+        _ => None,
+    }
+}
+
 impl Operators {
     pub fn new(store: SharedStore, clock: SharedClock, random: Random) -> Self {
         Self { store, clock, random }
     }
 
-    /// In any version, hidden or not. Trying again after an error is safe.
+    /// Takes the page down in any version, hidden or not. Trying again after an error is safe.
     pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
+        self.change(slug, Change::TakeDown(takedown)).await
+    }
+
+    /// Hides the page in any version; shows the page again without `hiding`. Trying again after an error is safe.
+    pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
+        self.change(slug, Change::SetHidden(hiding)).await
+    }
+
+    async fn change(&self, slug: &Slug, change: Change<'_>) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
                 let mut store_budget = StoreBudget::new(deadline);
-                let head = match self.found(slug, &mut store_budget).await? {
-                    Found::Page(page) => Some(page.head.clone()),
-                    Found::Unreadable(head, _) => head.map(|head| *head),
-                    Found::Deleted(tombstone) => {
-                        return Ok(ActOutcome::Already(Record::Deleted(tombstone)));
-                    }
-                    Found::Absent => return Ok(ActOutcome::NotFound),
+                let found = self.found(slug, &mut store_budget).await?;
+                let (expected, record) = match change.next(slug, found, self.clock.now()) {
+                    Ok(next) => next,
+                    Err(outcome) => return Ok(outcome),
                 };
-                let now = self.clock.now();
-                let tombstone = match &head {
-                    Some(head) => head.taken_down(takedown.clone(), now),
-                    None => Tombstone::of_unreadable(slug.clone(), takedown.clone(), now),
-                };
-                let expected = head.map_or(Expected::Unreadable, |head| Expected::Version(head.version));
-                let record = Record::Deleted(tombstone.clone());
-                let swapped = self.store.put(expected, record, Some(store_budget.needed_by()));
+                let swapped = self.store.put(expected, record.clone(), Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
-                    Ok(PutResult::Done) => {
-                        return Ok(ActOutcome::Done(Record::Deleted(tombstone)));
-                    }
+                    Ok(PutResult::Done) => return Ok(ActOutcome::Done(record)),
                     // The page's owner changed or deleted it between the read and the write.
                     Ok(PutResult::Refused) => back_off(&self.random).await,
                     Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
-                        let found = StoreBudget::new(deadline).wait(self.store.lookup(slug)).await;
-                        let Ok(Lookup::Deleted(tombstone)) = found else { return Err(error) };
-                        let is_ours = tombstone.takedown.as_ref() == Some(takedown);
-                        let record = Record::Deleted(tombstone);
-                        let outcome = if is_ours { ActOutcome::Done(record) } else { ActOutcome::Already(record) };
-                        return Ok(outcome);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        })
-        .await
-    }
-
-    /// In any version; shows the page again without `hiding`. Trying again after an error is safe.
-    pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
-        let deadline = deadline();
-        until(deadline, async {
-            loop {
-                let mut store_budget = StoreBudget::new(deadline);
-                let page = match self.found(slug, &mut store_budget).await? {
-                    Found::Page(page) => page,
-                    Found::Deleted(tombstone) => return Ok(ActOutcome::Already(Record::Deleted(tombstone))),
-                    Found::Absent => return Ok(ActOutcome::NotFound),
-                    Found::Unreadable(_, reason) => return Ok(ActOutcome::Unreadable(reason)),
-                };
-                let is_so = page.head.hidden.is_some() == hiding.is_some();
-                if is_so {
-                    return Ok(ActOutcome::Already(Record::Active(page)));
-                }
-                let now = self.clock.now();
-                let head = page.head.turned(hiding.cloned(), now);
-                let next = Arc::new(Page { head, text: page.text.clone() });
-                let record = Record::Active(Arc::clone(&next));
-                let done = ActOutcome::Done(record.clone());
-                let mut store_budget = StoreBudget::new(deadline);
-                let swapped =
-                    self.store.put(Expected::Version(page.head.version), record, Some(store_budget.needed_by()));
-                match store_budget.wait(swapped).await {
-                    Ok(PutResult::Done) => return Ok(done),
-                    Ok(PutResult::Refused) => back_off(&self.random).await,
-                    Err(error @ ServiceError::Store(StoreError::OutcomeUnknown(_))) => {
                         let found = self.found(slug, &mut StoreBudget::new(deadline)).await;
-                        let is_done = matches!(&found, Ok(Found::Page(page)) if page.head == next.head);
-                        return if is_done { Ok(done) } else { Err(error) };
+                        return found.ok().and_then(|found| settled(record, found)).ok_or(error);
                     }
                     Err(error) => return Err(error),
                 }

@@ -155,8 +155,10 @@ impl PageHead {
 
     #[must_use]
     pub fn updated(self, changes: HeadChanges, now: UnixMillis) -> Self {
+        // Names every field, so that none is forgotten.
+        let HeadChanges { title } = changes;
         Self {
-            title: changes.title.unwrap_or(self.title),
+            title: title.unwrap_or(self.title),
             version: self.version.next(),
             updated_at: now.strictly_after(self.updated_at),
             ..self
@@ -165,13 +167,13 @@ impl PageHead {
 
     /// Without `hidden`, the page is shown again.
     #[must_use]
-    pub fn turned(&self, hidden: Option<Takedown>, now: UnixMillis) -> Self {
+    pub fn with_hidden(&self, hidden: Option<Takedown>, now: UnixMillis) -> Self {
         Self { hidden: hidden.map(Box::new), ..self.clone().updated(HeadChanges::default(), now) }
     }
 
     /// For a page from a backup: its version stays, like its text.
     #[must_use]
-    pub fn replayed(&self, hidden: Option<Takedown>, at: UnixMillis) -> Self {
+    pub fn restored_with_hidden(&self, hidden: Option<Takedown>, at: UnixMillis) -> Self {
         Self { hidden: hidden.map(Box::new), updated_at: at, ..self.clone() }
     }
 

@@ -35,7 +35,7 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
             pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-        let hidden = with_head(&pages[8], |head| head.turned(Some(takedown), UnixMillis::new(CREATED + 1)));
+        let hidden = with_head(&pages[8], |head| head.with_hidden(Some(takedown), UnixMillis::new(CREATED + 1)));
         replace(&*store, pages[8].head.version, Record::Active(hidden.clone())).await;
         expected.insert(hidden.head.slug.to_string(), Record::Active(hidden));
         for records in [1, 2, 22, 23, 24, 1000] {

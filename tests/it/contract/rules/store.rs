@@ -203,8 +203,8 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("text"));
-        let hidden = with_head(&first, |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
-        let shown = with_head(&hidden, |head| head.turned(None, UnixMillis::new(CREATED + 6)));
+        let hidden = with_head(&first, |head| head.with_hidden(Some(hiding()), UnixMillis::new(CREATED + 5)));
+        let shown = with_head(&hidden, |head| head.with_hidden(None, UnixMillis::new(CREATED + 6)));
         let swap = async |version, next| replace(&*store, version, next).await;
         insert(&*store, first.clone()).await;
         assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, PutResult::Done, "{name}");
@@ -230,7 +230,7 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
 async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        let hidden = with_head(&page("text"), |head| head.turned(Some(hiding()), UnixMillis::new(CREATED + 5)));
+        let hidden = with_head(&page("text"), |head| head.with_hidden(Some(hiding()), UnixMillis::new(CREATED + 5)));
         assert_eq!(insert(&*store, hidden.clone()).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
         assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
