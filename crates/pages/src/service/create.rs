@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, New, NewTitle, PageFields, check_text};
+use super::request::{Body, NewPage, NewTitle, PageFields, check_text};
 use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::ports::page_store::{Expected, Lookup, PutResult, Record};
 use crate::ports::random::index_below;
@@ -45,7 +46,7 @@ impl PageService {
             Err(error) => return Limited::rejected_before_limit(error.into()),
         };
         let deadline = deadline();
-        let draw = || EditKey::random(|bound| index_below(&self.random, bound));
+        let draw = || EditKey::random(|bound| index_below(&self.parts.random, bound));
         let key = new.edit_key.clone().unwrap_or_else(draw);
         let slug = self.early_slug(&new, &key);
         let reservation = slug.clone().map(|slug| Reservation::new(slug, &key.hash()));
@@ -56,7 +57,7 @@ impl PageService {
     /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
     /// and a heading that could be no title is none. The limit is that of previews.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
-        let show = async |new: New| {
+        let show = async |new: NewPage| {
             let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
             let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
             Ok(Preview { title, rendered })
@@ -68,80 +69,91 @@ impl PageService {
     }
 
     /// The slug of `new`, if that needs neither the text nor the store.
-    fn early_slug(&self, new: &New, key: &EditKey) -> Option<Slug> {
+    fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
         let NewTitle::Given(title) = &new.title else { return None };
         let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
         Some(self.slug(secret, title, key, 0))
     }
 
+    /// Renders the text while the slug is reserved, then checks, then stores the page.
     async fn publish(
         &self,
-        New { title, content, edit_key: clients_key }: New,
+        NewPage { title, content, edit_key: clients_key }: NewPage,
         edit_key: EditKey,
         slug: Option<Slug>,
         reserved: Reserved,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
-        let reserve = async |slug: &Slug| match reserved {
-            Reserved::NotAsked => {
-                let reservation = Reservation::new(slug.clone(), &edit_key.hash());
-                self.store.calls.reserve(&*self.limiter, &reservation).await
-            }
-            known => known,
-        };
-        let reserving = async {
-            match &slug {
-                Some(slug) => Some(reserve(slug).await),
-                None => None,
-            }
-        };
-        let key = clients_key.as_ref();
-        let (made, early) = tokio::join!(self.rendered(&content, key), reserving);
+        let reserving = OptionFuture::from(slug.as_ref().map(|slug| self.reserve(slug, &edit_key, reserved)));
+        let (made, early) = tokio::join!(self.rendered(&content, clients_key.as_ref()), reserving);
         let made = made?;
         let title = title.or_heading(made.rendered.first_heading.as_deref()).map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::FoundTitle(error),
         })?;
-        self.policy.check_pause()?;
+        self.parts.policy.check_pause()?;
         let secret = if clients_key.is_some() {
             check_text(&edit_key, "title", title.as_str())?;
-            let kept = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
-            Some(StoreBudget::new(deadline).wait(kept).await?)
+            let secret = self.slug_secret.get_or_try_init(|| self.parts.store.slug_secret());
+            Some(StoreBudget::new(deadline).wait(secret).await?)
         } else {
             None
         };
-        let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
         self.check_made(&made)?;
+        let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
         // A title from the text gives the slug only now.
         let reserved = match early {
             Some(early) => early,
-            None => reserve(&slug).await,
+            None => self.reserve(&slug, &edit_key, reserved).await,
         };
         // A derived slug may be this create's own, from an earlier attempt.
         if reserved == Reserved::ByAnother && secret.is_none() {
             slug = self.slug(None, &title, &edit_key, 0);
         }
-        let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.clock.now());
-        let mut page = Page::new(head, content, made.rendered);
+        let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.parts.clock.now());
+        let page = Page::new(head, content, made.rendered);
+        let page = self.insert(page, &title, &edit_key, secret, deadline).await?;
+        Ok(Created { page, edit_key })
+    }
+
+    /// The limiter has reserved the slug already, if its backend can.
+    async fn reserve(&self, slug: &Slug, key: &EditKey, reserved: Reserved) -> Reserved {
+        match reserved {
+            Reserved::NotAsked => {
+                let reservation = Reservation::new(slug.clone(), &key.hash());
+                self.parts.store.calls.reserve(&*self.parts.limiter, &reservation).await
+            }
+            known => known,
+        }
+    }
+
+    /// Stores `page` under its slug, or under the next free one. With `secret`, a repeated create gets the page of the
+    /// earlier one.
+    async fn insert(
+        &self,
+        mut page: Page,
+        title: &Title,
+        key: &EditKey,
+        secret: Option<&SlugSecret>,
+        deadline: Instant,
+    ) -> Result<Arc<Page>, ServiceError> {
         for counter in 1..=SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
             let mut store_budget = StoreBudget::new(deadline);
             let next = Record::Active(Arc::clone(&candidate));
-            let inserting = self.store.put(Expected::Absent, next, Some(store_budget.needed_by()));
+            let inserting = self.parts.store.put(Expected::Absent, next, Some(store_budget.needed_by()));
             if store_budget.wait(inserting).await? == PutResult::Done {
-                return Ok(Created { page: candidate, edit_key });
+                return Ok(candidate);
             }
             if secret.is_some() {
-                match store_budget.wait(self.store.lookup(&candidate.head.slug)).await? {
-                    Lookup::Active(page) if !page.head.key_hash.matches(&edit_key) => {}
-                    Lookup::Active(page) if page.text.content == candidate.text.content => {
-                        return Ok(Created { page, edit_key });
-                    }
+                match store_budget.wait(self.parts.store.lookup(&candidate.head.slug)).await? {
+                    Lookup::Active(page) if !page.head.key_hash.matches(key) => {}
+                    Lookup::Active(page) if page.text.content == candidate.text.content => return Ok(page),
                     _ => return Err(ServiceError::KeyInUse),
                 }
             }
             page = Arc::unwrap_or_clone(candidate);
-            page.head.slug = self.slug(secret, &title, &edit_key, counter);
+            page.head.slug = self.slug(secret, title, key, counter);
         }
         Err(ServiceError::NoFreeSlug)
     }
@@ -150,7 +162,7 @@ impl PageService {
     fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
         match secret {
             Some(secret) => secret.slug(title, key, counter),
-            None => Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.random, bound))),
+            None => Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.parts.random, bound))),
         }
     }
 }

@@ -73,6 +73,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Before a lost compare-and-set is tried again.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
+/// What the service works with.
 pub struct ServiceParts {
     pub store: SharedStore,
     pub limiter: Arc<dyn RateLimiter>,
@@ -87,18 +88,12 @@ pub struct ServiceParts {
     pub pages: PageCache,
 }
 
+/// The operations on pages. Clones share everything.
+/// The operations on pages. Clones share everything.
 #[derive(Clone)]
 pub struct PageService {
-    store: SharedStore,
-    limiter: Arc<dyn RateLimiter>,
-    clock: SharedClock,
-    random: Random,
-    quotas: Quotas,
-    networks: Arc<[SharedNetwork]>,
-    renderer: Arc<dyn Renderer>,
+    parts: Arc<ServiceParts>,
     large_reads: ReadBudget,
-    pages: PageCache,
-    policy: PublishingPolicy,
     slug_secret: Arc<OnceCell<SlugSecret>>,
 }
 
@@ -118,27 +113,13 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, .. } = parts;
+        let pages = parts.pages.told_by(parts.store.pages());
         let large_reads = ReadBudget::new(parts.large_bytes);
-        let (pages, policy) = (parts.pages.told_by(store.pages()), parts.policy);
-        let slug_secret = Arc::default();
-        Self {
-            store,
-            limiter,
-            clock,
-            random,
-            quotas,
-            networks: networks.into(),
-            renderer,
-            large_reads,
-            pages,
-            policy,
-            slug_secret,
-        }
+        Self { parts: Arc::new(ServiceParts { pages, ..parts }), large_reads, slug_secret: Arc::default() }
     }
 
     pub fn quotas(&self) -> Quotas {
-        self.quotas
+        self.parts.quotas
     }
 
     /// Does `work` if the client is within its limit; else `work` is dropped before it begins.
@@ -158,10 +139,11 @@ impl PageService {
         slug: Option<Reservation>,
         work: impl FnOnce(Reserved) -> W,
     ) -> Limited<T> {
-        let windows = self.quotas.of(kind).map(|quota| windows(&self.networks, quota, client)).unwrap_or_default();
+        let windows =
+            self.parts.quotas.of(kind).map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
         let (mut quota, mut reserved) = (None, Reserved::NotAsked);
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.store.calls.check(&*self.limiter, Attempt { slug, ..attempt }).await;
+            let decision = self.parts.store.calls.check(&*self.parts.limiter, Attempt { slug, ..attempt }).await;
             if !decision.admitted {
                 return Limited {
                     outcome: Err(ServiceError::RateLimited(kind, decision)),
@@ -174,15 +156,15 @@ impl PageService {
     }
 
     async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
-        self.store.calls.render(&*self.renderer, content, purpose, checks).await
+        self.parts.store.calls.render(&*self.parts.renderer, content, purpose, checks).await
     }
 
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        active(store_budget.wait(self.store.lookup(slug)).await?)
+        active(store_budget.wait(self.parts.store.lookup(slug)).await?)
     }
 
     async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
-        active(store_budget.wait(self.store.head(slug)).await?)
+        active(store_budget.wait(self.parts.store.head(slug)).await?)
     }
 }
 

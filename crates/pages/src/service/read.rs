@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::budgets::ReadPermit;
 use super::error::ServiceError;
 use super::page_cache::{Kept, PageCache, PageRead, Place};
 use super::{PageService, StoreBudget, deadline, until};
@@ -49,16 +50,16 @@ impl FoundRecord {
 impl PageService {
     /// Only if known to be current without the store. `None` says nothing about the page.
     pub fn kept(&self, slug: &Slug) -> Option<Arc<Kept>> {
-        self.pages.current(slug)
+        self.parts.pages.current(slug)
     }
 
     /// Reads no more than is needed to know the state. `is_held`: the caller has the page in some state.
     pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage<'_>, ServiceError> {
         let deadline = deadline();
-        let (kept, place) = self.pages.entry_or_place(slug);
+        let (kept, place) = self.parts.pages.entry_or_place(slug);
         let mut store_budget = StoreBudget::new(deadline);
         let record = until(deadline, async {
-            Ok(if !self.pages.is_told && (is_held || kept.is_some()) {
+            Ok(if !self.parts.pages.is_told && (is_held || kept.is_some()) {
                 FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?)
             } else {
                 FoundRecord::Page(self.existing(slug, &mut store_budget).await?)
@@ -73,29 +74,20 @@ impl PageService {
     /// [`ServiceError::Overloaded`] means that too many large pages are being read.
     pub async fn load<'a>(&'a self, found: FoundPage<'a>) -> Result<PageRead<'a>, ServiceError> {
         if let Some(page) = found.kept.as_ref().and_then(|kept| kept.page()) {
-            self.pages.count_hit();
+            self.parts.pages.count_hit();
             return Ok(page);
         }
         let FoundPage { record, place, mut store_budget, .. } = found;
         until(store_budget.deadline, async {
-            let mut page = match record {
+            let page = match record {
                 FoundRecord::Page(page) => page,
                 FoundRecord::Head(head) => self.existing(&head.slug, &mut store_budget).await?,
             };
-            let permit = match self.large_reads.try_acquire(&page) {
-                Ok(permit) => permit,
-                Err(needed) => {
-                    let slug = page.head.slug.clone();
-                    drop(page);
-                    let permit = self.large_reads.acquire(needed).await?;
-                    page = self.existing(&slug, &mut store_budget).await?;
-                    permit
-                }
-            };
+            let (page, permit) = self.with_permit(page, &mut store_budget).await?;
             // A later read would ask for the text, or render it, again.
-            let keep_page = !is_current(&page.head) || !self.pages.is_told;
+            let keep_page = !is_current(&page.head) || !self.parts.pages.is_told;
             let page = self.current(page).await?;
-            self.pages.metrics.misses.inc();
+            self.parts.pages.metrics.misses.inc();
             Ok(PageRead { page, place, keep_page, _permit: permit })
         })
         .await
@@ -105,8 +97,26 @@ impl PageService {
         self.load(self.find(slug, false).await?).await
     }
 
+    /// The page, and the memory for it and for a response or a page that is made of it.
+    pub(super) async fn with_permit(
+        &self,
+        page: Arc<Page>,
+        store_budget: &mut StoreBudget,
+    ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
+        match self.large_reads.try_acquire(&page) {
+            Ok(permit) => Ok((page, permit)),
+            Err(needed) => {
+                let slug = page.head.slug.clone();
+                // A request that waits holds no page.
+                drop(page);
+                let permit = self.large_reads.acquire(needed).await?;
+                Ok((self.existing(&slug, store_budget).await?, permit))
+            }
+        }
+    }
+
     pub fn cache(&self) -> &PageCache {
-        &self.pages
+        &self.parts.pages
     }
 
     /// Renders old HTML again. Only the cache keeps the result.
@@ -114,7 +124,7 @@ impl PageService {
         if is_current(&page.head) {
             return Ok(page);
         }
-        if let Some(kept) = self.pages.get(&page.head.slug, page.head.state()).and_then(|kept| kept.page()) {
+        if let Some(kept) = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|kept| kept.page()) {
             return Ok(kept.page);
         }
         let content = &page.text.content;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::values::content::{Content, ContentError};
-use crate::values::edit_key::{EditKey, NotANewKey};
+use crate::values::edit_key::{EditKey, EditKeyHash, NotANewKey};
 use crate::values::page::{HeadChanges, PageState};
 use crate::values::text_edits::{MAX_EDITS, TextEdit, TextEditError};
 use crate::values::timestamp::UnixMillis;
@@ -29,7 +29,7 @@ pub struct PageFields {
 }
 
 #[derive(Debug)]
-pub(super) struct New {
+pub(super) struct NewPage {
     pub(super) title: NewTitle,
     pub(super) content: Content,
     pub(super) edit_key: Option<EditKey>,
@@ -51,7 +51,7 @@ impl NewTitle {
 }
 
 #[derive(Debug)]
-pub(super) struct Update {
+pub(super) struct PageUpdate {
     pub(super) head: HeadChanges,
     pub(super) text: TextUpdate,
     if_updated_at: Option<UnixMillis>,
@@ -64,7 +64,7 @@ pub(super) enum TextUpdate {
     Edit(Vec<TextEdit>),
 }
 
-impl Update {
+impl PageUpdate {
     /// Any sent field is a change, even to the same value.
     pub(super) fn is_empty(&self) -> bool {
         self.head == HeadChanges::default() && matches!(self.text, TextUpdate::Keep)
@@ -81,12 +81,25 @@ impl Update {
 /// Proves that a request may change a page.
 #[derive(Clone, Debug)]
 pub enum Credential {
-    /// Whatever else the request has.
+    /// The query has a key, whatever else the request has.
     InQuery,
     Missing,
     Malformed,
     WrongType,
     Key(EditKey),
+}
+
+impl Credential {
+    /// The key, if it is the one with this hash.
+    pub(super) fn open(&self, key_hash: EditKeyHash) -> Result<&EditKey, ServiceError> {
+        match self {
+            Self::InQuery => Err(ServiceError::KeyInQuery),
+            Self::Missing => Err(ServiceError::MissingKey),
+            Self::Key(key) if key_hash.matches(key) => Ok(key),
+            Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::WrongType => Err(BodyError::KeyType.into()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +137,7 @@ impl Precondition {
 
 impl PageFields {
     /// Checks sizes first. No field may contain the page's key.
-    pub(super) fn check_new(self) -> Body<New> {
+    pub(super) fn check_new(self) -> Body<NewPage> {
         let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
             (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
             (Some(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
@@ -141,13 +154,13 @@ impl PageFields {
                     }
                     check_text(key, "content", content.as_str())?;
                 }
-                Ok(New { title, content, edit_key })
+                Ok(NewPage { title, content, edit_key })
             }
         }
     }
 
     /// Checks sizes first. No field may contain `key`.
-    pub(super) fn check_update(self, key: &EditKey) -> Body<Update> {
+    pub(super) fn check_update(self, key: &EditKey) -> Body<PageUpdate> {
         let text = match (self.content, self.edits) {
             (None, None) => TextUpdate::Keep,
             (Some(None), None) => return Err(BodyError::NullContent),
@@ -178,7 +191,7 @@ impl PageFields {
         if let TextUpdate::Replace(content) = &text {
             check_text(key, "content", content.as_str())?;
         }
-        Ok(Update { head: HeadChanges { title }, text, if_updated_at })
+        Ok(PageUpdate { head: HeadChanges { title }, text, if_updated_at })
     }
 }
 

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as Turn, OnceCell};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 use crate::ports::page_store::StoreError;
 
@@ -16,7 +16,7 @@ pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Arc<Reads<T>>>>)
 
 struct Reads<T> {
     /// The running read holds this.
-    turn: Turn<()>,
+    running: AsyncMutex<()>,
     next: Mutex<Arc<Answer<T>>>,
 }
 
@@ -41,13 +41,13 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
         key: &K,
         load: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let new = || Arc::new(Reads { turn: Turn::default(), next: Mutex::default() });
+        let new = || Arc::new(Reads { running: AsyncMutex::default(), next: Mutex::default() });
         let reads = Arc::clone(self.0.lock().entry(key.clone()).or_insert_with(new));
         let caller = Caller { all: self, key, reads };
         let read = Arc::clone(&caller.reads.next.lock());
         // On the heap: the future is large, inside many others.
         let answer = Box::pin(read.get_or_init(|| async {
-            let _turn = caller.reads.turn.lock().await;
+            let _running = caller.reads.running.lock().await;
             // Callers can join up to here.
             *caller.reads.next.lock() = Arc::default();
             load.await.map_err(Arc::new)
