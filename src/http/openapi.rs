@@ -25,6 +25,9 @@ use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::slug::Reserved;
 use handbill_pages::values::title::MAX_CHARS;
 
+/// The tag of the operation that exchanges a key for a token.
+const TOKENS: &str = "tokens";
+
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -33,7 +36,7 @@ use handbill_pages::values::title::MAX_CHARS;
     ),
     tags(
         (name = "pages", description = "Text posts, each with its own edit key."),
-        (name = "tokens", description = "The edit key as a token, for clients that only support OAuth."),
+        (name = TOKENS, description = "The edit key as a token, for clients that only support OAuth."),
     ),
     components(schemas(ErrorBody, TokenErrorBody)),
 )]
@@ -85,17 +88,18 @@ fn page_token(base_url: &Origin) -> SecurityScheme {
 
 /// Adds what follows from the table of operations and from the limits.
 fn complete(operation: &mut Operation) {
-    let on_pages = OPERATIONS.iter().find(|known| operation.operation_id.as_deref() == Some(known.operation_id));
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         let limit = format!("At most {MAX_BODY_BYTES} bytes.");
         body.description = Some(body.description.take().map_or(limit.clone(), |more| format!("{limit} {more}")));
     }
-    if let Some(known) = on_pages {
-        describe_page_errors(operation, known.scope.is_some(), known.limit);
-        describe_fields(operation, known.limit, false);
-    } else {
+    if operation.tags.iter().flatten().any(|tag| tag == TOKENS) {
         describe_token_errors(operation);
         describe_fields(operation, Some(LimitKind::Token), true);
+    } else {
+        let known = OPERATIONS.iter().find(|known| operation.operation_id.as_deref() == Some(known.operation_id));
+        let limit = known.and_then(|known| known.limit);
+        describe_page_errors(operation, known.is_some_and(|known| known.scope.is_some()), limit);
+        describe_fields(operation, limit, false);
     }
 }
 
