@@ -39,7 +39,6 @@ pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
     Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
 }
 
-/// `page` after its content became `content`.
 pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
     let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(CREATED + 1000));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))

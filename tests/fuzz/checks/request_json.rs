@@ -61,7 +61,6 @@ fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     object.get(name).and_then(Value::as_str)
 }
 
-/// Whether `text` contains a whole key.
 fn holds_key(text: &str) -> bool {
     text.match_indices(PREFIX).any(|(at, _)| {
         let secret = text.as_bytes().iter().skip(at + PREFIX.len());

@@ -191,7 +191,6 @@ async fn discover_tells_the_revisions_and_who_answers() {
     assert_eq!(identity["name"], "example.pages/handbill");
     assert_eq!(identity["version"], env!("CARGO_PKG_VERSION"));
     let instructions = result["instructions"].as_str().unwrap();
-    // A directory reads no further.
     let first: String = instructions.chars().take(512).collect();
     for told in [
         "public at once",

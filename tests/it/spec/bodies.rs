@@ -205,7 +205,6 @@ async fn a_body_that_is_too_large_is_answered_at_once_and_not_read_on() {
     assert_eq!(read.load(Ordering::Relaxed), MAX_BODY_BYTES + 1024);
 }
 
-/// `text` in chunks of `bytes` bytes.
 fn chunked(text: &str, bytes: usize) -> Body {
     let chunks: Vec<_> =
         text.as_bytes().chunks(bytes).map(|chunk| Ok::<_, Infallible>(Bytes::copy_from_slice(chunk))).collect();

@@ -50,7 +50,6 @@ async fn nothing_of_a_deleted_page_can_be_read() {
     let slug = &page.slug;
     for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
         let answer = app.get(&target).await;
-        // The slug itself stays known.
         let shown = answer.text().replace(slug.as_str(), "");
         for word in ["Xylophone", "Quagmire", "zeppelin"] {
             assert!(!shown.contains(word), "{target}: {shown}");

@@ -15,7 +15,6 @@ use super::upkeep::Upkeep;
 use crate::environment::{FAR_TOO_LONG, setting};
 use crate::linearizability::histories::workload::{Plan, Progress, run};
 
-/// A page remembers this many writes.
 const REMEMBERED: u64 = 8;
 
 /// Calls that are answered at least between two faults, so that each finds a service that has recovered.

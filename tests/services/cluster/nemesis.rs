@@ -28,7 +28,6 @@ pub(crate) enum Fault {
     NodeMute,
     /// One node hangs while another is isolated.
     QuorumLost,
-    /// Replicas get a node's answers late.
     AnswersLate,
     /// Replicas never get a node's answers to conditional writes.
     VerdictsLost,

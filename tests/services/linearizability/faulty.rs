@@ -155,7 +155,6 @@ impl PageStore for FaultyStore {
             return Err(StoreError::Unavailable("planned".into()));
         }
         if self.strikes(Fault::Silence) {
-            // The two outcomes alternate.
             if (self.calls.load(Ordering::Relaxed) / RARITY).is_multiple_of(2) {
                 self.swap(expected, next, needed_by).await?;
             }

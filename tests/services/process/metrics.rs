@@ -127,7 +127,6 @@ fn documented() -> BTreeMap<String, Labels> {
     let rows = || section.lines().filter(|line| line.starts_with("| `")).map(cells);
     let own = rows().filter(|row| row.len() == 2).map(|row| (quoted(row[0]).remove(0), quoted(row[1])));
     let mut shared: BTreeMap<String, Vec<String>> = own.collect();
-    // These values depend on the build.
     shared.insert("version".to_owned(), vec![env!("CARGO_PKG_VERSION").to_owned()]);
     shared.insert("commit".to_owned(), vec![option_env!("GIT_COMMIT").unwrap_or("unknown").to_owned()]);
     let mut metrics = BTreeMap::new();

@@ -33,7 +33,6 @@ const FORMS: [(&str, Form); 8] = [
     ("in upper-case hexadecimal", |bytes| each(bytes, "", |text, byte| write!(text, "{byte:02X}"))),
     ("as percent escapes", |bytes| each(bytes, "", |text, byte| write!(text, "%{byte:02x}"))),
     ("as upper-case percent escapes", |bytes| each(bytes, "", |text, byte| write!(text, "%{byte:02X}"))),
-    // `Debug` shows bytes like this.
     ("as a list of numbers", |bytes| each(bytes, ", ", |text, byte| write!(text, "{byte}"))),
     ("in Base64", |bytes| BASE64_STANDARD.encode(bytes).trim_end_matches('=').into()),
     ("in Base64 for URLs", |bytes| BASE64_URL_SAFE.encode(bytes).trim_end_matches('=').into()),

@@ -104,7 +104,6 @@ impl Server {
         Self { child, address, admin, announcement, stdout: Some(stdout), log }
     }
 
-    /// Waits until `/readyz` answers 200.
     pub(crate) fn ready(&self) {
         let began = Instant::now();
         while get(self.admin, "/readyz").unwrap().status != 200 {

@@ -104,7 +104,6 @@ pub(crate) async fn fresh_store() -> (Arc<ScyllaStore>, Arc<Session>, String) {
     (Arc::new(connected(&settings).await), session().await, settings.keyspace)
 }
 
-/// Removes a keyspace of [`fresh_keyspace`].
 pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
     change_schema(session, format!("DROP KEYSPACE IF EXISTS {keyspace}")).await;
 }

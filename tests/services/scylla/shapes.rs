@@ -15,10 +15,8 @@ const BOOLEAN: &[u16] = &[0x04];
 const BLOB: &[u16] = &[0x03];
 const TEXT: &[u16] = &[0x0d];
 const BIGINT: &[u16] = &[0x02];
-/// A map of texts to texts.
 pub(super) const TEXTS: &[u16] = &[0x21, 0x0d, 0x0d];
 
-/// A value of the type [`TEXTS`].
 pub(super) fn texts(entries: &[(&str, &str)]) -> Vec<u8> {
     let size = |length: usize| i32::try_from(length).unwrap().to_be_bytes();
     let string = |text: &str| [&size(text.len())[..], text.as_bytes()].concat();

@@ -101,7 +101,6 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The state that all clients share.
 struct Run {
     plan: Plan,
     started: Instant,
