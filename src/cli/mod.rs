@@ -1,3 +1,5 @@
+//! The command line: reads the arguments and runs the command that they name.
+
 mod render;
 
 use std::ffi::OsString;

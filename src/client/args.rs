@@ -1,3 +1,5 @@
+//! The arguments of the client's commands.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! How much memory the page cache may have.
+
 use std::path::Path;
 
 use clap::Args;

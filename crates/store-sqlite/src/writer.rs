@@ -111,8 +111,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes until nobody can send `writes` any more. Its thread gives way to reads, which take microseconds, and which long commits
-    /// would delay on a busy core.
+    /// Writes until every sender of `writes` is dropped. The thread gives way to reads: they take microseconds, and long
+    /// commits would delay them on a busy core.
     pub(super) fn run(mut self, writes: &mpsc::Receiver<Write>) {
         // On Linux only: elsewhere niceness belongs to the process.
         #[cfg(target_os = "linux")]

@@ -36,9 +36,8 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// From now on, tells `kept` of each change of a page, whoever makes the change: before it is made, until it is known
-    /// whether it was made. Returns whether the store does so: it cannot if other processes change its pages, and it
-    /// tells one cache only.
+    /// From now on, tells `kept` of each change of a page before the change begins, until its outcome is known. Returns
+    /// whether the store does so. A store whose pages other processes change cannot, and a store tells one cache only.
     fn tell(&self, _kept: Arc<dyn KeptPages>) -> bool {
         false
     }

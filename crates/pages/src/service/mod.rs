@@ -89,7 +89,6 @@ pub struct ServiceParts {
 }
 
 /// The operations on pages. Clones share everything.
-/// The operations on pages. Clones share everything.
 #[derive(Clone)]
 pub struct PageService {
     parts: Arc<ServiceParts>,
