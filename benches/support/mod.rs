@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::http::AllowedHosts;
-use handbill::http::Front;
 use handbill::http::request::client_addr::TrustedProxies;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::service::RenderInPlace;
@@ -30,7 +30,7 @@ pub(crate) struct Service {
     /// Dropped before the runtime, which waits for the task that waits for this.
     _time_stands: mpsc::Sender<()>,
     runtime: Runtime,
-    front: Front,
+    front: Router,
     page: Value,
     etag: String,
 }

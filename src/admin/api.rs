@@ -20,14 +20,14 @@ use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::PageScan;
 use handbill_pages::ports::page_store::{PageStore, StoreError};
-use handbill_pages::service::{Operators, PublishingPolicy, ServiceError};
+use handbill_pages::service::{Moderation, PublishingPolicy, ServiceError};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::operator_name;
 use handbill_store_scylla::ScyllaStore;
 use handbill_store_sqlite::SqliteStore;
 
 pub struct AdminApi {
-    pub operators: Operators,
+    pub operators: Moderation,
     pub importer: Importer,
     /// Changes take effect in this process at once.
     pub policy: PublishingPolicy,

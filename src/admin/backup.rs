@@ -13,7 +13,7 @@ use super::api::{AdminApi, Refusal, ServedStore};
 use handbill_pages::ports::page_store::StoreError;
 
 /// Bytes of a backup that are read at once.
-const PIECE: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Sends a copy piece by piece, and notes the time of the backup once all of the copy was read.
 pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
@@ -28,7 +28,7 @@ pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, 
             error.causes()
         ))
     });
-    let pieces = ReaderStream::with_capacity(File::from_std(copied?), PIECE);
+    let pieces = ReaderStream::with_capacity(File::from_std(copied?), CHUNK_BYTES);
     // Polled after the last piece; its own piece is empty.
     let end = stream::once(async move {
         match store.note_backup(now).await {

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::service::PublishingPolicy;
 use handbill_pages::values::hex;
-use handbill_pages::values::link_hosts::{Place, link_hosts, link_places, parse_host};
+use handbill_pages::values::link_hosts::{UrlPrefix, link_hosts, link_prefixes, parse_host};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ const NO_ENTRY: &str =
 pub struct Blocklist {
     hosts: HashSet<String>,
     /// By host.
-    places: HashMap<String, Vec<Place>>,
+    places: HashMap<String, Vec<UrlPrefix>>,
     /// SHA-256 of Markdown.
     texts: HashSet<[u8; 32]>,
 }
@@ -82,7 +82,7 @@ impl Blocklist {
         if let Some(host) = parse_host(entry) {
             return self.add_host(host, own);
         }
-        let place = Place::parse(entry).ok_or(NO_ENTRY)?;
+        let place = UrlPrefix::parse(entry).ok_or(NO_ENTRY)?;
         if place.path.is_empty() {
             return self.add_host(place.host, own);
         }
@@ -115,13 +115,13 @@ impl Blocklist {
     pub fn refuses(&self, markdown: &str, addresses: &[String]) -> bool {
         let has_text = || self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown)));
         let has_host = |host: &str| domains(host).any(|domain| self.hosts.contains(domain));
-        let has_place = |place: &Place| {
+        let has_place = |place: &UrlPrefix| {
             let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
             listed.any(|listed| listed.includes(place))
         };
         (!self.texts.is_empty() && has_text())
             || (!self.hosts.is_empty() && link_hosts(addresses).iter().any(|host| has_host(host)))
-            || (!self.places.is_empty() && link_places(addresses).any(|place| has_place(&place)))
+            || (!self.places.is_empty() && link_prefixes(addresses).any(|place| has_place(&place)))
     }
 
     pub fn put_into_force(self, policy: &PublishingPolicy) {

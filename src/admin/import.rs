@@ -13,7 +13,7 @@ use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
-use handbill_pages::ports::renderer::{Checks, Made, Purpose, Renderer};
+use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_pages::values::counted::counted;
@@ -119,7 +119,7 @@ impl Importer {
             Entry::Page(head, _) => (&head.slug, true),
             Entry::Tombstone(tombstone) => (&tombstone.slug, false),
         };
-        // Made at the first attempt that stores it.
+        // RenderOutcome at the first attempt that stores it.
         let mut made = None;
         loop {
             let found = self.store.lookup(slug).await?;
@@ -142,7 +142,8 @@ impl Importer {
     async fn record(&self, entry: &Entry) -> Result<Record, ServiceError> {
         Ok(match entry {
             Entry::Page(head, content) => {
-                let Made { rendered, .. } = self.renderer.render(content, Purpose::Upkeep, Checks::default()).await?;
+                let RenderOutcome { rendered, .. } =
+                    self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
                 Record::Active(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
             }
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),

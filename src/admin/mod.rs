@@ -1,6 +1,6 @@
 //! What operators do: the API on a Unix socket, its commands, the blocklist, and the port for metrics and probes.
 //!
-//! The operations on pages are in [`handbill_pages::service::Operators`], with the service's time limits.
+//! The operations on pages are in [`handbill_pages::service::Moderation`], with the service's time limits.
 
 pub mod acts;
 pub mod api;

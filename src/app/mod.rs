@@ -37,7 +37,7 @@ use crate::telemetry::export::{self, ExportError};
 use crate::telemetry::logs;
 use crate::telemetry::metrics::{COMMIT, Metrics};
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::Operators;
+use handbill_pages::service::Moderation;
 use handbill_pages::values::link_hosts::parse_host;
 use handbill_pages::values::origin::Origin;
 use handbill_store_sqlite::{OpenError, StoreEnded};
@@ -192,7 +192,7 @@ async fn serve_async(
     let _ = pause::read(&*operated, &policy, metrics).await;
     let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
     let api = AdminApi {
-        operators: Operators::new(store, Arc::clone(clock), random.clone()),
+        operators: Moderation::new(store, Arc::clone(clock), random.clone()),
         importer: Importer { store: operated, renderer: Arc::clone(&deps.renderer) },
         policy,
         metrics: Arc::clone(metrics),

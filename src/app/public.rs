@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::Router;
+
 use super::backends::Backends;
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::{AllowedHosts, Front, Http, SiteSettings, front};
+use crate::http::{AllowedHosts, AppState, SiteSettings, front};
 use crate::mcp::{self, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
@@ -78,11 +80,11 @@ pub struct PublicSettings {
 }
 
 /// The public routes with a limiter in this process.
-pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Front {
+pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Router {
     public_over(Backends::in_process(store, deps), settings, deps)
 }
 
-pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
+pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Router {
     let PublicSettings { quotas, networks, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, site } = publishing;
     let Deps { clock, random, metrics, cache_bytes, renderer } = deps;
@@ -110,7 +112,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
     };
-    let http = Http::new(service, base_url, proxies, site);
+    let http = AppState::new(service, base_url, proxies, site);
     front(http, mcp::route(tools, hosts.clone()), hosts, telemetry)
 }
 

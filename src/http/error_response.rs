@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::etag::REVALIDATE;
 use super::pages::JSON;
-use super::state::Http;
+use super::state::AppState;
 use crate::http::error::{self, ApiError, Code};
 use crate::http::metadata;
 use crate::http::request::credential::query_shows_key;
@@ -83,7 +83,7 @@ fn json_rpc_error(error: ApiError) -> JsonRpcError {
     JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))
 }
 
-impl Http {
+impl AppState {
     /// Also logs an internal cause.
     pub(super) fn failed_at(&self, endpoint: Endpoint, error: &ServiceError) -> Response {
         error::log(error);
@@ -105,7 +105,7 @@ pub(super) fn shows_key(uri: &Uri) -> bool {
 }
 
 /// Replaces a successful read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
-pub(super) fn unless_key_shown(uri: &Uri, http: &Http, response: Response) -> Response {
+pub(super) fn unless_key_shown(uri: &Uri, http: &AppState, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
     if is_read && shows_key(uri) { http.failed(&ServiceError::KeyInQuery) } else { response }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::state::About;
+use super::state::PageMetadata;
 use handbill_pages::service::{Precondition, States};
 use handbill_pages::values::page::{PageState, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -20,7 +20,7 @@ const TAG_BYTES: usize = 64;
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// A strong tag. `representation` has letters, digits and dots.
-pub(super) fn entity_tag(page: &About<'_>, representation: &[&str], coding: &str) -> HeaderValue {
+pub(super) fn entity_tag(page: &PageMetadata<'_>, representation: &[&str], coding: &str) -> HeaderValue {
     let mut tag = String::with_capacity(TAG_BYTES);
     let PageState { version, updated_at } = page.state;
     let (version, updated_at, renderer) = (version.get(), updated_at.get(), page.renderer_version);

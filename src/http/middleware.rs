@@ -40,14 +40,14 @@ pub(super) struct Layers {
     pub(super) warnings: LogThrottle,
     pub(super) mcp_host: Option<McpHost>,
     pub(super) large_answers: LargeAnswers,
-    pub(super) finish: Finish,
+    pub(super) finish: CommonHeaders,
 }
 
 /// From the outside in: observe, add header fields, make room for a large answer, check the head, answer a preflight,
 /// and turn a panic into 500.
 pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    let (asked, is_safe) = (Asked::of(&head.uri, &head.headers), head.method.is_safe());
+    let (asked, is_safe) = (ResponseContext::of(&head.uri, &head.headers), head.method.is_safe());
     let endpoint = asked.endpoint;
     let observed = layers.telemetry.begin(&mut head);
     layers.warn_of_proxy(&head);
@@ -102,8 +102,8 @@ impl Layers {
 // Constants are checked at compile time.
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
-const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-const ANYBODY: HeaderValue = HeaderValue::from_static("*");
+const CSP_NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 
 /// Header fields that scripts of any origin may read.
 const EXPOSED: HeaderValue =
@@ -111,7 +111,7 @@ const EXPOSED: HeaderValue =
 
 const EXPOSED_BY_TOOLS: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
-pub(super) struct Finish {
+pub(super) struct CommonHeaders {
     /// To the OpenAPI document.
     service_desc: HeaderValue,
     /// Whose scripts may read the responses of `/mcp`.
@@ -119,25 +119,25 @@ pub(super) struct Finish {
 }
 
 /// What the common header fields depend on: the endpoint and, at `/mcp`, the origin of the caller.
-struct Asked {
+struct ResponseContext {
     endpoint: Endpoint,
     origin: Option<HeaderValue>,
 }
 
-impl Asked {
+impl ResponseContext {
     fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         let endpoint = Endpoint::of(uri);
         Self { endpoint, origin: headers.get(ORIGIN).filter(|_| endpoint == Endpoint::Tools).cloned() }
     }
 }
 
-impl Finish {
+impl CommonHeaders {
     pub(super) fn new(base_url: &Origin, allowed: AllowedHosts) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"), allowed }
     }
 
-    fn complete(&self, asked: Asked, response: &mut Response) {
+    fn complete(&self, asked: ResponseContext, response: &mut Response) {
         let is_interface = matches!(asked.endpoint, Endpoint::Api | Endpoint::Token);
         let is_error = response.status().is_client_error() || response.status().is_server_error();
         let headers = response.headers_mut();
@@ -146,7 +146,7 @@ impl Finish {
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
         headers.insert(REFERRER_POLICY, NO_REFERRER);
-        headers.entry(CONTENT_SECURITY_POLICY).or_insert(NOTHING);
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert(CSP_NOTHING);
         if asked.endpoint == Endpoint::Token {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
@@ -158,7 +158,7 @@ impl Finish {
                 headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
                 (asked.origin.filter(|origin| self.allowed.admits_origin(origin)), EXPOSED_BY_TOOLS)
             }
-            Endpoint::Site | Endpoint::Api | Endpoint::Token => (Some(ANYBODY), EXPOSED),
+            Endpoint::Site | Endpoint::Api | Endpoint::Token => (Some(ANY_ORIGIN), EXPOSED),
         };
         if let Some(readers) = readers {
             response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, readers);

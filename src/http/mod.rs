@@ -23,6 +23,4 @@ pub mod types;
 
 pub use self::mcp_host::AllowedHosts;
 pub use self::router::{front, openapi_document};
-pub use self::state::{Http, SiteSettings};
-
-pub type Front = axum::Router;
+pub use self::state::{AppState, SiteSettings};

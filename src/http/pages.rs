@@ -15,7 +15,7 @@ use super::error_response::{Endpoint, shows_key};
 use super::etag::{REVALIDATE, entity_tag, precondition};
 use super::negotiation::Coding;
 use super::reads::PageForm;
-use super::state::{About, Http};
+use super::state::{AppState, PageMetadata};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::request::body::JsonBody;
 use crate::http::request::credential;
@@ -77,7 +77,7 @@ struct SlugParameter {
     ),
     security(()),
 )]
-pub(super) async fn create(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = JsonBody::of(&head, body).await;
     if shows_key(&head.uri) {
@@ -121,7 +121,7 @@ pub(super) async fn create(State(http): State<Arc<Http>>, request: Request) -> R
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
     match Slug::parse(&slug) {
         Ok(slug) => PageForm::Json.read(&slug, &http, &head).await,
@@ -152,7 +152,11 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
-pub(super) async fn update(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+pub(super) async fn update(
+    State(http): State<Arc<AppState>>,
+    SlugParam(slug): SlugParam,
+    request: Request,
+) -> Response {
     let (head, body) = request.into_parts();
     let body = JsonBody::of(&head, body).await.read::<FieldsBody>();
     let (client, key, precondition) =
@@ -184,7 +188,11 @@ pub(super) async fn update(State(http): State<Arc<Http>>, SlugParam(slug): SlugP
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
-pub(super) async fn delete(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+pub(super) async fn delete(
+    State(http): State<Arc<AppState>>,
+    SlugParam(slug): SlugParam,
+    request: Request,
+) -> Response {
     let (head, _) = request.into_parts();
     let (client, key, precondition) =
         (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
@@ -196,7 +204,7 @@ pub(super) async fn delete(State(http): State<Arc<Http>>, SlugParam(slug): SlugP
 pub(super) fn respond<T>(
     attempt: Limited<T>,
     endpoint: Endpoint,
-    http: &Http,
+    http: &AppState,
     success: impl FnOnce(T) -> Response,
 ) -> Response {
     let mut response = match attempt.outcome {
@@ -220,14 +228,14 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
 }
 
-pub(super) fn json_tag(page: &PageHead, http: &Http) -> HeaderValue {
+pub(super) fn json_tag(page: &PageHead, http: &AppState) -> HeaderValue {
     json_tag_in(Coding::Identity, &http.about(page), http)
 }
 
-pub(super) fn json_tag_in(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+pub(super) fn json_tag_in(coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
     entity_tag(page, &["json.", &http.origin_tag], coding.name())
 }
 
-fn location(http: &Http, page: &PageHead) -> HeaderValue {
+fn location(http: &AppState, page: &PageHead) -> HeaderValue {
     HeaderValue::try_from(format!("{}/api/pages/{}", http.base_url, page.slug)).expect("it is ASCII")
 }

@@ -15,9 +15,9 @@ use super::negotiation::{Coding, VARY_CODING, gzip};
 use super::pages::{self, FIELDS, JSON, SlugParam};
 use super::representation::{respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
-use super::state::{About, Http};
+use super::state::{AppState, PageMetadata};
 use crate::http::types::PageBody;
-use handbill_pages::service::{FormNumber, Kept, PageRead, ServiceError};
+use handbill_pages::service::{CachedPage, FormNumber, PageRead, ServiceError};
 use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::Slug;
 
@@ -30,12 +30,12 @@ pub(super) enum PageForm {
 
 struct DescribedPage<'a> {
     form: PageForm,
-    page: About<'a>,
-    http: &'a Http,
+    page: PageMetadata<'a>,
+    http: &'a AppState,
 }
 
 /// `GET /{name}`: HTML or Markdown.
-pub(super) async fn page(State(http): State<Arc<Http>>, SlugParam(name): SlugParam, request: Request) -> Response {
+pub(super) async fn page(State(http): State<Arc<AppState>>, SlugParam(name): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
     let (form, slug) = PageForm::named(&name, &head.headers);
     match Slug::parse(slug) {
@@ -57,20 +57,20 @@ impl PageForm {
         }
     }
 
-    pub(super) async fn read(self, slug: &Slug, http: &Http, head: &Parts) -> Response {
+    pub(super) async fn read(self, slug: &Slug, http: &AppState, head: &Parts) -> Response {
         match self.answer(slug, http, &head.headers).await {
             Ok(response) => unless_key_shown(&head.uri, http, response),
             Err(error) => self.error(&error, http, &head.headers),
         }
     }
 
-    async fn answer(self, slug: &Slug, http: &Http, headers: &HeaderMap) -> Result<Response, ServiceError> {
+    async fn answer(self, slug: &Slug, http: &AppState, headers: &HeaderMap) -> Result<Response, ServiceError> {
         let service = &http.service;
-        if let Some(response) = self.ready(service.kept(slug).as_deref(), slug, http, headers) {
+        if let Some(response) = self.ready(service.cached(slug).as_deref(), slug, http, headers) {
             return Ok(response);
         }
         let found = service.find(slug, headers.contains_key(IF_NONE_MATCH)).await?;
-        if let Some(response) = self.ready(found.kept.as_deref(), slug, http, headers) {
+        if let Some(response) = self.ready(found.cached.as_deref(), slug, http, headers) {
             return Ok(response);
         }
         if let Some(unchanged) = found.head().and_then(|head| self.unchanged(head, http, headers)) {
@@ -79,31 +79,31 @@ impl PageForm {
         let page = service.load(found).await?;
         let (is_noindex, form) = (http.about(&page.head).is_noindex, self.number(Coding::Identity));
         let body = self.body(&page, http);
-        let kept = service.cache().keep(page, is_noindex, form, body);
-        Ok(self.of(&kept, slug, http, headers).expect("the body without a coding is there"))
+        let cached = service.cache().insert(page, is_noindex, form, body);
+        Ok(self.of(&cached, slug, http, headers).expect("the body without a coding is there"))
     }
 
-    fn ready(self, kept: Option<&Kept>, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        let response = self.of(kept?, slug, http, headers)?;
+    fn ready(self, cached: Option<&CachedPage>, slug: &Slug, http: &AppState, headers: &HeaderMap) -> Option<Response> {
+        let response = self.of(cached?, slug, http, headers)?;
         http.service.cache().count_hit();
         Some(response)
     }
 
-    fn of(self, kept: &Kept, slug: &Slug, http: &Http, headers: &HeaderMap) -> Option<Response> {
-        let &Kept { state, renderer_version, is_noindex, .. } = kept;
-        let page = About { slug, state, renderer_version, is_noindex };
+    fn of(self, cached: &CachedPage, slug: &Slug, http: &AppState, headers: &HeaderMap) -> Option<Response> {
+        let &CachedPage { state, renderer_version, is_noindex, .. } = cached;
+        let page = PageMetadata { slug, state, renderer_version, is_noindex };
         let described = DescribedPage { form: self, page, http };
-        let (response, can_be_compressed) = respond(headers, &described, |coding| kept.form(self.number(coding)));
+        let (response, can_be_compressed) = respond(headers, &described, |coding| cached.form(self.number(coding)));
         let (identity, coded) = (self.number(Coding::Identity), self.number(Coding::Gzip));
-        if let Some(bytes) = kept.form(identity).flatten().filter(|_| can_be_compressed).cloned() {
+        if let Some(bytes) = cached.form(identity).flatten().filter(|_| can_be_compressed).cloned() {
             // It is made for later requests.
-            let (cache, slug, kept) = (http.service.cache().clone(), slug.clone(), kept.clone());
-            http.compressor.begin(move || cache.keep_coded(&slug, &kept, coded, gzip(&bytes), identity));
+            let (cache, slug, cached) = (http.service.cache().clone(), slug.clone(), cached.clone());
+            http.compressor.begin(move || cache.insert_encoded(&slug, &cached, coded, gzip(&bytes), identity));
         }
         response
     }
 
-    fn error(self, error: &ServiceError, http: &Http, headers: &HeaderMap) -> Response {
+    fn error(self, error: &ServiceError, http: &AppState, headers: &HeaderMap) -> Response {
         let mut response = match self {
             Self::Json => return http.failed(error),
             Self::Markdown(_) if !site::prefers_html_errors(headers) => http.failed(error),
@@ -114,7 +114,7 @@ impl PageForm {
     }
 
     /// 304 if the client holds this form.
-    fn unchanged(self, page: &PageHead, http: &Http, headers: &HeaderMap) -> Option<Response> {
+    fn unchanged(self, page: &PageHead, http: &AppState, headers: &HeaderMap) -> Option<Response> {
         // Nothing is cached, so the response would be uncompressed, and `*` stands for that.
         unchanged(
             headers,
@@ -134,7 +134,7 @@ impl PageForm {
         form + coding as u8
     }
 
-    fn body(self, page: &PageRead<'_>, http: &Http) -> Bytes {
+    fn body(self, page: &PageRead<'_>, http: &AppState) -> Bytes {
         match self {
             Self::Json => PageBody::json(page, &http.base_url).into(),
             // Holds no spare capacity.
@@ -144,7 +144,7 @@ impl PageForm {
     }
 }
 
-impl super::representation::Described for DescribedPage<'_> {
+impl super::representation::Cacheable for DescribedPage<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.form {
             PageForm::Json => JSON,

@@ -21,7 +21,7 @@ pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public,
 /// Smaller bodies fit into one packet anyway.
 const MIN_COMPRESSED_BYTES: usize = 256;
 
-pub(super) trait Described {
+pub(super) trait Cacheable {
     fn content_type(&self) -> HeaderValue;
 
     /// Of the 200 and the 304, without entity tag and body.
@@ -35,7 +35,7 @@ pub(super) trait Described {
 /// can still be made.
 pub(super) fn respond<'a>(
     request: &HeaderMap,
-    described: &impl Described,
+    described: &impl Cacheable,
     made: impl Fn(Coding) -> Option<Option<&'a Bytes>>,
 ) -> (Option<Response>, bool) {
     let identity = made(Coding::Identity).flatten();
@@ -65,7 +65,7 @@ pub(super) fn respond<'a>(
 pub(super) fn unchanged(
     request: &HeaderMap,
     preferred: Coding,
-    described: &impl Described,
+    described: &impl Cacheable,
     sent: Coding,
 ) -> Option<Response> {
     if !request.contains_key(IF_NONE_MATCH) {
@@ -97,7 +97,7 @@ pub(super) struct Representation {
     gzip: Arc<OnceLock<Option<Bytes>>>,
 }
 
-impl Described for Representation {
+impl Cacheable for Representation {
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(self.content_type)
     }
@@ -175,7 +175,7 @@ mod tests {
 
     struct Text;
 
-    impl Described for Text {
+    impl Cacheable for Text {
         fn content_type(&self) -> HeaderValue {
             HeaderValue::from_static("text/plain")
         }

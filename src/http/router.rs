@@ -16,9 +16,9 @@ use super::error::ApiError;
 use super::error_response::{Endpoint, shows_key};
 use super::listener::LargeAnswers;
 use super::mcp_host::{AllowedHosts, McpHost};
-use super::middleware::{Finish, Layers, WARNING_PAUSE, around};
+use super::middleware::{CommonHeaders, Layers, WARNING_PAUSE, around};
 use super::representation::Representation;
-use super::state::Http;
+use super::state::AppState;
 use super::{discovery, metadata, openapi, pages, reads, site, token};
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::log_throttle::LogThrottle;
@@ -32,21 +32,21 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 }
 
 /// `tools` are the route of `/mcp`, for the hosts and origins in `allowed`.
-pub fn front(http: Http, tools: MethodRouter, allowed: AllowedHosts, telemetry: RequestTelemetry) -> Router {
+pub fn front(http: AppState, tools: MethodRouter, allowed: AllowedHosts, telemetry: RequestTelemetry) -> Router {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     let layers = Layers {
         proxies: http.proxies.clone(),
         warnings: LogThrottle::new(WARNING_PAUSE),
         mcp_host: McpHost::of(&http.base_url, &http.site),
         large_answers: LargeAnswers::default(),
-        finish: Finish::new(&http.base_url, allowed),
+        finish: CommonHeaders::new(&http.base_url, allowed),
         telemetry: Arc::clone(&telemetry),
     };
     routes(&http, &telemetry).route(metadata::path::MCP, tools).layer(from_fn_with_state(Arc::new(layers), around))
 }
 
 /// Without the tools, which have their own preflights.
-fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
+fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
     let openapi = Representation::document(
         "application/json",
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
@@ -68,7 +68,7 @@ fn routes(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
 }
 
 /// Axum adds `Allow`.
-async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, uri: Uri) -> Response {
+async fn method_not_allowed(State(http): State<Arc<AppState>>, route: MatchedPath, uri: Uri) -> Response {
     let methods: &[&str] = match route.as_str() {
         "/api/pages" | metadata::path::TOKEN => &["POST"],
         "/api/pages/{slug}" => &["GET", "HEAD", "PATCH", "DELETE"],
@@ -82,7 +82,7 @@ async fn method_not_allowed(State(http): State<Arc<Http>>, route: MatchedPath, u
     ApiError::method_not_allowed(methods).at(Endpoint::of(&uri))
 }
 
-fn api(document: OpenApi) -> OpenApiRouter<Arc<Http>> {
+fn api(document: OpenApi) -> OpenApiRouter<Arc<AppState>> {
     OpenApiRouter::with_openapi(document)
         .routes(routes!(pages::create))
         .routes(routes!(pages::read, pages::update, pages::delete))

@@ -26,7 +26,7 @@ pub struct SiteSettings {
     pub edge_max_age: Option<Duration>,
 }
 
-pub struct Http {
+pub struct AppState {
     pub(super) service: PageService,
     pub(super) base_url: Origin,
     pub(super) proxies: TrustedProxies,
@@ -40,7 +40,7 @@ pub struct Http {
 
 /// What a page's header fields and entity tags are made of.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct PageMetadata<'a> {
     pub(super) slug: &'a Slug,
     pub(super) state: PageState,
     pub(super) renderer_version: u16,
@@ -49,7 +49,7 @@ pub(super) struct About<'a> {
     pub(super) is_noindex: bool,
 }
 
-impl About<'_> {
+impl PageMetadata<'_> {
     /// Spec §2.5, rule 5.
     pub(super) fn mark_noindex(&self, fields: &mut HeaderMap) {
         if self.is_noindex {
@@ -64,7 +64,7 @@ impl SiteSettings {
     }
 }
 
-impl Http {
+impl AppState {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
         let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
@@ -73,8 +73,8 @@ impl Http {
         Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
-    pub(super) fn about<'a>(&self, page: &'a PageHead) -> About<'a> {
+    pub(super) fn about<'a>(&self, page: &'a PageHead) -> PageMetadata<'a> {
         let is_noindex = self.site.noindex_all || page.has_external_links(&self.base_url);
-        About { slug: &page.slug, state: page.state(), renderer_version: page.renderer_version, is_noindex }
+        PageMetadata { slug: &page.slug, state: page.state(), renderer_version: page.renderer_version, is_noindex }
     }
 }

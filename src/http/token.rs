@@ -15,7 +15,7 @@ use url::form_urlencoded;
 
 use super::error_response::Endpoint;
 use super::pages::respond;
-use super::state::Http;
+use super::state::AppState;
 use crate::http::request::body::{RequestBody, media_type};
 use crate::http::request::credential::query_holds_key;
 use crate::http::types::{TokenBody, TokenRequest};
@@ -43,7 +43,7 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(super) async fn token(State(http): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = RequestBody::of(&head.headers, body).await;
     let form = async { parse(&head, body.bytes(Ok(())).await) };

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use self::server::ToolServer;
+use self::server::McpServer;
 pub use self::tool_calls::Mcp;
 use crate::http::AllowedHosts;
 use crate::http::error::ApiError;
@@ -37,21 +37,21 @@ const MOST_AT_ONCE: usize = 16;
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-struct Tools {
-    service: Arc<StreamableHttpService<ToolServer, NeverSessionManager>>,
+struct McpEndpoint {
+    service: Arc<StreamableHttpService<McpServer, NeverSessionManager>>,
     allowed: Arc<AllowedHosts>,
     turns: Arc<Semaphore>,
 }
 
 /// The route of the tools.
 pub fn route(mcp: Mcp, allowed: AllowedHosts) -> MethodRouter {
-    let tools = Tools::new(mcp, allowed);
+    let tools = McpEndpoint::new(mcp, allowed);
     any(move |request: Request| tools.clone().answer(request))
 }
 
-impl Tools {
+impl McpEndpoint {
     fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
-        let server = ToolServer::new(mcp);
+        let server = McpServer::new(mcp);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)

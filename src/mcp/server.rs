@@ -34,7 +34,7 @@ type Context = RequestContext<RoleServer>;
 
 /// `rmcp` clones it for each request.
 #[derive(Clone)]
-pub(super) struct ToolServer(Arc<Inner>);
+pub(super) struct McpServer(Arc<Inner>);
 
 struct Inner {
     mcp: Mcp,
@@ -44,7 +44,7 @@ struct Inner {
     server_info: MetaObject,
 }
 
-impl ToolServer {
+impl McpServer {
     pub(super) fn new(mcp: Mcp) -> Self {
         let identity = Implementation::new(metadata::server_name(&mcp.base_url), metadata::SERVER_VERSION)
             .with_title(metadata::TITLE)
@@ -68,7 +68,7 @@ impl ToolServer {
     }
 }
 
-impl ServerHandler for ToolServer {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         self.0.config.clone()
     }

@@ -205,7 +205,7 @@ mod tests {
     use handbill_pages::ports::clock::SystemClock;
     use handbill_pages::ports::page_store::PageStore;
     use handbill_pages::ports::random::Random;
-    use handbill_pages::service::{CallMetrics, Operators, SharedStore};
+    use handbill_pages::service::{CallMetrics, Moderation, SharedStore};
     use handbill_pages::values::slug::Slug;
     use handbill_store_scylla::{Limits, ScyllaStore};
     use handbill_store_sqlite::SqliteStore;
@@ -297,7 +297,7 @@ mod tests {
             Arc::new(SqliteStore::temporary().unwrap())
         };
         let store = SharedStore::new(store, CallMetrics::default(), clock.clone());
-        drop(Operators::new(store, clock, random).inspect(&Slug::parse("a-page-22222222").unwrap()).await);
+        drop(Moderation::new(store, clock, random).inspect(&Slug::parse("a-page-22222222").unwrap()).await);
     }
 
     #[tokio::test]

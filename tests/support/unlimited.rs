@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::http::AllowedHosts;
-use handbill::http::Front;
 use handbill::http::request::client_addr::TrustedProxies;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::values::origin::Origin;
 
 /// The public service over `store`, at `https://pages.example`.
-pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {
+pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Router {
     let base_url = Origin::parse("https://pages.example").unwrap();
     let settings = PublicSettings {
         networks: Vec::new(),

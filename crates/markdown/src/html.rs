@@ -126,7 +126,7 @@ impl<'s> HtmlWriter<'s> {
             self.html.push(' ');
             self.html.push_str(attribute);
             self.html.push_str("=\"");
-            escape(value, Place::Value, &mut self.html);
+            escape(value, Context::Attribute, &mut self.html);
             self.html.push('"');
         }
         self.html.push('>');
@@ -135,7 +135,7 @@ impl<'s> HtmlWriter<'s> {
     pub(super) fn text(&mut self, text: &str) {
         let plain = restored(text);
         self.facts.text(&if plain.contains('\0') { plain.replace('\0', "\u{fffd}").into() } else { plain });
-        escape(text, Place::Text, &mut self.html);
+        escape(text, Context::Text, &mut self.html);
     }
 
     pub(super) fn trim_line_end(&mut self) {
@@ -153,11 +153,11 @@ impl<'s> HtmlWriter<'s> {
 }
 
 fn text_bytes(text: &str) -> usize {
-    text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
+    text.chars().map(|character| escaped_bytes(character, Context::Text)).sum()
 }
 
 fn value_bytes(value: &str) -> usize {
-    value.chars().map(|character| escaped_bytes(character, Place::Value)).sum()
+    value.chars().map(|character| escaped_bytes(character, Context::Attribute)).sum()
 }
 
 fn tag_bytes((name, attributes): &Element<'_>, value_bytes: impl Fn(&str) -> usize) -> usize {
@@ -169,11 +169,11 @@ fn end_tag_bytes(name: &str) -> usize {
     "</>".len() + name.len()
 }
 
-fn escaped_bytes(character: char, place: Place) -> usize {
+fn escaped_bytes(character: char, context: Context) -> usize {
     match character {
         '&' => "&amp;".len(),
         '<' | '>' => "&lt;".len(),
-        '"' if place == Place::Value => "&quot;".len(),
+        '"' if context == Context::Attribute => "&quot;".len(),
         '\u{a0}' => "&nbsp;".len(),
         // A tab at the beginning of code may become four spaces.
         '\t' => 4,
@@ -183,21 +183,21 @@ fn escaped_bytes(character: char, place: Place) -> usize {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Context {
     Text,
-    Value,
+    Attribute,
 }
 
 /// With the first bytes of U+00A0 and of placeholders.
 const MAY_BE_ESCAPED: [bool; 256] = byte_set(b"&<>\"\r\0\xc2\xef");
 
-fn escape(text: &str, place: Place, out: &mut String) {
+fn escape(text: &str, context: Context, out: &mut String) {
     let (mut written, mut at) = (0, 0);
     while let Some(plain) = text.as_bytes()[at..].iter().position(|&byte| MAY_BE_ESCAPED[usize::from(byte)]) {
         at += plain;
         let Some(character) = text[at..].chars().next() else { break };
         let after = at + character.len_utf8();
-        if let Some(replacement) = replacement(character, place) {
+        if let Some(replacement) = replacement(character, context) {
             out.push_str(&text[written..at]);
             out.push_str(replacement);
             written = after;
@@ -207,12 +207,12 @@ fn escape(text: &str, place: Place, out: &mut String) {
     out.push_str(&text[written..]);
 }
 
-fn replacement(character: char, place: Place) -> Option<&'static str> {
+fn replacement(character: char, context: Context) -> Option<&'static str> {
     match character {
         '&' => Some("&amp;"),
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
-        '"' if place == Place::Value => Some("&quot;"),
+        '"' if context == Context::Attribute => Some("&quot;"),
         '\u{a0}' => Some("&nbsp;"),
         // An HTML parser reads a carriage return as a line feed.
         '\r' => Some("\n"),

@@ -9,7 +9,7 @@ use std::{fs, io};
 use async_trait::async_trait;
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
 use parking_lot::Mutex;
@@ -215,7 +215,7 @@ impl PageStore for SqliteStore {
         Some("sqlite")
     }
 
-    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
+    fn subscribe(&self, kept: Arc<dyn ChangeListener>) -> bool {
         self.shared.kept.set(kept).is_ok()
     }
 

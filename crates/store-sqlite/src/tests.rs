@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
@@ -659,7 +659,7 @@ impl Witness {
     }
 }
 
-impl KeptPages for Witness {
+impl ChangeListener for Witness {
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
         let before = slugs.iter().map(|slug| (slug.to_string(), self.version(slug.as_str()))).collect();
         Box::new(Witnessed(self, before))
@@ -678,8 +678,8 @@ async fn one_cache_is_told_of_each_change_before_and_after_it() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let [first, other] = [0, 1].map(|_| Witness::in_directory(directory.path()));
-    assert!(store.tell(first.clone()));
-    assert!(!store.tell(other));
+    assert!(store.subscribe(first.clone()));
+    assert!(!store.subscribe(other));
     let page = page("text");
     insert(&store, &page).await;
     found(&store, &page).await;

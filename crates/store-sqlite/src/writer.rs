@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use handbill_pages::ports::page_store::{KeptPages, PutResult, StoreError};
+use handbill_pages::ports::page_store::{ChangeListener, PutResult, StoreError};
 use handbill_pages::values::journal::{Act, Line, remaining};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
@@ -45,7 +45,7 @@ const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())"
 pub(super) struct Shared {
     pub(super) options: DatabaseOptions,
     /// The cache that is told of each change of a page.
-    pub(super) kept: OnceLock<Arc<dyn KeptPages>>,
+    pub(super) kept: OnceLock<Arc<dyn ChangeListener>>,
     /// Connections for reading that nobody uses.
     pub(super) readers: Mutex<Vec<Connection>>,
 }

@@ -34,7 +34,7 @@ use tower::Service;
 
 use self::bodies::CountedBody;
 pub use self::large_answers::{Full, LargeAnswers};
-use self::places::{Place, Places, Turn, Waiting};
+use self::places::{ClientSlot, ClientSlots, ConnectionState, Waiting};
 use super::drain::Phase;
 use crate::http::request::MAX_HEAD_BYTES;
 use handbill_pages::values::client::Peer;
@@ -126,7 +126,7 @@ pub struct ListenerMetrics {
 struct Server<A> {
     app: A,
     http: http1::Builder,
-    places: Arc<Places>,
+    places: Arc<ClientSlots>,
     waiting: Arc<Waiting>,
     bodies: Arc<Semaphore>,
     metrics: ListenerMetrics,
@@ -155,7 +155,7 @@ pub async fn serve<A>(
     let server = Arc::new(Server {
         app,
         http,
-        places: Arc::new(Places::new(limits.connections_per_client, limits.exempt)),
+        places: Arc::new(ClientSlots::new(limits.connections_per_client, limits.exempt)),
         waiting: Arc::default(),
         bodies: Arc::new(Semaphore::new(limits.bodies)),
         metrics,
@@ -217,7 +217,7 @@ where
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(WRITE_TIMEOUT));
-        let (server, turn) = (Arc::clone(self), Arc::new(Turn::new(&self.waiting)));
+        let (server, turn) = (Arc::clone(self), Arc::new(ConnectionState::new(&self.waiting)));
         let of_requests = Arc::clone(&turn);
         let service = service_fn(move |request| Arc::clone(&server).answer(peer, Arc::clone(&of_requests), request));
         let connection = watcher.watch(self.http.serve_connection(TokioIo::new(Box::pin(stream)), service));
@@ -236,7 +236,7 @@ where
     async fn answer(
         self: Arc<Self>,
         peer: SocketAddr,
-        turn: Arc<Turn>,
+        turn: Arc<ConnectionState>,
         request: Request<Incoming>,
     ) -> Result<Response, Infallible> {
         if !turn.begin() {
@@ -262,12 +262,12 @@ where
 
 struct Open {
     gauge: Gauge,
-    _place: Place,
+    _place: ClientSlot,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Open {
-    fn new(gauge: &Gauge, place: Place, permit: OwnedSemaphorePermit) -> Self {
+    fn new(gauge: &Gauge, place: ClientSlot, permit: OwnedSemaphorePermit) -> Self {
         gauge.inc();
         Self { gauge: gauge.clone(), _place: place, _permit: permit }
     }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 /// Anyone can get a /48, in which rate limits see 65 536 clients.
 const IPV6_SITE_BITS: u32 = 48;
 
-pub(super) struct Places {
+pub(super) struct ClientSlots {
     per_client: usize,
     /// Networks whose connections are not counted, because they connect for many clients.
     exempt: Vec<IpNet>,
@@ -21,18 +21,18 @@ pub(super) struct Places {
 }
 
 /// One connection of a client, counted until this is dropped.
-pub(super) struct Place(Option<(Arc<Places>, IpAddr)>);
+pub(super) struct ClientSlot(Option<(Arc<ClientSlots>, IpAddr)>);
 
-impl Places {
+impl ClientSlots {
     pub(super) fn new(per_client: usize, exempt: Vec<IpNet>) -> Self {
         Self { per_client, exempt, taken: Mutex::default() }
     }
 
     /// `None` if the client has its share.
-    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ClientSlot> {
         let peer = peer.to_canonical();
         if self.exempt.iter().any(|network| network.contains(&peer)) {
-            return Some(Place(None));
+            return Some(ClientSlot(None));
         }
         let client = client(peer);
         let mut taken = self.taken.lock();
@@ -41,11 +41,11 @@ impl Places {
             return None;
         }
         *count += 1;
-        Some(Place(Some((Arc::clone(self), client))))
+        Some(ClientSlot(Some((Arc::clone(self), client))))
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         let Some((places, client)) = &self.0 else { return };
         let mut taken = places.taken.lock();
@@ -82,7 +82,7 @@ struct Queue {
 }
 
 /// One connection, as it waits for its client or answers a request.
-pub(super) struct Turn {
+pub(super) struct ConnectionState {
     waiting: Arc<Waiting>,
     number: AtomicU64,
     end: Arc<Notify>,
@@ -99,7 +99,7 @@ impl Waiting {
     }
 }
 
-impl Turn {
+impl ConnectionState {
     /// A new connection, which waits for its first request.
     pub(super) fn new(waiting: &Arc<Waiting>) -> Self {
         let turn = Self { waiting: Arc::clone(waiting), number: AtomicU64::default(), end: Arc::default() };
@@ -128,7 +128,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.begin();
     }
@@ -138,12 +138,12 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    fn places(exempt: &[&str]) -> Arc<Places> {
-        Arc::new(Places::new(2, exempt.iter().map(|network| network.parse().unwrap()).collect()))
+    fn places(exempt: &[&str]) -> Arc<ClientSlots> {
+        Arc::new(ClientSlots::new(2, exempt.iter().map(|network| network.parse().unwrap()).collect()))
     }
 
     /// How many of ten connections from these addresses get a place.
-    fn admitted(places: &Arc<Places>, addresses: [&str; 2]) -> usize {
+    fn admitted(places: &Arc<ClientSlots>, addresses: [&str; 2]) -> usize {
         let all: Vec<_> =
             addresses.iter().cycle().take(10).filter_map(|peer| places.take(peer.parse().unwrap())).collect();
         all.len()

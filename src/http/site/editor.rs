@@ -23,7 +23,7 @@ use crate::http::etag::REVALIDATE;
 use crate::http::metadata;
 use crate::http::pages::SlugParam;
 use crate::http::representation::Representation;
-use crate::http::state::Http;
+use crate::http::state::AppState;
 use handbill_pages::service::Created;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
@@ -110,7 +110,7 @@ impl<'a> EditorTemplate<'a> {
     }
 }
 
-pub(in crate::http) fn home(http: &Http) -> Representation {
+pub(in crate::http) fn home(http: &AppState) -> Representation {
     let base_url = &http.base_url;
     let html = templates::html(&EditorTemplate::new(Layout::of(http)), 0);
     let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
@@ -118,12 +118,12 @@ pub(in crate::http) fn home(http: &Http) -> Representation {
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.
-pub(in crate::http) fn pages(http: &Http) -> Representation {
+pub(in crate::http) fn pages(http: &AppState) -> Representation {
     let template = PagesTemplate { layout: Layout::of(http) };
     page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
-pub(in crate::http) fn help(http: &Http) -> Representation {
+pub(in crate::http) fn help(http: &AppState) -> Representation {
     let base_url = &http.base_url;
     let template = HelpTemplate { layout: Layout::of(http), create_quota: http.service.quotas().create };
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
@@ -131,7 +131,7 @@ pub(in crate::http) fn help(http: &Http) -> Representation {
 
 /// `GET /<slug>/edit`, the same for every slug. Its script takes a key from the fragment, which is not sent.
 pub(in crate::http) async fn edit(
-    State(http): State<Arc<Http>>,
+    State(http): State<Arc<AppState>>,
     SlugParam(slug): SlugParam,
     request: Request,
 ) -> Response {
@@ -148,7 +148,7 @@ pub(in crate::http) async fn edit(
 
 /// `GET /assets/<version>/<name>`.
 pub(in crate::http) async fn file(
-    State(http): State<Arc<Http>>,
+    State(http): State<Arc<AppState>>,
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {

@@ -22,7 +22,7 @@ use crate::http::error_response::{Endpoint, shows_key};
 use crate::http::negotiation::weight;
 use crate::http::pages::{json_tag, respond};
 use crate::http::request::raw_post;
-use crate::http::state::Http;
+use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
@@ -40,7 +40,7 @@ const PREVIEWS: RoutePart = RoutePart("preview");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// `POST /`.
-pub(in crate::http) async fn post(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(in crate::http) async fn post(State(http): State<Arc<AppState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let client = http.proxies.client(&parts);
     let form = Post { http: &http, form: preferred_form(&parts.headers) };
@@ -116,7 +116,7 @@ fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
 }
 
 struct Post<'a> {
-    http: &'a Http,
+    http: &'a AppState,
     form: AnswerForm,
 }
 
@@ -139,7 +139,7 @@ impl Post<'_> {
     }
 
     fn published(&self, created: &Created) -> Response {
-        let Http { base_url, .. } = self.http;
+        let AppState { base_url, .. } = self.http;
         let url = page_url(&created.page.head.slug, base_url);
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
         let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];

@@ -22,7 +22,7 @@ use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::etag::{REVALIDATE, entity_tag};
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::{CACHE_ONE_HOUR, Representation};
-use super::state::{About, Http};
+use super::state::{AppState, PageMetadata};
 
 use crate::http::error::ApiError;
 use crate::http::metadata;
@@ -60,7 +60,7 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
     })
 }
 
-pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(in crate::http) async fn not_found(State(http): State<Arc<AppState>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
@@ -78,14 +78,14 @@ pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
 }
 
 /// Does not check that the page exists.
-pub(in crate::http) fn redirect_to(http: &Http, address: &str) -> Response {
+pub(in crate::http) fn redirect_to(http: &AppState, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
 }
 
 /// HTML for browsers; JSON for others, and below the API's paths.
-fn not_found_response(http: &Http, request: &Request) -> Response {
+fn not_found_response(http: &AppState, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
@@ -96,7 +96,7 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     response
 }
 
-pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
+pub(in crate::http) fn html_of(page: &Page, http: &AppState) -> String {
     let url = page_url(&page.head.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
@@ -118,11 +118,11 @@ pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
 }
 
 /// The fingerprint changes with the layout.
-pub(in crate::http) fn html_tag(coding: Coding, page: &About<'_>, http: &Http) -> HeaderValue {
+pub(in crate::http) fn html_tag(coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
     entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
 }
 
-pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &Http, slug: &Slug) {
+pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &AppState, slug: &Slug) {
     let markdown = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
     fields.insert(LINK, HeaderValue::try_from(markdown.concat()).expect("an origin is ASCII"));
     fields.insert(CACHE_CONTROL, REVALIDATE);
@@ -132,7 +132,7 @@ pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &Http, slug:
 }
 
 /// If operators allow it (contract, decision 21). Browsers ignore this field (RFC 9213), and ask each time.
-fn admit_shared_caches(fields: &mut HeaderMap, http: &Http) {
+fn admit_shared_caches(fields: &mut HeaderMap, http: &AppState) {
     if let Some(directives) = &http.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
@@ -147,7 +147,7 @@ pub(in crate::http) enum Source {
     Negotiated,
 }
 
-pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &Http, slug: &Slug, source: Source) {
+pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, slug: &Slug, source: Source) {
     let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
     // A saved file gets the page's name.
     fields.insert(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]));
@@ -167,7 +167,7 @@ pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &Http, slug
 }
 
 /// HTML for 404 and 410, JSON for other errors.
-pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response {
+pub(in crate::http) fn error_page(error: &ServiceError, http: &AppState) -> Response {
     let layout = Layout::of(http);
     match error {
         ServiceError::NotFound => {

@@ -21,7 +21,7 @@ use super::article::{article, first_image, without_heading};
 use super::assets::{self, FAVICON, STYLE, VERSION};
 use crate::http::error::quota_in_words;
 use crate::http::metadata;
-use crate::http::state::Http;
+use crate::http::state::AppState;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::language::{Language, UNDETERMINED};
@@ -97,7 +97,7 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn of(http: &'a Http) -> Self {
+    pub fn of(http: &'a AppState) -> Self {
         let layout = Self::new(&http.base_url, &http.site.links);
         Self { mcp_base_url: http.site.mcp_origin(&http.base_url).as_str(), ..layout }
     }

@@ -10,9 +10,9 @@ mod unlimited;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use axum::Router;
 use axum::body::Body;
 use handbill::app::Deps;
-use handbill::http::Front;
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::client::Peer;
@@ -27,7 +27,7 @@ use url::form_urlencoded;
 
 struct Service {
     runtime: Mutex<Runtime>,
-    front: Front,
+    front: Router,
     slug: String,
     key: String,
 }

@@ -17,7 +17,7 @@ use handbill::app::Deps;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::{CallMetrics, Operators, PublishingPolicy, SharedStore};
+use handbill_pages::service::{CallMetrics, Moderation, PublishingPolicy, SharedStore};
 use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
@@ -68,7 +68,7 @@ impl Operated {
         let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
         let renderer = Deps::system().renderer;
         let routes = api::router(AdminApi {
-            operators: Operators::new(
+            operators: Moderation::new(
                 SharedStore::new(pages, CallMetrics::default(), Arc::clone(&clock)),
                 Arc::clone(&clock),
                 Random::System,

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use handbill::app::{self, Deps, PublicSettings, Publishing};
 use handbill::http::request::client_addr::TrustedProxies;
-use handbill::http::{AllowedHosts, Front, SiteSettings};
+use handbill::http::{AllowedHosts, SiteSettings};
 use handbill::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::{Lookup, PageStore};
@@ -181,7 +182,7 @@ pub(crate) struct TestApp {
     random: Arc<Mutex<TestRng>>,
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) metrics: Arc<Metrics>,
-    front: Front,
+    front: Router,
     requests: Arc<Requests>,
 }
 
@@ -201,7 +202,7 @@ impl TestApp {
     }
 
     /// The service itself, to be put behind a listener.
-    pub(crate) fn front(&self) -> Front {
+    pub(crate) fn front(&self) -> Router {
         self.front.clone()
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
@@ -145,8 +145,8 @@ impl PageStore for WatchedStore {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
-    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
-        self.inner.tell(kept)
+    fn subscribe(&self, kept: Arc<dyn ChangeListener>) -> bool {
+        self.inner.subscribe(kept)
     }
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {

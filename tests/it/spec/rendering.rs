@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
-use handbill_pages::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::markdown::RENDERER_VERSION;
@@ -39,7 +39,12 @@ impl Watched {
 
 #[async_trait]
 impl Renderer for Watched {
-    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
         self.called(if checks.key.is_some() { "render and look for the key" } else { "render" }, purpose)?;
         RenderInPlace.render(content, purpose, checks).await
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Expected, KeptPages, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
@@ -117,10 +117,10 @@ impl PageStore for FaultyStore {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
-    fn tell(&self, kept: Arc<dyn KeptPages>) -> bool {
+    fn subscribe(&self, kept: Arc<dyn ChangeListener>) -> bool {
         match self.fault {
             Fault::UntoldChange => true,
-            Fault::Silence => self.inner.tell(kept),
+            Fault::Silence => self.inner.subscribe(kept),
             // Pages that are ready would hide the faults of the store.
             _ => false,
         }

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
+use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use handbill::http::Front;
 use handbill_pages::values::client::Peer;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -14,7 +14,7 @@ use tower::ServiceExt;
 
 use crate::linearizability::histories::transport::{Connection, Transport};
 
-pub(crate) struct InProcess(pub(crate) Vec<Front>);
+pub(crate) struct InProcess(pub(crate) Vec<Router>);
 
 impl Transport for InProcess {
     fn connect(&self, client: usize) -> Box<dyn Connection> {
@@ -23,7 +23,7 @@ impl Transport for InProcess {
 }
 
 struct Calls {
-    replicas: Vec<Front>,
+    replicas: Vec<Router>,
     next: usize,
 }
 

@@ -12,8 +12,8 @@ pub(crate) mod in_process;
 
 use std::sync::Arc;
 
+use axum::Router;
 use handbill::app::Deps;
-use handbill::http::Front;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_store_sqlite::SqliteStore;
 
@@ -37,7 +37,7 @@ fn plan() -> Plan {
     }
 }
 
-pub(crate) fn replica(store: Arc<dyn PageStore>) -> Front {
+pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
     unlimited::front(store, &Deps::system())
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use bytes::Bytes;
-use handbill::http::Front;
 use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
@@ -64,12 +64,12 @@ impl Traffic {
     }
 }
 
-fn replica_over(proxied: &Proxied) -> Front {
+fn replica_over(proxied: &Proxied) -> Router {
     replica(proxied.store.clone())
 }
 
 async fn send(
-    replica: &Front,
+    replica: &Router,
     method: Method,
     path: &str,
     fields: &[(http::HeaderName, &str)],
@@ -84,7 +84,7 @@ async fn send(
     InProcess(vec![replica.clone()]).connect(0).send(request.body(body).unwrap()).await.unwrap()
 }
 
-async fn publish(replica: &Front, content: &str) -> (String, String) {
+async fn publish(replica: &Router, content: &str) -> (String, String) {
     let body = json!({"title": "A title of usual length", "content": content});
     let created = send(replica, Method::POST, "/api/pages", &[], Some(body)).await;
     assert_eq!(created.status(), StatusCode::CREATED, "{created:?}");
@@ -94,7 +94,7 @@ async fn publish(replica: &Front, content: &str) -> (String, String) {
 }
 
 /// Reads `path`, with the entity tag that the client holds.
-async fn get(replica: &Front, path: &str, held: Option<&str>) -> Response<Bytes> {
+async fn get(replica: &Router, path: &str, held: Option<&str>) -> Response<Bytes> {
     let fields = held.map(|tag| (IF_NONE_MATCH, tag)).into_iter().chain([(ACCEPT, "*/*")]).collect::<Vec<_>>();
     send(replica, Method::GET, path, &fields, None).await
 }

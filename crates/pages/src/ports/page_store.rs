@@ -38,7 +38,7 @@ pub trait PageStore: Send + Sync {
 
     /// From now on, tells `kept` of each change of a page before the change begins, until its outcome is known. Returns
     /// whether the store does so. A store whose pages other processes change cannot, and a store tells one cache only.
-    fn tell(&self, _kept: Arc<dyn KeptPages>) -> bool {
+    fn subscribe(&self, _kept: Arc<dyn ChangeListener>) -> bool {
         false
     }
 
@@ -86,7 +86,7 @@ pub enum PutResult {
 }
 
 /// What is kept of pages in this process to answer reads without the store.
-pub trait KeptPages: Send + Sync {
+pub trait ChangeListener: Send + Sync {
     /// Forgets the pages under `slugs`, which may change until the returned value is dropped. Until then nothing is kept
     /// of these pages, and nothing that was read before is kept later.
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
@@ -158,11 +158,11 @@ impl Lookup {
                 let created_at = found.head().map_or(tombstone.created_at, |head| head.created_at);
                 Some(Record::Deleted(Tombstone { created_at, ..tombstone }))
             }
-            (Act::Turn { at, hidden, .. }, Self::Active(page) | Self::Hidden(page)) => {
+            (Act::SetHidden { at, hidden, .. }, Self::Active(page) | Self::Hidden(page)) => {
                 let head = page.head.restored_with_hidden(hidden, at);
                 Some(Record::Active(Arc::new(Page { head, text: page.text.clone() })))
             }
-            (Act::Turn { .. }, Self::Deleted(_) | Self::Absent) => None,
+            (Act::SetHidden { .. }, Self::Deleted(_) | Self::Absent) => None,
         }
     }
 }

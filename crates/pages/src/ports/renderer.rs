@@ -24,16 +24,16 @@ pub enum Purpose {
 pub struct RenderError;
 
 /// Whether operators refuse this Markdown, or links and images to these addresses.
-pub type Refuses = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
+pub type ContentFilter = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
 
 /// Searches of a long text take milliseconds, so the renderer makes them.
 #[derive(Clone, Default)]
-pub struct Checks {
-    pub refuses: Option<Refuses>,
+pub struct ContentChecks {
+    pub refuses: Option<ContentFilter>,
     pub key: Option<EditKey>,
 }
 
-pub struct Made {
+pub struct RenderOutcome {
     pub rendered: Rendered,
     pub is_refused: bool,
     /// Markup and references may spell the key where the source does not.
@@ -44,5 +44,10 @@ pub struct Made {
 #[async_trait]
 pub trait Renderer: Send + Sync {
     /// By the newest rules.
-    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError>;
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError>;
 }

@@ -11,7 +11,7 @@ use super::{Limited, PageService, StoreBudget, deadline, until};
 use crate::ports::page_store::{Expected, Lookup, PutResult, Record};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Checks, Purpose};
+use crate::ports::renderer::{ContentChecks, Purpose};
 use crate::values::client::Client;
 use crate::values::edit_key::EditKey;
 use crate::values::markdown::Rendered;
@@ -58,7 +58,7 @@ impl PageService {
     /// and a heading that could be no title is none. The limit is that of previews.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
-            let rendered = self.render(&new.content, Purpose::Preview, Checks::default()).await?.rendered;
+            let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
             let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
             Ok(Preview { title, rendered })
         };

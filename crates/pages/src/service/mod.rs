@@ -21,10 +21,10 @@
 //! of keys, unless the slug does not fit the grammar.
 
 mod budgets;
-mod calls;
 mod create;
 mod error;
-mod operators;
+mod instruments;
+mod moderation;
 mod page_cache;
 mod policy;
 mod read;
@@ -46,7 +46,7 @@ use crate::ports::clock::SharedClock;
 use crate::ports::page_store::Lookup;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
-use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::client::Client;
 use crate::values::content::Content;
 use crate::values::network_limits::{SharedNetwork, windows};
@@ -56,11 +56,13 @@ use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
 pub use budgets::STORE_BUDGET;
 use budgets::{ReadBudget, StoreBudget};
-pub use calls::{CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds};
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-pub use operators::{ActOutcome, Found, Operators};
-pub use page_cache::{FormNumber, Kept, PageCache, PageCacheMetrics, PageRead};
+pub use instruments::{
+    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds,
+};
+pub use moderation::{ActOutcome, Found, Moderation};
+pub use page_cache::{CachedPage, FormNumber, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use read::FoundPage;
 pub use rendering::{RenderInPlace, RenderThreads};
@@ -112,7 +114,7 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let pages = parts.pages.told_by(parts.store.pages());
+        let pages = parts.pages.subscribed_to(parts.store.pages());
         let large_reads = ReadBudget::new(parts.large_bytes);
         Self { parts: Arc::new(ServiceParts { pages, ..parts }), large_reads, slug_secret: Arc::default() }
     }
@@ -154,7 +156,12 @@ impl PageService {
         Limited { outcome: work(reserved).await, quota }
     }
 
-    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
         self.parts.store.calls.render(&*self.parts.renderer, content, purpose, checks).await
     }
 

@@ -3,9 +3,9 @@
 //! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another
 //! read. It never changes; a new entry replaces it.
 //!
-//! In one process every write passes the cache: the store [tells](PageStore::tell) it before a page changes, and after.
-//! So what is in the cache is current. A reader takes the place of a page before it asks the store, and a change takes
-//! that place away from the reader. So what was read before a change is never kept after it.
+//! In one process every write passes the cache: the store [tells](PageStore::subscribe) it before a page changes, and after.
+//! So what is in the cache is current. A reader takes the slot of a page before it asks the store, and a change takes
+//! that slot away from the reader. So what was read before a change is never cached after it.
 //!
 //! A store that replicas share is asked for the page's state first, and an entry of another state is not used.
 //!
@@ -22,7 +22,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, Guard
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::budgets::ReadPermit;
-use crate::ports::page_store::{KeptPages, PageStore};
+use crate::ports::page_store::{ChangeListener, PageStore};
 use crate::values::page::{Page, PageState, PageText};
 use crate::values::slug::Slug;
 
@@ -41,7 +41,7 @@ const USUAL_BYTES: u64 = 4 * 1024;
 /// Besides slug and forms.
 const ENTRY_BYTES: usize = 256;
 
-/// A form's place, and the allocator's share.
+/// A form's slot, and the allocator's share.
 const FORM_BYTES: usize = 128;
 
 /// More than a page's fields take besides its texts.
@@ -59,22 +59,28 @@ pub struct PageCache {
     /// `None` if the cache is off.
     entries: Option<Arc<Entries>>,
     /// Whether the store tells of each change, so that every entry is current.
-    pub(super) is_told: bool,
+    pub(super) is_coherent: bool,
     pub(super) metrics: PageCacheMetrics,
 }
 
-type Entries = Cache<Slug, Arc<Kept>, EntryBytes>;
+type Entries = Cache<Slug, Arc<CachedPage>, EntryBytes>;
 
-/// The place of one page, which its holder may fill until the page changes.
-pub(super) type Place<'a> =
-    PlaceholderGuard<'a, Slug, Arc<Kept>, EntryBytes, DefaultHashBuilder, DefaultLifecycle<Slug, Arc<Kept>>>;
+/// The slot of one page, which its holder may fill until the page changes.
+pub(super) type CacheSlot<'a> = PlaceholderGuard<
+    'a,
+    Slug,
+    Arc<CachedPage>,
+    EntryBytes,
+    DefaultHashBuilder,
+    DefaultLifecycle<Slug, Arc<CachedPage>>,
+>;
 
 /// The number by which the transport knows a form of a page, such as its HTML in one content coding.
 pub type FormNumber = u8;
 
 /// A cache entry: the forms of one state of a page.
 #[derive(Clone)]
-pub struct Kept {
+pub struct CachedPage {
     pub state: PageState,
     pub renderer_version: u16,
     pub is_noindex: bool,
@@ -86,10 +92,10 @@ pub struct Kept {
 #[derive(Clone, Copy)]
 pub(super) struct EntryBytes;
 
-impl Weighter<Slug, Arc<Kept>> for EntryBytes {
-    fn weight(&self, slug: &Slug, kept: &Arc<Kept>) -> u64 {
-        let forms = kept.forms.iter().map(|(_, bytes)| FORM_BYTES + bytes.as_ref().map_or(0, Bytes::len));
-        let page = kept.page.as_deref().map_or(0, held_bytes);
+impl Weighter<Slug, Arc<CachedPage>> for EntryBytes {
+    fn weight(&self, slug: &Slug, cached: &Arc<CachedPage>) -> u64 {
+        let forms = cached.forms.iter().map(|(_, bytes)| FORM_BYTES + bytes.as_ref().map_or(0, Bytes::len));
+        let page = cached.page.as_deref().map_or(0, held_bytes);
         (ENTRY_BYTES + slug.as_str().len() + page + forms.sum::<usize>()) as u64
     }
 }
@@ -97,8 +103,8 @@ impl Weighter<Slug, Arc<Kept>> for EntryBytes {
 /// A page that was read, with the memory that it holds until the answer is made.
 pub struct PageRead<'a> {
     pub(super) page: Arc<Page>,
-    /// The place of the page in the cache, if nothing had it before the store was asked.
-    pub(super) place: Option<Place<'a>>,
+    /// The slot of the page in the cache, if nothing had it before the store was asked.
+    pub(super) slot: Option<CacheSlot<'a>>,
     /// Whether the page itself is worth keeping.
     pub(super) keep_page: bool,
     pub(super) _permit: ReadPermit,
@@ -123,31 +129,31 @@ impl PageCache {
             .expect("every option is set");
         let cache =
             || Cache::with_options(options, EntryBytes, DefaultHashBuilder::default(), DefaultLifecycle::default());
-        Self { entries: (bytes > 0).then(cache).map(Arc::new), is_told: false, metrics }
+        Self { entries: (bytes > 0).then(cache).map(Arc::new), is_coherent: false, metrics }
     }
 
     /// This cache, told by `store` of each change if the store can do that.
     #[must_use]
-    pub(super) fn told_by(self, store: &dyn PageStore) -> Self {
-        Self { is_told: store.tell(Arc::new(self.clone())), ..self }
+    pub(super) fn subscribed_to(self, store: &dyn PageStore) -> Self {
+        Self { is_coherent: store.subscribe(Arc::new(self.clone())), ..self }
     }
 
-    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<Kept>> {
-        self.entries.as_ref()?.get(slug).filter(|kept| kept.state == state)
+    pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<Arc<CachedPage>> {
+        self.entries.as_ref()?.get(slug).filter(|cached| cached.state == state)
     }
 
     /// The entry of the page under `slug`, if the store tells of each change.
-    pub(super) fn current(&self, slug: &Slug) -> Option<Arc<Kept>> {
-        self.entries.as_ref().filter(|_| self.is_told)?.get(slug)
+    pub(super) fn current(&self, slug: &Slug) -> Option<Arc<CachedPage>> {
+        self.entries.as_ref().filter(|_| self.is_coherent)?.get(slug)
     }
 
-    /// The entry of the page under `slug`, or else its place, unless another reader or a change has the place. The caller
+    /// The entry of the page under `slug`, or else its slot, unless another reader or a change has the slot. The caller
     /// is about to ask the store.
-    pub(super) fn entry_or_place(&self, slug: &Slug) -> (Option<Arc<Kept>>, Option<Place<'_>>) {
+    pub(super) fn entry_or_slot(&self, slug: &Slug) -> (Option<Arc<CachedPage>>, Option<CacheSlot<'_>>) {
         let found = self.entries.as_ref().map(|entries| entries.get_value_or_guard(slug, Some(Duration::ZERO)));
         match found {
-            Some(GuardResult::Value(kept)) => (Some(kept), None),
-            Some(GuardResult::Guard(place)) => (None, Some(place)),
+            Some(GuardResult::Value(cached)) => (Some(cached), None),
+            Some(GuardResult::Guard(slot)) => (None, Some(slot)),
             Some(GuardResult::Timeout) | None => (None, None),
         }
     }
@@ -156,56 +162,68 @@ impl PageCache {
         self.metrics.hits.inc();
     }
 
-    /// Keeps `bytes`, a form of `page`, beside the other forms that are kept of its state, unless the page may have
+    /// Keeps `bytes`, a form of `page`, beside the other forms that are cached of its state, unless the page may have
     /// changed since it was read. Returns what the answer is made of.
-    pub fn keep(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<Kept> {
-        let PageRead { page, place, keep_page, .. } = page;
+    pub fn insert(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<CachedPage> {
+        let PageRead { page, slot, keep_page, .. } = page;
         let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);
         let mut forms = vec![(form, Some(bytes))];
-        let is_same = |kept: &Kept| kept.state == state && kept.renderer_version == renderer_version;
-        let place = place.or_else(|| {
+        let is_same = |cached: &CachedPage| cached.state == state && cached.renderer_version == renderer_version;
+        let slot = slot.or_else(|| {
             // Only replicas find an entry of an earlier state.
-            let is_earlier = |kept: &Kept| !self.is_told && kept.state.updated_at <= state.updated_at;
-            let (place, kept) = self.replace(slug, |kept| is_same(kept) || is_earlier(kept))?;
-            let others = kept.forms.iter().filter(|(other, _)| is_same(&kept) && *other != form);
+            let is_earlier = |cached: &CachedPage| !self.is_coherent && cached.state.updated_at <= state.updated_at;
+            let (slot, cached) = self.replace(slug, |cached| is_same(cached) || is_earlier(cached))?;
+            let others = cached.forms.iter().filter(|(other, _)| is_same(&cached) && *other != form);
             forms.extend(others.cloned());
-            Some(place)
+            Some(slot)
         });
         let page_to_keep = keep_page.then(|| Arc::clone(&page));
-        let kept = Arc::new(Kept { state, renderer_version, is_noindex, page: page_to_keep, forms });
-        if let Some(place) = place {
-            self.put(place, slug, &kept);
+        let cached = Arc::new(CachedPage { state, renderer_version, is_noindex, page: page_to_keep, forms });
+        if let Some(slot) = slot {
+            self.put(slot, slug, &cached);
         }
-        kept
+        cached
     }
 
     /// A dropped entry does not come back.
-    pub fn keep_coded(&self, slug: &Slug, kept: &Kept, form: FormNumber, bytes: Option<Bytes>, made_of: FormNumber) {
-        let is_same =
-            |standing: &Kept| standing.state == kept.state && standing.renderer_version == kept.renderer_version;
-        if let Some((place, standing)) = self.replace(slug, is_same) {
+    pub fn insert_encoded(
+        &self,
+        slug: &Slug,
+        cached: &CachedPage,
+        form: FormNumber,
+        bytes: Option<Bytes>,
+        made_of: FormNumber,
+    ) {
+        let is_same = |standing: &CachedPage| {
+            standing.state == cached.state && standing.renderer_version == cached.renderer_version
+        };
+        if let Some((slot, standing)) = self.replace(slug, is_same) {
             let mut forms = standing.forms.clone();
             forms.retain(|(other, _)| *other != form && (bytes.is_none() || *other != made_of));
             forms.push((form, bytes));
-            self.put(place, slug, &Arc::new(Kept { forms, ..Kept::clone(&standing) }));
+            self.put(slot, slug, &Arc::new(CachedPage { forms, ..CachedPage::clone(&standing) }));
         }
     }
 
-    /// Takes the entry of the page under `slug` out of its place, if `is_wanted`.
-    fn replace(&self, slug: &Slug, is_wanted: impl FnOnce(&Kept) -> bool) -> Option<(Place<'_>, Arc<Kept>)> {
-        let choose = |_: &Slug, kept: &mut Arc<Kept>| {
-            if is_wanted(kept) { EntryAction::ReplaceWithGuard } else { EntryAction::Retain(()) }
+    /// Takes the entry of the page under `slug` out of its slot, if `is_wanted`.
+    fn replace(
+        &self,
+        slug: &Slug,
+        is_wanted: impl FnOnce(&CachedPage) -> bool,
+    ) -> Option<(CacheSlot<'_>, Arc<CachedPage>)> {
+        let choose = |_: &Slug, cached: &mut Arc<CachedPage>| {
+            if is_wanted(cached) { EntryAction::ReplaceWithGuard } else { EntryAction::Retain(()) }
         };
         match self.entries.as_ref()?.entry(slug, Some(Duration::ZERO), choose) {
-            EntryResult::Replaced(place, kept) => Some((place, kept)),
+            EntryResult::Replaced(slot, cached) => Some((slot, cached)),
             _ => None,
         }
     }
 
-    /// Fills `place` with `kept`, unless the page has changed since the place was taken, or `kept` is too large.
-    fn put(&self, place: Place<'_>, slug: &Slug, kept: &Arc<Kept>) {
-        if EntryBytes.weight(slug, kept) <= LARGEST_BYTES {
-            let _ = place.insert(Arc::clone(kept));
+    /// Fills `slot` with `cached`, unless the page has changed since the slot was taken, or `cached` is too large.
+    fn put(&self, slot: CacheSlot<'_>, slug: &Slug, cached: &Arc<CachedPage>) {
+        if EntryBytes.weight(slug, cached) <= LARGEST_BYTES {
+            let _ = slot.insert(Arc::clone(cached));
         }
         self.measure();
     }
@@ -213,7 +231,7 @@ impl PageCache {
     /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
     /// stay in memory. A reader that found the page before may still keep it afterwards, unless the store tells of changes.
     pub(super) fn drop_page(&self, slug: &Slug) {
-        if let Some(entries) = self.entries.as_ref().filter(|_| !self.is_told) {
+        if let Some(entries) = self.entries.as_ref().filter(|_| !self.is_coherent) {
             entries.remove(slug);
             self.measure();
         }
@@ -225,34 +243,34 @@ impl PageCache {
     }
 }
 
-impl KeptPages for PageCache {
+impl ChangeListener for PageCache {
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
         let Some(entries) = &self.entries else { return Box::new(()) };
         let take = |slug: &&Slug| {
             loop {
-                // This takes the place from a reader too.
+                // This takes the slot from a reader too.
                 entries.remove(*slug);
-                if let GuardResult::Guard(place) = entries.get_value_or_guard(*slug, Some(Duration::ZERO)) {
-                    break place;
+                if let GuardResult::Guard(slot) = entries.get_value_or_guard(*slug, Some(Duration::ZERO)) {
+                    break slot;
                 }
             }
         };
-        let places: Vec<_> = slugs.iter().map(take).collect();
+        let slots: Vec<_> = slugs.iter().map(take).collect();
         self.measure();
-        Box::new(places)
+        Box::new(slots)
     }
 }
 
-impl Kept {
+impl CachedPage {
     /// `None` if not made; `Some(None)` if not worth sending.
     pub fn form(&self, form: FormNumber) -> Option<Option<&Bytes>> {
         self.forms.iter().find(|(other, _)| *other == form).map(|(_, bytes)| bytes.as_ref())
     }
 
-    /// The page itself, if it is kept.
+    /// The page itself, if it is cached.
     pub(super) fn page(&self) -> Option<PageRead<'static>> {
         let page = Arc::clone(self.page.as_ref()?);
-        Some(PageRead { page, place: None, keep_page: true, _permit: ReadPermit::default() })
+        Some(PageRead { page, slot: None, keep_page: true, _permit: ReadPermit::default() })
     }
 }
 
@@ -292,10 +310,10 @@ mod tests {
         Page::new(head, Content::parse("a".repeat(1000)).unwrap(), rendered)
     }
 
-    /// `page` as it is read when nothing has its place, or when its reader gets none.
+    /// `page` as it is read when nothing has its slot, or when its reader gets none.
     fn read<'a>(cache: &'a PageCache, page: &Page) -> PageRead<'a> {
-        let (_, place) = cache.entry_or_place(&page.head.slug);
-        PageRead { page: Arc::new(page.clone()), place, keep_page: false, _permit: ReadPermit::default() }
+        let (_, slot) = cache.entry_or_slot(&page.head.slug);
+        PageRead { page: Arc::new(page.clone()), slot, keep_page: false, _permit: ReadPermit::default() }
     }
 
     fn cache() -> PageCache {
@@ -307,8 +325,8 @@ mod tests {
     }
 
     /// Keeps `bytes` bytes as the form 0 of `page`.
-    fn keep(cache: &PageCache, page: &Page, bytes: usize) -> Arc<Kept> {
-        cache.keep(read(cache, page), false, 0, vec![0; bytes].into())
+    fn keep(cache: &PageCache, page: &Page, bytes: usize) -> Arc<CachedPage> {
+        cache.insert(read(cache, page), false, 0, vec![0; bytes].into())
     }
 
     #[test]
@@ -332,14 +350,14 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_change_is_never_kept_after_it() {
-        let (cache, first) = (PageCache { is_told: true, ..cache() }, page(1, 1));
+        let (cache, first) = (PageCache { is_coherent: true, ..cache() }, page(1, 1));
         let slug = &first.head.slug;
         let is_kept = || cache.current(slug).is_some();
         let before = read(&cache, &first);
         let change = cache.change(&[slug, slug]);
         let meanwhile = read(&cache, &first);
         for read in [before, meanwhile] {
-            cache.keep(read, false, 0, Bytes::new());
+            cache.insert(read, false, 0, Bytes::new());
             assert!(!is_kept());
         }
         drop(change);
@@ -348,9 +366,9 @@ mod tests {
         let second = page(1, 2);
         let change = cache.change(&[slug]);
         assert!(!is_kept());
-        cache.keep_coded(slug, &earlier, 1, Some(Bytes::new()), 0);
+        cache.insert_encoded(slug, &earlier, 1, Some(Bytes::new()), 0);
         drop(change);
-        cache.keep_coded(slug, &earlier, 1, Some(Bytes::new()), 0);
+        cache.insert_encoded(slug, &earlier, 1, Some(Bytes::new()), 0);
         assert!(!is_kept());
         keep(&cache, &second, 1);
         // A reader that was overtaken.
@@ -360,7 +378,7 @@ mod tests {
 
     #[test]
     fn no_reader_on_any_thread_gets_what_a_change_has_replaced() {
-        let (cache, first) = (PageCache { is_told: true, ..cache() }, page(1, 0));
+        let (cache, first) = (PageCache { is_coherent: true, ..cache() }, page(1, 0));
         let (slug, stored, answered) = (&first.head.slug, AtomicU64::new(0), AtomicU64::new(0));
         let (hits, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -368,14 +386,14 @@ mod tests {
                 scope.spawn(|| {
                     while !is_done.load(Ordering::SeqCst) {
                         let oldest = answered.load(Ordering::SeqCst);
-                        if let Some(kept) = cache.current(slug) {
-                            assert!(kept.state.version.get() >= oldest);
+                        if let Some(cached) = cache.current(slug) {
+                            assert!(cached.state.version.get() >= oldest);
                             hits.fetch_add(1, Ordering::SeqCst);
                             continue;
                         }
-                        let (_, place) = cache.entry_or_place(slug);
+                        let (_, slot) = cache.entry_or_slot(slug);
                         let found = page(1, stored.load(Ordering::SeqCst));
-                        cache.keep(PageRead { place, ..read(&cache, &found) }, false, 0, Bytes::new());
+                        cache.insert(PageRead { slot, ..read(&cache, &found) }, false, 0, Bytes::new());
                     }
                 });
             }
@@ -396,11 +414,12 @@ mod tests {
     #[test]
     fn forms_of_one_state_and_renderer_are_kept_together() {
         let cache = cache();
-        let (first, form) = (page(1, 1), |kept: &Kept, number| kept.form(number).flatten().map(|bytes| bytes.to_vec()));
+        let (first, form) =
+            (page(1, 1), |cached: &CachedPage, number| cached.form(number).flatten().map(|bytes| bytes.to_vec()));
         keep(&cache, &first, 1);
-        let both = cache.keep(read(&cache, &first), false, 3, Bytes::from_static(b"b"));
+        let both = cache.insert(read(&cache, &first), false, 3, Bytes::from_static(b"b"));
         assert_eq!((form(&both, 0), form(&both, 3), form(&both, 6)), (Some(vec![0]), Some(b"b".to_vec()), None));
-        let changed = cache.keep(read(&cache, &page(1, 2)), false, 3, Bytes::new());
+        let changed = cache.insert(read(&cache, &page(1, 2)), false, 3, Bytes::new());
         assert_eq!(form(&changed, 0), None);
         let mut renewed = page(1, 2);
         renewed.head.renderer_version += 1;
@@ -410,14 +429,14 @@ mod tests {
     #[test]
     fn a_compressed_form_takes_the_place_of_the_one_that_it_was_made_of_if_it_is_worth_sending() {
         let (cache, page) = (cache(), page(1, 1));
-        let kept = keep(&cache, &page, 1000);
+        let cached = keep(&cache, &page, 1000);
         let now = || cache.get(&page.head.slug, page.head.state()).unwrap();
-        cache.keep_coded(&page.head.slug, &kept, 1, None, 0);
+        cache.insert_encoded(&page.head.slug, &cached, 1, None, 0);
         assert!(now().form(0).is_some() && now().form(1) == Some(None));
-        cache.keep_coded(&page.head.slug, &kept, 2, Some(Bytes::new()), 0);
+        cache.insert_encoded(&page.head.slug, &cached, 2, Some(Bytes::new()), 0);
         assert!(now().form(0).is_none() && now().form(2).is_some());
         cache.drop_page(&page.head.slug);
-        cache.keep_coded(&page.head.slug, &kept, 2, Some(Bytes::new()), 0);
+        cache.insert_encoded(&page.head.slug, &cached, 2, Some(Bytes::new()), 0);
         assert_eq!(bytes(&cache), 0, "an entry that was dropped does not come back");
     }
 
@@ -427,8 +446,9 @@ mod tests {
         let (alone, with_page) = (page(1, 1), page(2, 1));
         assert!(keep(&cache, &alone, 10).page().is_none());
         let entry = bytes(&cache);
-        let kept = cache.keep(PageRead { keep_page: true, ..read(&cache, &with_page) }, false, 0, vec![0; 10].into());
-        assert_eq!(*kept.page().unwrap(), with_page);
+        let cached =
+            cache.insert(PageRead { keep_page: true, ..read(&cache, &with_page) }, false, 0, vec![0; 10].into());
+        assert_eq!(*cached.page().unwrap(), with_page);
         assert_eq!(bytes(&cache), 2 * entry + held_bytes(&with_page) as u64);
     }
 
@@ -455,7 +475,7 @@ mod tests {
         let earlier = keep(&cache, &first, 1);
         keep(&cache, &later, 1);
         keep(&cache, &first, 1);
-        cache.keep_coded(&first.head.slug, &earlier, 1, None, 0);
+        cache.insert_encoded(&first.head.slug, &earlier, 1, None, 0);
         assert!(cache.get(&later.head.slug, later.head.state()).is_some());
     }
 

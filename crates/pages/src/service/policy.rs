@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 
 use super::error::ServiceError;
 use crate::ports::page_store::{NotReachedError, StoreError};
-use crate::ports::renderer::{Made, Refuses};
+use crate::ports::renderer::{ContentFilter, RenderOutcome};
 
 /// May change at any time; clones share it. The default allows everything.
 #[derive(Clone, Default)]
@@ -17,7 +17,7 @@ pub struct PublishingPolicy {
 
 struct Allowed {
     is_content_known: bool,
-    refuses: Option<Refuses>,
+    refuses: Option<ContentFilter>,
     /// `None` until it is known.
     paused: Option<bool>,
 }
@@ -50,7 +50,7 @@ impl PublishingPolicy {
         self.allowed.write().paused.replace(paused).unwrap_or_default() != paused
     }
 
-    pub(super) fn refuses(&self) -> Result<Option<Refuses>, ServiceError> {
+    pub(super) fn refuses(&self) -> Result<Option<ContentFilter>, ServiceError> {
         let (is_known, refuses) = {
             let allowed = self.allowed.read();
             (allowed.is_content_known, allowed.refuses.clone())
@@ -58,7 +58,7 @@ impl PublishingPolicy {
         if is_known { Ok(refuses) } else { Err(self.refused("blocklist", ServiceError::BlocklistUnknown)) }
     }
 
-    pub(super) fn check_content(&self, made: &Made) -> Result<(), ServiceError> {
+    pub(super) fn check_content(&self, made: &RenderOutcome) -> Result<(), ServiceError> {
         if made.is_refused { Err(self.refused("content", ServiceError::ContentRefused)) } else { Ok(()) }
     }
 

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use super::budgets::ReadPermit;
 use super::error::ServiceError;
-use super::page_cache::{Kept, PageCache, PageRead, Place};
+use super::page_cache::{CacheSlot, CachedPage, PageCache, PageRead};
 use super::{PageService, StoreBudget, deadline, until};
-use crate::ports::renderer::{Checks, Made, Purpose};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
 use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};
 use crate::values::slug::Slug;
 
 /// A page that can be read, as far as the store was asked.
 pub struct FoundPage<'a> {
-    /// What is kept of it in its present state.
-    pub kept: Option<Arc<Kept>>,
+    /// What is cached of it in its present state.
+    pub cached: Option<Arc<CachedPage>>,
     record: FoundRecord,
-    place: Option<Place<'a>>,
+    slot: Option<CacheSlot<'a>>,
     store_budget: StoreBudget,
 }
 
@@ -49,35 +49,35 @@ impl FoundRecord {
 
 impl PageService {
     /// Only if known to be current without the store. `None` says nothing about the page.
-    pub fn kept(&self, slug: &Slug) -> Option<Arc<Kept>> {
+    pub fn cached(&self, slug: &Slug) -> Option<Arc<CachedPage>> {
         self.parts.pages.current(slug)
     }
 
     /// Reads no more than is needed to know the state. `is_held`: the caller has the page in some state.
     pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage<'_>, ServiceError> {
         let deadline = deadline();
-        let (kept, place) = self.parts.pages.entry_or_place(slug);
+        let (cached, slot) = self.parts.pages.entry_or_slot(slug);
         let mut store_budget = StoreBudget::new(deadline);
         let record = until(deadline, async {
-            Ok(if !self.parts.pages.is_told && (is_held || kept.is_some()) {
+            Ok(if !self.parts.pages.is_coherent && (is_held || cached.is_some()) {
                 FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?)
             } else {
                 FoundRecord::Page(self.existing(slug, &mut store_budget).await?)
             })
         });
         let record = record.await?;
-        let kept = kept.filter(|kept| kept.state == record.head().state());
-        Ok(FoundPage { kept, record, place, store_budget })
+        let cached = cached.filter(|cached| cached.state == record.head().state());
+        Ok(FoundPage { cached, record, slot, store_budget })
     }
 
     /// The whole page that was found, with HTML from this version of the renderer or a newer one.
     /// [`ServiceError::Overloaded`] means that too many large pages are being read.
     pub async fn load<'a>(&'a self, found: FoundPage<'a>) -> Result<PageRead<'a>, ServiceError> {
-        if let Some(page) = found.kept.as_ref().and_then(|kept| kept.page()) {
+        if let Some(page) = found.cached.as_ref().and_then(|cached| cached.page()) {
             self.parts.pages.count_hit();
             return Ok(page);
         }
-        let FoundPage { record, place, mut store_budget, .. } = found;
+        let FoundPage { record, slot, mut store_budget, .. } = found;
         until(store_budget.deadline, async {
             let page = match record {
                 FoundRecord::Page(page) => page,
@@ -85,10 +85,10 @@ impl PageService {
             };
             let (page, permit) = self.with_permit(page, &mut store_budget).await?;
             // A later read would ask for the text, or render it, again.
-            let keep_page = !is_current(&page.head) || !self.parts.pages.is_told;
+            let keep_page = !is_current(&page.head) || !self.parts.pages.is_coherent;
             let page = self.current(page).await?;
             self.parts.pages.metrics.misses.inc();
-            Ok(PageRead { page, place, keep_page, _permit: permit })
+            Ok(PageRead { page, slot, keep_page, _permit: permit })
         })
         .await
     }
@@ -124,11 +124,12 @@ impl PageService {
         if is_current(&page.head) {
             return Ok(page);
         }
-        if let Some(kept) = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|kept| kept.page()) {
-            return Ok(kept.page);
+        if let Some(cached) = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|cached| cached.page())
+        {
+            return Ok(cached.page);
         }
         let content = &page.text.content;
-        let Made { rendered, .. } = self.render(content, Purpose::Upkeep, Checks::default()).await?;
+        let RenderOutcome { rendered, .. } = self.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
         Ok(Arc::new(Page::new(page.head.clone(), content.clone(), rendered)))
     }
 }

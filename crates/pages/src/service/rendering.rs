@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::content::Content;
 use crate::values::markdown::render;
 
@@ -79,18 +79,23 @@ impl RenderThreads {
 
 #[async_trait]
 impl Renderer for RenderThreads {
-    async fn render(&self, content: &Content, purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
         self.run(content, purpose, move |source| checked(source, &checks)).await
     }
 }
 
 /// A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
-fn checked(source: &str, Checks { refuses, key }: &Checks) -> Made {
+fn checked(source: &str, ContentChecks { refuses, key }: &ContentChecks) -> RenderOutcome {
     let mut rendered = render(source);
     let shown = mem::take(&mut rendered.shown);
     let is_refused = refuses.as_ref().is_some_and(|refuses| refuses(source, &shown.addresses));
     let shows_key = key.as_ref().is_some_and(|key| shown.any(|text| key.occurs_in(text)));
-    Made { rendered, is_refused, shows_key }
+    RenderOutcome { rendered, is_refused, shows_key }
 }
 
 /// On the caller's thread, for tests that control the time or count instructions.
@@ -98,7 +103,12 @@ pub struct RenderInPlace;
 
 #[async_trait]
 impl Renderer for RenderInPlace {
-    async fn render(&self, content: &Content, _purpose: Purpose, checks: Checks) -> Result<Made, RenderError> {
+    async fn render(
+        &self,
+        content: &Content,
+        _purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
         Ok(checked(content.as_str(), &checks))
     }
 }
@@ -135,7 +145,7 @@ mod tests {
         let key = EditKey::parse(&format!("hbk_{}", "a".repeat(43))).unwrap();
         for (text, shown) in [("&#104;bk_", true), ("hbk_", true), ("&#105;bk_", false)] {
             let content = Content::parse(format!("{text}{}", "a".repeat(43))).unwrap();
-            let checks = Checks { key: Some(key.clone()), ..Checks::default() };
+            let checks = ContentChecks { key: Some(key.clone()), ..ContentChecks::default() };
             let made = threads().render(&content, Purpose::Write, checks).await.unwrap();
             assert_eq!(made.shows_key, shown, "{text}");
         }

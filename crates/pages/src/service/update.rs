@@ -12,7 +12,7 @@ use super::request::{Body, Credential, PageFields, PageUpdate, Precondition, Tex
 use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
 use crate::ports::page_store::{Expected, PutResult, Record};
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Checks, Made, Purpose};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
 use crate::values::client::Client;
 use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
@@ -30,7 +30,7 @@ struct Authorized {
 struct UpdateRequest<'a> {
     update: PageUpdate,
     /// Only for a whole new text.
-    rendered: Option<Made>,
+    rendered: Option<RenderOutcome>,
     key: &'a EditKey,
     precondition: &'a Precondition,
 }
@@ -203,7 +203,7 @@ impl PageService {
     ) -> Result<(PageVersion, Page, ReadPermit), ServiceError> {
         let UpdateRequest { update, rendered, key, .. } = request;
         request.check_state(head.state())?;
-        if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
+        if let (TextUpdate::Replace(content), Some(RenderOutcome { rendered, .. })) = (&update.text, rendered) {
             let version = head.version;
             let head = head.updated(update.head.clone(), self.parts.clock.now());
             return Ok((version, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
@@ -223,24 +223,28 @@ impl PageService {
         check_text(key, "content", content.as_str())?;
         let head = page.head.clone();
         drop((page, permit));
-        let Made { rendered, .. } = self.publishable(&content, key).await?;
+        let RenderOutcome { rendered, .. } = self.publishable(&content, key).await?;
         let head = head.updated(update.head.clone(), self.parts.clock.now());
         Ok((version, Page::new(head, content, rendered), ReadPermit::default()))
     }
 
     /// The caller has looked for `key` in `content`.
-    async fn publishable(&self, content: &Content, key: &EditKey) -> Result<Made, ServiceError> {
+    async fn publishable(&self, content: &Content, key: &EditKey) -> Result<RenderOutcome, ServiceError> {
         let made = self.rendered(content, Some(key)).await?;
         self.check_made(&made)?;
         Ok(made)
     }
 
-    pub(super) async fn rendered(&self, content: &Content, key: Option<&EditKey>) -> Result<Made, ServiceError> {
-        let checks = Checks { refuses: self.parts.policy.refuses()?, key: key.cloned() };
+    pub(super) async fn rendered(
+        &self,
+        content: &Content,
+        key: Option<&EditKey>,
+    ) -> Result<RenderOutcome, ServiceError> {
+        let checks = ContentChecks { refuses: self.parts.policy.refuses()?, key: key.cloned() };
         Ok(self.render(content, Purpose::Write, checks).await?)
     }
 
-    pub(super) fn check_made(&self, made: &Made) -> Result<(), ServiceError> {
+    pub(super) fn check_made(&self, made: &RenderOutcome) -> Result<(), ServiceError> {
         if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
         }

@@ -30,7 +30,7 @@ pub struct Line {
 pub enum Act {
     Delete(Tombstone),
     /// Hid the page, or showed it again without `takedown`.
-    Turn {
+    SetHidden {
         slug: Slug,
         version: PageVersion,
         at: UnixMillis,
@@ -99,8 +99,8 @@ impl Line {
             Kind::Delete | Kind::Takedown => {
                 Act::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown })
             }
-            Kind::Hide => Act::Turn { slug, version, at, hidden: Some(takedown?) },
-            Kind::Show => Act::Turn { slug, version, at, hidden: None },
+            Kind::Hide => Act::SetHidden { slug, version, at, hidden: Some(takedown?) },
+            Kind::Show => Act::SetHidden { slug, version, at, hidden: None },
             Kind::Void => return None,
         })
     }
@@ -110,7 +110,7 @@ impl Act {
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Delete(tombstone) => &tombstone.slug,
-            Self::Turn { slug, .. } => slug,
+            Self::SetHidden { slug, .. } => slug,
         }
     }
 
@@ -122,13 +122,15 @@ impl Act {
                 let entry = Entry::Tombstone(tombstone.clone());
                 (precedence(stored, &entry) == Precedence::Import).then_some(Self::Delete(tombstone))
             }
-            (Self::Turn { slug, version, at, hidden: takedown @ Some(_) }, Stored::Absent) => {
+            (Self::SetHidden { slug, version, at, hidden: takedown @ Some(_) }, Stored::Absent) => {
                 Some(Self::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown }))
             }
             // The version continues from the backup's, so only times compare.
-            (Self::Turn { at, .. }, Stored::Active(state) | Stored::Hidden(state)) if at <= state.updated_at => None,
-            (act @ Self::Turn { .. }, Stored::Active(_) | Stored::Hidden(_)) => Some(act),
-            (Self::Turn { .. }, Stored::Absent | Stored::Deleted) => None,
+            (Self::SetHidden { at, .. }, Stored::Active(state) | Stored::Hidden(state)) if at <= state.updated_at => {
+                None
+            }
+            (act @ Self::SetHidden { .. }, Stored::Active(_) | Stored::Hidden(_)) => Some(act),
+            (Self::SetHidden { .. }, Stored::Absent | Stored::Deleted) => None,
         }
     }
 }
@@ -146,11 +148,11 @@ pub fn remaining(lines: Vec<Line>) -> Vec<Line> {
             done.push(line);
         }
     }
-    let (mut turns, mut remaining): (Vec<_>, Vec<_>) =
+    let (mut hidings, mut remaining): (Vec<_>, Vec<_>) =
         done.into_iter().rev().partition(|line| matches!(line.kind, Kind::Hide | Kind::Show));
     // Times of one form sort like their texts. A cluster's journal is in no order.
-    turns.sort_by(|one, other| one.at.cmp(&other.at));
-    let last: HashMap<_, _> = turns.into_iter().map(|line| (line.slug.clone(), line)).collect();
+    hidings.sort_by(|one, other| one.at.cmp(&other.at));
+    let last: HashMap<_, _> = hidings.into_iter().map(|line| (line.slug.clone(), line)).collect();
     remaining.extend(last.into_values());
     remaining
 }

@@ -12,18 +12,18 @@ pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
     addresses.iter().flat_map(|address| hosts(address)).collect()
 }
 
-pub fn link_places(addresses: &[String]) -> impl Iterator<Item = Place> {
-    addresses.iter().filter_map(|address| Place::of(&Url::parse(address).ok()?))
+pub fn link_prefixes(addresses: &[String]) -> impl Iterator<Item = UrlPrefix> {
+    addresses.iter().filter_map(|address| UrlPrefix::of(&Url::parse(address).ok()?))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct UrlPrefix {
     pub host: String,
     /// Without percent-encoding; empty for the whole host.
     pub path: String,
 }
 
-impl Place {
+impl UrlPrefix {
     /// With or without the scheme.
     pub fn parse(text: &str) -> Option<Self> {
         if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_place_includes_all_below_it_and_nothing_beside_it() {
-        let place = |text: &str| Place::parse(text).unwrap();
+        let place = |text: &str| UrlPrefix::parse(text).unwrap();
         let form = place("docs.example/forms/x");
         for below in [
             "https://docs.example/forms/x",
@@ -179,7 +179,7 @@ mod tests {
         assert!(!numbered.includes(&place("https://docs.example/view?id=51")));
         assert!(place("docs.example/").includes(&place("https://docs.example/anything")));
         for no_place in ["", "/forms/x", "mailto:a@docs.example", "ftp://docs.example/x", "*.example/x"] {
-            assert_eq!(Place::parse(no_place), None, "{no_place}");
+            assert_eq!(UrlPrefix::parse(no_place), None, "{no_place}");
         }
     }
 

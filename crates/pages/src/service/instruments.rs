@@ -18,7 +18,7 @@ use crate::log_throttle::LogThrottle;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
-use crate::ports::renderer::{Checks, Made, Purpose, RenderError, Renderer};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::content::Content;
 use crate::values::page::PageHead;
 use crate::values::quota::Decision;
@@ -30,7 +30,8 @@ pub const TRACES: &str = "handbill::trace";
 pub const CALL: &str = "call";
 
 /// Seconds. 0.05 and 0.25 are the objectives for reads and writes.
-const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+const HISTOGRAM_BUCKETS: [f64; 14] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 /// A store that is down fails every request, so a line says how many it left out.
 const FAILURES_PAUSE: Duration = Duration::from_mins(1);
@@ -59,7 +60,7 @@ pub struct CallMetrics {
 }
 
 pub fn seconds() -> Histogram {
-    Histogram::new(SECONDS)
+    Histogram::new(HISTOGRAM_BUCKETS)
 }
 
 pub fn durations<L: Clone + Eq + Hash>() -> Durations<L> {
@@ -74,7 +75,7 @@ impl Default for CallMetrics {
 }
 
 #[derive(Clone)]
-pub(super) struct Calls {
+pub(super) struct Instruments {
     metrics: CallMetrics,
     clock: SharedClock,
     failures: Arc<LogThrottle>,
@@ -120,7 +121,7 @@ impl Drop for CallSpan {
     }
 }
 
-impl Calls {
+impl Instruments {
     fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
         Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
     }
@@ -163,8 +164,8 @@ impl Calls {
         renderer: &dyn Renderer,
         content: &Content,
         purpose: Purpose,
-        checks: Checks,
-    ) -> Result<Made, RenderError> {
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
         let span = CallSpan::new(None, "render", "markdown");
         let (made, took) = self.timed(renderer.render(content, purpose, checks)).await;
         if made.is_ok() {
@@ -179,7 +180,7 @@ impl Calls {
 #[derive(Clone)]
 pub struct SharedStore {
     store: Arc<dyn PageStore>,
-    pub(super) calls: Calls,
+    pub(super) calls: Instruments,
     shared: Arc<Shared>,
 }
 
@@ -191,7 +192,7 @@ struct Shared {
 
 impl SharedStore {
     pub fn new(store: Arc<dyn PageStore>, metrics: CallMetrics, clock: SharedClock) -> Self {
-        Self { store, calls: Calls::new(metrics, clock), shared: Arc::default() }
+        Self { store, calls: Instruments::new(metrics, clock), shared: Arc::default() }
     }
 
     async fn call<T>(
@@ -200,7 +201,7 @@ impl SharedStore {
         name: impl Fn(&T) -> &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let Calls { metrics, clock, .. } = &self.calls;
+        let Instruments { metrics, clock, .. } = &self.calls;
         let span = CallSpan::new(self.store.system(), operation, "pages");
         let (result, took) = self.calls.timed(call).await;
         let (outcome, is_available) = match &result {
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_down_is_logged_once_a_minute_and_each_unreadable_record_at_once() {
-        let calls = Calls::new(CallMetrics::default(), Arc::new(SystemClock::new()));
+        let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
         let down = || StoreError::Unavailable(NotReachedError.into());
         let left_out = |error: &StoreError, seconds| calls.left_out(error, Duration::from_secs(seconds));
         assert_eq!(left_out(&down(), 1), Some(0));

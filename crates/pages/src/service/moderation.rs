@@ -13,7 +13,7 @@ use crate::values::takedown::Takedown;
 use crate::values::timestamp::UnixMillis;
 
 #[derive(Clone)]
-pub struct Operators {
+pub struct Moderation {
     store: SharedStore,
     clock: SharedClock,
     random: Random,
@@ -90,7 +90,7 @@ fn settled(record: Record, found: Found) -> Option<ActOutcome> {
     }
 }
 
-impl Operators {
+impl Moderation {
     pub fn new(store: SharedStore, clock: SharedClock, random: Random) -> Self {
         Self { store, clock, random }
     }
