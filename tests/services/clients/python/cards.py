@@ -28,7 +28,7 @@ agent_card = document("/.well-known/agent-card.json")
 validate_proto_required_fields(json_format.ParseDict(agent_card, AgentCard()))
 assert parse_agent_card(agent_card).name == agent_card["name"]
 
-# The schema is schema.json of modelcontextprotocol/experimental-ext-server-card.
+# The schema is schema.json of modelcontextprotocol/experimental-ext-server-card, without its descriptions.
 schema = json.loads(Path(__file__).with_name("server-card.schema.json").read_text())
 validator = Draft202012Validator({"$ref": "#/$defs/ServerCard", "$defs": schema["$defs"]})
 cards = [document("/.well-known/mcp/server-card.json"), document("/mcp/server-card", "application/mcp-server-card+json")]
