@@ -15,7 +15,7 @@ use super::api::{AdminApi, Refusal, failure};
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
 use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
+use handbill_pages::values::archive::{Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::page::Page;
 
@@ -55,8 +55,8 @@ pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Res
             Err(error) => break Err(error.to_string()),
         }
         match decoder.line(&line) {
-            Ok(Decoded::Entry(entry)) => under_way.push(api.importer.import(entry)),
-            Ok(Decoded::Header(_) | Decoded::Trailer(_)) => {}
+            Ok(Some(entry)) => under_way.push(api.importer.import(entry)),
+            Ok(None) => {}
             Err(error) => break Err(error.to_string()),
         }
         if under_way.len() == AT_ONCE
@@ -66,7 +66,7 @@ pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Res
             break Err(error);
         }
     };
-    report.error = read.map(|summary| report.missing = summary.unreadable).err();
+    report.error = read.map(|trailer| report.missing = trailer.unreadable).err();
     while let Some(done) = under_way.next().await {
         let error = report.count(done).err();
         report.error = report.error.take().or(error);

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::api::{AdminApi, Refusal, operator, parse};
 use crate::telemetry::metrics::Metrics;
-use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{NotReachedError, StoreError};
 use handbill_pages::service::PublishingPolicy;
 

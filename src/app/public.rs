@@ -17,7 +17,7 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::ports::renderer::Renderer;
 use handbill_pages::service::{PageCache, PageService, PublishingPolicy, RenderThreads, ServiceParts};
-use handbill_pages::values::network_limits::SharedNetwork;
+use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::Origin;
 
 /// Bytes of pages over 64 KiB in use: five of the largest, which count twice.

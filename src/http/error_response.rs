@@ -16,7 +16,7 @@ use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
 use crate::telemetry::http::ErrorName;
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::oauth;
+use handbill_pages::service::oauth;
 use handbill_pages::values::origin::Origin;
 
 /// Clients of each endpoint read errors in their own form.

@@ -1,7 +1,7 @@
 //! Names, versions, operations and paths, for every description of the service.
 
 use handbill_pages::ports::rate_limiter::LimitKind;
-use handbill_pages::values::oauth;
+use handbill_pages::service::oauth;
 use handbill_pages::values::origin::Origin;
 
 pub const TITLE: &str = "Handbill";

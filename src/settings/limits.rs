@@ -9,7 +9,7 @@ use clap::Args;
 use handbill_rate_limit::{RedisMode, RedisUrl};
 
 use handbill_pages::ports::rate_limiter::Quotas;
-use handbill_pages::values::network_limits::SharedNetwork;
+use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::quota::Quota;
 
 /// A window remembers each attempt in 8 bytes, and a larger one would push all others out.

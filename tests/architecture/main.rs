@@ -231,14 +231,14 @@ fn setting(path: &str, name: &str) -> Duration {
 const LISTENER: &str = "src/http/listener/mod.rs";
 const BODY: &str = "src/http/request/body.rs";
 const SCYLLA: &str = "crates/store-scylla/src/session.rs";
-const SERVICE: &str = "crates/pages/src/service/mod.rs";
+const TIME_LIMITS: &str = "crates/pages/src/service/time_limits.rs";
 
 #[test]
 fn every_time_limit_fits_into_the_next() {
     let (head, body) = (limit(LISTENER, "HEAD_TIMEOUT"), limit(BODY, "BODY_TIME"));
     let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(SCYLLA, name));
-    let deadline = limit(SERVICE, "DEADLINE");
-    let store = limit("crates/pages/src/service/budgets.rs", "STORE_BUDGET");
+    let deadline = limit(TIME_LIMITS, "DEADLINE");
+    let store = limit(TIME_LIMITS, "STORE_BUDGET");
     let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let redis = setting("src/settings/limits.rs", "HANDBILL_REDIS_TIMEOUT");
     let before_store = |path, name| limit(path, name) + store;
@@ -248,7 +248,7 @@ fn every_time_limit_fits_into_the_next() {
         ("a client that does not read cannot fail a stop", limit(LISTENER, "WRITE_TIMEOUT"), drain),
         ("a command hears whether its page was stored", body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
         ("a create waits for one call to Redis, and then for the store", redis + store, deadline),
-        ("an update that lost a race can start over", before_store(SERVICE, "LONGEST_JITTER"), deadline),
+        ("an update that lost a race can start over", before_store(TIME_LIMITS, "LONGEST_JITTER"), deadline),
         ("every request that has arrived can finish", deadline, drain),
         (
             "the store still has its time after a rendering has waited for its permit",

@@ -14,7 +14,6 @@
 //! +zrangebyscore +zremrangebyscore +zscore +pexpire +set`; in a cluster also `+cluster`, with sentinels also `+role`.
 
 mod connection;
-mod link;
 pub mod memory;
 mod redis;
 mod settings;

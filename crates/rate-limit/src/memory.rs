@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use crate::values::network_limits::Window;
+use crate::values::client::Window;
 use crate::values::quota::{Counted, Decision, Quota};
 use crate::values::slug::{Reservation, Reserved};
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::ports::clock::Clock;
     use crate::values::client::Client;
-    use crate::values::network_limits::{SharedNetwork, windows};
+    use crate::values::client::{SharedNetwork, windows};
     use crate::values::timestamp::UnixMillis;
 
     const HOUR: Duration = Duration::from_hours(1);

@@ -9,13 +9,13 @@ use redis::{ErrorKind, RedisError, RedisResult, Script};
 use tokio::sync::watch;
 
 use super::connection::Connection;
-use super::link::Link;
+use super::connection::Link;
 use super::memory::MemoryRateLimiter;
 use super::settings::{OpenError, RedisMode, RedisSettings};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use crate::values::network_limits::Window;
+use crate::values::client::Window;
 use crate::values::quota::Decision;
 use crate::values::slug::{Reservation, Reserved, Slug};
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::ports::rate_limiter::LimitKind;
     use crate::values::client::Client;
-    use crate::values::network_limits::windows;
+    use crate::values::client::windows;
     use crate::values::quota::Quota;
 
     fn keys(address: &str) -> Vec<String> {

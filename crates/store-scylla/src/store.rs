@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use handbill_pages::ports::clock::SharedClock;
-use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{
     Cause, Expected, Lookup, NotReachedError, PageStore, PutResult, Record, StoreError,
 };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use async_trait::async_trait;
-use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
+use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use handbill_pages::ports::creates_switch::CreatesSwitch;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
+use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;

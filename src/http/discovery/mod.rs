@@ -19,11 +19,12 @@ use crate::http::request::MAX_BODY_BYTES;
 use crate::http::state::SiteSettings;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
+use handbill_pages::service::oauth;
 use handbill_pages::values::contact::{Contact, SiteLink};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::{content, oauth, title};
+use handbill_pages::values::{content, title};
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

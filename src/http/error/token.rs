@@ -4,8 +4,8 @@
 use super::{ApiError, Code};
 use crate::http::metadata;
 use crate::http::request::MAX_BODY_BYTES;
+use handbill_pages::service::oauth;
 use handbill_pages::service::{BodyError, BodyReadError, FormError, TokenError};
-use handbill_pages::values::oauth;
 
 impl From<&TokenError> for ApiError {
     fn from(error: &TokenError) -> Self {

@@ -12,8 +12,8 @@ pub use self::fields::{CreateBody, FieldsBody};
 pub use self::page::{Included, PageBody, Part};
 use crate::http::error::{ApiError, Code};
 use handbill_pages::service::Created;
+use handbill_pages::service::oauth;
 use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::oauth;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::Slug;
 

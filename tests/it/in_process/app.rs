@@ -19,7 +19,7 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::ports::renderer::Renderer;
 use handbill_pages::service::{PublishingPolicy, RenderInPlace};
-use handbill_pages::values::network_limits::SharedNetwork;
+use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::{Authority, Origin};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::Slug;

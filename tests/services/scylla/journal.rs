@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
-use handbill_pages::ports::creates_switch::CreatesSwitch;
+use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::journal::{Kind, Line};
 use handbill_pages::values::page::Page;

@@ -2,7 +2,6 @@
 //! every backend.
 
 pub mod clock;
-pub mod creates_switch;
 pub mod page_scan;
 pub mod page_store;
 pub mod random;

@@ -51,6 +51,16 @@ pub trait PageStore: Send + Sync {
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError>;
 }
 
+/// The switch with which operators pause creates. It survives restarts; every replica reads it again and again.
+#[async_trait]
+pub trait CreatesSwitch: Send + Sync {
+    /// False if creates were never paused.
+    async fn paused(&self) -> Result<bool, StoreError>;
+
+    /// Durable after `Ok`, and known to every replica within a second.
+    async fn set_paused(&self, paused: bool) -> Result<(), StoreError>;
+}
+
 /// The condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::values::client::Client;
-use crate::values::network_limits::Window;
+use crate::values::client::Window;
 use crate::values::quota::{Decision, Quota};
 use crate::values::slug::{Reservation, Reserved};
 

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, NewPage, NewTitle, PageFields, check_text};
-use super::{Limited, PageService, StoreBudget, deadline, until};
+use super::time_limits::{StoreBudget, deadline, until};
+use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, Lookup, PutResult, Record};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;

@@ -20,27 +20,25 @@
 //! An invalid create or preview spends no quota. Updates, deletes and token requests always do, which limits guessing
 //! of keys, unless the slug does not fit the grammar.
 
-mod budgets;
 mod create;
 mod error;
 mod instruments;
+mod large_reads;
 mod moderation;
+pub mod oauth;
 mod page_cache;
 mod policy;
 mod read;
 mod rendering;
 mod request;
 mod shared_reads;
-mod token;
+mod time_limits;
 mod update;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rand::RngExt;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::Lookup;
@@ -48,32 +46,27 @@ use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::client::Client;
+use crate::values::client::{SharedNetwork, windows};
 use crate::values::content::Content;
-use crate::values::network_limits::{SharedNetwork, windows};
 use crate::values::page::{Page, PageHead};
 use crate::values::quota::Decision;
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
-pub use budgets::STORE_BUDGET;
-use budgets::{ReadBudget, StoreBudget};
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use instruments::{
     CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds,
 };
+use large_reads::ReadBudget;
 pub use moderation::{ActOutcome, Found, Moderation};
+pub use oauth::{TokenClient, TokenForm};
 pub use page_cache::{CachedPage, FormNumber, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use read::FoundPage;
 pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, PageFields, Precondition, States};
-pub use token::{TokenClient, TokenForm};
-
-/// Afterwards the caller does not know the outcome.
-pub const DEADLINE: Duration = Duration::from_secs(5);
-
-/// Before a lost compare-and-set is tried again.
-const LONGEST_JITTER: Duration = Duration::from_millis(25);
+use time_limits::StoreBudget;
+pub use time_limits::{DEADLINE, STORE_BUDGET};
 
 /// What the service works with.
 pub struct ServiceParts {
@@ -180,17 +173,4 @@ fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
         Lookup::Hidden(_) | Lookup::Deleted(_) => Err(ServiceError::Gone),
         Lookup::Absent => Err(ServiceError::NotFound),
     }
-}
-
-/// Random, so that writers do not stay in step.
-async fn back_off(mut random: &Random) {
-    tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
-}
-
-fn deadline() -> Instant {
-    Instant::now() + DEADLINE
-}
-
-async fn until<T>(deadline: Instant, work: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
-    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

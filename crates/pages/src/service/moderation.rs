@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::SharedStore;
 use super::error::ServiceError;
-use super::{SharedStore, StoreBudget, back_off, deadline, until};
+use super::time_limits::{StoreBudget, back_off, deadline, until};
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Expected, Lookup, PutResult, Record, StoreError};
 use crate::ports::random::Random;

@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use super::budgets::ReadPermit;
+use super::large_reads::ReadPermit;
 use crate::ports::page_store::{ChangeListener, PageStore};
 use crate::values::page::{Page, PageState, PageText};
 use crate::values::slug::Slug;

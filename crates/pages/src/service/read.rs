@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::budgets::ReadPermit;
+use super::PageService;
 use super::error::ServiceError;
+use super::large_reads::ReadPermit;
 use super::page_cache::{CacheSlot, CachedPage, PageCache, PageRead};
-use super::{PageService, StoreBudget, deadline, until};
+use super::time_limits::{StoreBudget, deadline, until};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
 use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::{Page, PageHead};

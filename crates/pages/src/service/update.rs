@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::budgets::ReadPermit;
 use super::error::{BodyError, ServiceError};
+use super::large_reads::ReadPermit;
 use super::request::{Body, Credential, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
-use super::{Limited, PageService, StoreBudget, back_off, deadline, until};
+use super::time_limits::{StoreBudget, back_off, deadline, until};
+use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};

@@ -14,8 +14,6 @@ pub mod edit_key;
 pub mod hex;
 pub mod journal;
 pub mod link_hosts;
-pub mod network_limits;
-pub mod oauth;
 pub mod origin;
 pub mod packed_text;
 pub mod page;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use handbill_pages::ports::random::{Random, hex_id};
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind};
 use handbill_pages::values::client::Client;
-use handbill_pages::values::network_limits::Window;
+use handbill_pages::values::client::Window;
 use handbill_pages::values::quota::Quota;
 use ipnet::Ipv6Net;
 

@@ -2,102 +2,84 @@
 
 use sha2::{Digest, Sha256};
 
-use super::line::{self, LineBody};
-use super::{ArchiveError, Entry, EntryError, Header, MAX_LINE_BYTES, VERSION};
-use crate::values::hex;
+use super::{
+    ArchiveError, Entry, EntryError, FORMAT, LineBody, MAX_LINE_BYTES, Trailer, VERSION, covered, decode, hex_digest,
+};
 
 #[derive(Debug, Default)]
 pub struct Decoder {
     digest: Sha256,
     lines: u64,
     records: u64,
-    header: Option<Header>,
-    summary: Option<Summary>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    pub records: u64,
-    /// Records that could not be read when the file was written.
-    pub unreadable: u64,
-    /// The SHA-256 of all lines before the trailer.
-    pub digest: [u8; 32],
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum Decoded {
-    Header(Header),
-    Entry(Entry),
-    Trailer(Summary),
+    has_header: bool,
+    trailer: Option<Trailer>,
 }
 
 impl Decoder {
-    /// After an error, refuse the whole archive.
-    pub fn line(&mut self, line: &[u8]) -> Result<Decoded, ArchiveError> {
+    /// The record in `line`; `None` for the header and the trailer. After an error, refuse the whole archive.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Entry>, ArchiveError> {
         self.lines += 1;
         let number = self.lines;
-        if self.summary.is_some() {
+        if self.trailer.is_some() {
             return Err(ArchiveError::AfterTheEnd { line: number });
         }
         if line.len() > MAX_LINE_BYTES {
             return Err(ArchiveError::TooLong { line: number });
         }
-        let Some(covered) = line::covered(line) else {
-            return Err(if self.header.is_some() {
+        let Some(covered) = covered(line) else {
+            return Err(if self.has_header {
                 ArchiveError::Damaged { line: number }
             } else {
                 ArchiveError::NotAnArchive
             });
         };
-        let body = line::decode(covered);
-        if self.header.is_none() {
-            let header = first_line(body)?;
+        let body = decode(covered);
+        if !self.has_header {
+            check_header(body)?;
+            self.has_header = true;
             self.digest.update(line);
-            self.header = Some(header.clone());
-            return Ok(Decoded::Header(header));
+            return Ok(None);
         }
         let malformed = |reason| ArchiveError::Malformed { line: number, reason };
         let entry = match body.map_err(malformed)? {
             LineBody::Header(_) => return Err(malformed(EntryError::SecondHeader)),
             LineBody::Trailer(trailer) => {
-                let digest: [u8; 32] = self.digest.clone().finalize().into();
-                if trailer.sha256 != hex::encode(&digest) || trailer.records != self.records {
+                if trailer.sha256 != hex_digest(self.digest.clone()) || trailer.records != self.records {
                     return Err(ArchiveError::WrongDigest);
                 }
-                let summary = Summary { records: trailer.records, unreadable: trailer.unreadable, digest };
-                self.summary = Some(summary.clone());
-                return Ok(Decoded::Trailer(summary));
+                self.trailer = Some(trailer);
+                return Ok(None);
             }
             LineBody::Page(page) => page.into_entry().map_err(malformed)?,
             LineBody::Tombstone(tombstone) => Entry::Tombstone(tombstone),
         };
         self.digest.update(line);
         self.records += 1;
-        Ok(Decoded::Entry(entry))
+        Ok(Some(entry))
     }
 
-    pub fn end(self) -> Result<Summary, ArchiveError> {
-        match (self.summary, self.header) {
-            (Some(summary), _) => Ok(summary),
-            (None, Some(_)) => Err(ArchiveError::Cut { lines: self.lines }),
-            (None, None) => Err(ArchiveError::NotAnArchive),
+    pub fn end(self) -> Result<Trailer, ArchiveError> {
+        match self.trailer {
+            Some(trailer) => Ok(trailer),
+            None if self.has_header => Err(ArchiveError::Cut { lines: self.lines }),
+            None => Err(ArchiveError::NotAnArchive),
         }
     }
 }
 
-fn first_line(body: Result<LineBody, EntryError>) -> Result<Header, ArchiveError> {
-    let Ok(LineBody::Header(header)) = body else { return Err(ArchiveError::NotAnArchive) };
-    if header.version != VERSION {
-        return Err(ArchiveError::Newer(header.version));
+fn check_header(body: Result<LineBody, EntryError>) -> Result<(), ArchiveError> {
+    match body {
+        Ok(LineBody::Header(header)) if header.version != VERSION => Err(ArchiveError::Newer(header.version)),
+        Ok(LineBody::Header(header)) if header.format == FORMAT => Ok(()),
+        _ => Err(ArchiveError::NotAnArchive),
     }
-    header.into_header().ok_or(ArchiveError::NotAnArchive)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::Encoder;
+    use super::super::{Encoder, encode, sum};
     use super::*;
     use crate::values::content::Content;
     use crate::values::edit_key::EditKey;
@@ -146,11 +128,11 @@ mod tests {
         Entry::Page(PageHead { hidden: Some(Box::new(takedown)), ..head }, content)
     }
 
-    /// Every record of `bytes`, and the summary.
-    fn read(bytes: &[u8]) -> Result<(Vec<Entry>, Summary), ArchiveError> {
+    /// Every record of `bytes`, and the trailer.
+    fn read(bytes: &[u8]) -> Result<(Vec<Entry>, Trailer), ArchiveError> {
         let (mut decoder, mut entries) = (Decoder::default(), Vec::new());
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-            if let Decoded::Entry(entry) = decoder.line(line)? {
+            if let Some(entry) = decoder.line(line)? {
                 entries.push(entry);
             }
         }
@@ -166,9 +148,9 @@ mod tests {
             Entry::Tombstone(taken_down()),
             hidden(),
         ];
-        let (found, summary) = read(&archive(&entries)).unwrap();
+        let (found, trailer) = read(&archive(&entries)).unwrap();
         assert_eq!(found, entries);
-        assert_eq!((summary.records, summary.unreadable), (5, 0));
+        assert_eq!((trailer.records, trailer.unreadable), (5, 0));
         assert!(read(&archive(&[])).unwrap().0.is_empty());
     }
 
@@ -209,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_whole_line_that_no_store_may_have_is_refused() {
-        let good = line::encode(&LineBody::of(&page(Some("T"), "x")));
-        let covered = String::from_utf8(line::covered(good.as_bytes()).unwrap().to_vec()).unwrap();
+        let good = encode(&LineBody::of(&page(Some("T"), "x")));
+        let covered = String::from_utf8(covered(good.as_bytes()).unwrap().to_vec()).unwrap();
         let header = archive(&[]).split_inclusive(|&byte| byte == b'\n').next().unwrap().to_vec();
         for (from, to) in [
             ("a-page-22222222", "A-page-22222222"),
@@ -223,8 +205,8 @@ mod tests {
         ] {
             let changed = covered.replacen(from, to, 1);
             assert_ne!(changed, covered, "{from}");
-            let sum = hex::encode(&Sha256::digest(changed.as_bytes())[..16]);
-            let line = format!("{{\"sum\":\"{sum}\",{changed}\n");
+            let digits = sum(changed.as_bytes());
+            let line = format!("{{\"sum\":\"{digits}\",{changed}\n");
             let mut decoder = Decoder::default();
             decoder.line(&header).unwrap();
             assert!(matches!(decoder.line(line.as_bytes()), Err(ArchiveError::Malformed { line: 2, .. })), "{to}");
@@ -235,8 +217,8 @@ mod tests {
     fn a_later_version_is_refused_by_its_number() {
         let covered =
             r#""header":{"format":"handbill-archive","version":2,"created_at_ms":0,"generator":"x","new":1}}"#;
-        let sum = hex::encode(&Sha256::digest(covered.as_bytes())[..16]);
-        let error = Decoder::default().line(format!("{{\"sum\":\"{sum}\",{covered}\n").as_bytes()).unwrap_err();
+        let digits = sum(covered.as_bytes());
+        let error = Decoder::default().line(format!("{{\"sum\":\"{digits}\",{covered}\n").as_bytes()).unwrap_err();
         assert!(matches!(error, ArchiveError::Newer(2)), "{error}");
     }
 
@@ -249,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_largest_page_fits_in_a_line() {
-        let line = line::encode(&LineBody::of(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400))));
+        let line = encode(&LineBody::of(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400))));
         assert!(line.len() < MAX_LINE_BYTES, "{}", line.len());
     }
 

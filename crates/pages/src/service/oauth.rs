@@ -4,13 +4,26 @@ use tokio::time::Instant;
 
 use super::error::{FormError, ServiceError, TokenError};
 use super::request::Credential;
-use super::{Limited, PageService, StoreBudget, deadline, until};
+use super::time_limits::{StoreBudget, deadline, until};
+use super::{Limited, PageService};
 use crate::ports::page_store::Lookup;
 use crate::ports::rate_limiter::LimitKind;
 use crate::values::client::Client;
 use crate::values::edit_key::EditKey;
-use crate::values::oauth::{GRANT_TYPE, SCOPES};
 use crate::values::slug::Slug;
+
+/// RFC 6749 §4.4.
+pub const GRANT_TYPE: &str = "client_credentials";
+
+pub const SCOPE_EDIT: &str = "post:edit";
+
+pub const SCOPE_DELETE: &str = "post:delete";
+
+pub const SCOPES: [(&str, &str); 2] = [(SCOPE_EDIT, "Edit the page"), (SCOPE_DELETE, "Delete the page")];
+
+pub fn scope() -> String {
+    SCOPES.map(|(name, _)| name).join(" ")
+}
 
 /// No `Debug`: people put keys into wrong fields.
 pub struct TokenForm {

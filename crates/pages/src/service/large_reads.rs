@@ -1,4 +1,4 @@
-//! What a request may take: time of the page store, and memory for large pages.
+//! The memory for large pages.
 //!
 //! A page's size is only known after the lookup. If no memory is left for the page, the request drops it, waits for a
 //! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
@@ -8,52 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::error::ServiceError;
-use crate::ports::page_store::StoreError;
 use crate::values::page::Page;
-
-/// Longest time that a request waits for the page store before the client learns that the store is unavailable.
-///
-/// All calls of one attempt share this time: a store that answers the first call late gets only the rest for the
-/// second. A lost compare-and-set shows that the store answers, so the next attempt has the whole budget again, within
-/// [`super::DEADLINE`].
-pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
-
-/// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
-pub(super) struct StoreBudget {
-    left: Duration,
-    pub(super) deadline: Instant,
-}
-
-impl StoreBudget {
-    pub(super) fn new(deadline: Instant) -> Self {
-        Self { left: STORE_BUDGET, deadline }
-    }
-
-    /// The whole budget again, for another attempt.
-    pub(super) fn renew(&mut self) {
-        self.left = STORE_BUDGET;
-    }
-
-    /// The time by which the answer to a call that begins now is needed.
-    pub(super) fn needed_by(&self) -> Instant {
-        self.deadline.min(Instant::now() + self.left)
-    }
-
-    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] the outcome
-    /// of the call is unknown.
-    pub(super) async fn wait<T>(
-        &mut self,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, ServiceError> {
-        let began = Instant::now();
-        let answer = timeout(self.left, call).await;
-        self.left = self.left.saturating_sub(began.elapsed());
-        Ok(answer.map_err(|_| ServiceError::DeadlinePassed)??)
-    }
-}
 
 /// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
 /// them are in memory only if ten thousand connections are answered at the same moment.
@@ -186,37 +144,5 @@ mod tests {
     #[tokio::test]
     async fn a_page_of_any_size_has_a_turn() {
         assert!(ReadBudget::new(MAX_BYTES).try_acquire(&page(2 * MAX_BYTES)).is_ok());
-    }
-}
-
-#[cfg(test)]
-mod time_tests {
-    use tokio::time::sleep;
-
-    use super::super::DEADLINE;
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_write_is_told_the_rest_of_the_budget() {
-        let mut budget = StoreBudget::new(Instant::now() + DEADLINE + DEADLINE);
-        assert_eq!(budget.needed_by(), Instant::now() + STORE_BUDGET);
-        let slow = async {
-            sleep(Duration::from_secs(1)).await;
-            Ok(())
-        };
-        budget.wait(slow).await.unwrap();
-        // Time between two calls does not count.
-        sleep(Duration::from_secs(2)).await;
-        let rest = STORE_BUDGET.saturating_sub(Duration::from_secs(1));
-        assert_eq!(budget.needed_by(), Instant::now() + rest);
-        budget.renew();
-        assert_eq!(budget.needed_by(), Instant::now() + STORE_BUDGET);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_write_is_told_the_requests_deadline_if_that_comes_first() {
-        let deadline = Instant::now() + DEADLINE;
-        sleep(Duration::from_secs(4)).await;
-        assert_eq!(StoreBudget::new(deadline).needed_by(), deadline);
     }
 }
