@@ -15,14 +15,12 @@ pub trait Clock: Send + Sync {
 
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The machine's clock.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
-    /// The monotonic time begins now.
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }

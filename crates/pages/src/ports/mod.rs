@@ -1,5 +1,4 @@
-//! Traits for what the service needs from outside. Each trait's prose is its contract, which contract tests check for
-//! every backend.
+//! Traits for what the service needs from outside, with their contracts.
 
 pub mod clock;
 pub mod page_scan;

@@ -1,6 +1,6 @@
 //! Reads every record of a store in bounded batches.
 //!
-//! The contract, which `tests/it/contract/` checks for every backend:
+//! The contract (`tests/it/contract/`):
 //!
 //! * A record is the whole state of its slug at some moment during the call.
 //! * A whole scan returns each slug that was used before it began exactly once; newer slugs may be missing.
@@ -19,11 +19,11 @@ pub trait PageScan: Send + Sync {
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError>;
 }
 
-/// A batch ends with the record that reaches one of the bounds. A scan of several ranges ends each of them so.
+/// A batch, or each range of one, ends with the record that reaches one of these bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
     pub records: usize,
-    /// In memory, without further records at this size.
+    /// In memory.
     pub bytes: usize,
 }
 
@@ -55,9 +55,7 @@ impl ScanCursor {
 
 #[derive(Debug)]
 pub struct ScanBatch {
-    /// Readable or not.
     pub records: Vec<Result<Record, UnreadableRecord>>,
-    /// `None` at the end of the scan.
     pub next: Option<ScanCursor>,
 }
 

@@ -1,6 +1,6 @@
 //! The storage of pages: atomic operations on one page each.
 //!
-//! The contract, which `tests/it/contract/` checks for every backend:
+//! The contract (`tests/it/contract/`):
 //!
 //! * After `Ok`, an operation is durable, and every later lookup at any replica sees its effect or something newer.
 //! * The store alone decides who gets a slug, and an inserted slug is never free again: a deleted page leaves a
@@ -36,9 +36,9 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// From now on, tells `kept` of each change of a page before the change begins, until its outcome is known. Returns
-    /// whether the store does so. A store whose pages other processes change cannot, and a store tells one cache only.
-    fn subscribe(&self, _kept: Arc<dyn ChangeListener>) -> bool {
+    /// Tells `listener` of each change of a page from now on. Returns whether the store can: other processes may change
+    /// its pages. A store has one listener.
+    fn subscribe(&self, _listener: Arc<dyn ChangeListener>) -> bool {
         false
     }
 
@@ -70,13 +70,11 @@ pub enum Expected {
     Version(PageVersion),
     /// A page in this state: an import may meet two records of one version.
     State(PageState),
-    /// A record that [cannot be read](StoreError::Unreadable). A store whose records have copies leaves the record to a
-    /// repair from its copies, and answers that it cannot be read.
+    /// A record that [cannot be read](StoreError::Unreadable). A store that can repair the record from its copies refuses.
     Unreadable,
 }
 
 impl Expected {
-    /// Whether a page in `state` is what is expected.
     pub fn is_met_by(self, state: PageState) -> bool {
         match self {
             Self::Version(version) => version == state.version,
@@ -86,19 +84,17 @@ impl Expected {
     }
 }
 
-/// The answer to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutResult {
-    /// The record is stored.
     Done,
     /// The slug has something else than was expected; nothing was changed.
     Refused,
 }
 
-/// What is kept of pages in this process to answer reads without the store.
+/// A cache of pages that must not outlive their changes.
 pub trait ChangeListener: Send + Sync {
-    /// Forgets the pages under `slugs`, which may change until the returned value is dropped. Until then nothing is kept
-    /// of these pages, and nothing that was read before is kept later.
+    /// Called before a change. Until the returned value is dropped, when the outcome is known, nothing is kept of the pages
+    /// under `slugs`. Nothing that was read before that is kept later.
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
 }
 
@@ -123,7 +119,6 @@ pub enum Lookup<T = Arc<Page>> {
     Active(T),
     /// Operators have hidden the page: to everybody else it is deleted.
     Hidden(T),
-    /// The page was deleted.
     Deleted(Tombstone),
     Absent,
 }
@@ -204,7 +199,6 @@ impl From<PageHead> for Lookup<PageHead> {
     }
 }
 
-/// The error inside a backend.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Error)]
@@ -221,7 +215,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// In one line.
     pub fn causes(&self) -> String {
         let first: &dyn std::error::Error = self;
         let causes = iter::successors(Some(first), |error| error.source());

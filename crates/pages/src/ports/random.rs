@@ -15,7 +15,6 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::values::slug::{SECRET_BYTES, SlugSecret};
 
-/// A source of random numbers. Clones share it.
 #[derive(Clone)]
 pub enum Random {
     System,
@@ -60,12 +59,11 @@ fn fetch(bytes: &mut [u8]) {
     SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works");
 }
 
-/// Bytes of the operating system's generator. Each is wiped as it is drawn, so keys cannot be read from here.
-///
-/// Handbill never forks: a copy would draw the same bytes.
+/// Bytes of the operating system's generator, each wiped as it is drawn. Handbill never forks: a copy would draw the same
+/// bytes.
 struct Block {
     bytes: Zeroizing<[u8; BLOCK_BYTES]>,
-    /// The last ones, not drawn yet.
+    /// Not drawn yet; they are the last ones.
     left: usize,
 }
 
@@ -74,7 +72,6 @@ impl Block {
         Self { bytes: Zeroizing::new([0; BLOCK_BYTES]), left: 0 }
     }
 
-    /// `fetch` refills the block.
     fn draw(&mut self, mut out: &mut [u8], fetch: impl Fn(&mut [u8])) {
         while !out.is_empty() {
             if self.left == 0 {
@@ -104,10 +101,8 @@ pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
     SlugSecret::from_bytes(*bytes)
 }
 
-/// A uniform number below `bound`, which is 1 to 256.
-///
-/// `rand`'s `random_range` is slightly biased, and leaves what it drew in memory. So bytes beyond the last whole
-/// multiple of `bound` are drawn again.
+/// A uniform number below `bound`, which is 1 to 256. (`rand`'s `random_range` is slightly biased, and leaves what it drew
+/// in memory.)
 pub fn index_below(mut rng: impl Rng, bound: usize) -> usize {
     debug_assert!((1..=256).contains(&bound));
     let fair = 256 - 256 % bound;

@@ -55,16 +55,13 @@ impl Attempt {
     }
 }
 
-/// Counts attempts in exact sliding windows ([`Quota::decide`]).
-///
-/// A check never fails: without its server, a backend decides by its own windows.
+/// Counts attempts in exact sliding windows ([`Quota::decide`]). A check never fails: without its server, a backend decides
+/// by its own windows.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Counts an admitted attempt in all of its windows, in one atomic step. The step reserves its slug if the backend
-    /// keeps reservations beside these windows.
+    /// Counts an admitted attempt in all of its windows, in one atomic step, which may also reserve its slug.
     async fn check(&self, attempt: Attempt) -> Decision;
 
-    /// For OpenTelemetry (`db.system.name`); `None` for this process.
     fn system(&self) -> Option<&'static str> {
         None
     }

@@ -26,7 +26,7 @@ pub struct RenderError;
 /// Whether operators refuse this Markdown, or links and images to these addresses.
 pub type ContentFilter = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
 
-/// Searches of a long text take milliseconds, so the renderer makes them.
+/// Searches that the renderer makes, since they take milliseconds in a long text.
 #[derive(Clone, Default)]
 pub struct ContentChecks {
     pub refuses: Option<ContentFilter>,
@@ -36,14 +36,12 @@ pub struct ContentChecks {
 pub struct RenderOutcome {
     pub rendered: Rendered,
     pub is_refused: bool,
-    /// Markup and references may spell the key where the source does not.
+    /// Markup and references may spell a key that the source does not have.
     pub shows_key: bool,
 }
 
-/// Any content has HTML, but perhaps no room to make it now. Futures may be dropped at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// By the newest rules.
     async fn render(
         &self,
         content: &Content,

@@ -1,4 +1,4 @@
-//! Creating a page, and previewing one: the same checks and HTML, and nothing is stored.
+//! Creates a page, or previews one.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ use crate::values::title::{Title, TitleError};
 /// With 28⁸ suffixes even a second try is rarer than a failing disk.
 const SLUG_ATTEMPTS: u32 = 8;
 
-/// Created by this request, or by an earlier one with the client's key.
 #[derive(Debug)]
 pub struct Created {
     pub page: Arc<Page>,
@@ -33,7 +32,7 @@ pub struct Created {
 
 #[derive(Debug)]
 pub struct Preview {
-    /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
+    /// A preview needs none, unlike a page.
     pub title: Option<Title>,
     pub rendered: Rendered,
 }
@@ -55,8 +54,8 @@ impl PageService {
         self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
-    /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
-    /// and a heading that could be no title is none. The limit is that of previews.
+    /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that could be no title
+    /// is none.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
             let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
@@ -102,7 +101,6 @@ impl PageService {
         };
         self.check_made(&made)?;
         let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
-        // A title from the text gives the slug only now.
         let reserved = match early {
             Some(early) => early,
             None => self.reserve(&slug, &edit_key, reserved).await,
@@ -117,7 +115,6 @@ impl PageService {
         Ok(Created { page, edit_key })
     }
 
-    /// The limiter has reserved the slug already, if its backend can.
     async fn reserve(&self, slug: &Slug, key: &EditKey, reserved: Reserved) -> Reserved {
         match reserved {
             Reserved::NotAsked => {
@@ -159,7 +156,7 @@ impl PageService {
         Err(ServiceError::NoFreeSlug)
     }
 
-    /// Derived with `secret`, so that a repeat finds its page, or random.
+    /// Derived with `secret`, so that a repeat finds its page; else random.
     fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
         match secret {
             Some(secret) => secret.slug(title, key, counter),

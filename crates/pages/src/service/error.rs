@@ -35,7 +35,6 @@ pub enum ServiceError {
     /// The client's key and title name a tombstone, or a page with other content.
     #[error("a page with this key and title exists or existed")]
     KeyInUse,
-    /// The blocklist refuses the text or its links.
     #[error("operators do not publish this content")]
     ContentRefused,
     #[error("it is not known what operators do not publish")]
@@ -50,7 +49,6 @@ pub enum ServiceError {
     /// A change may have been made, completely or not at all.
     #[error("the operation took longer than its deadline")]
     DeadlinePassed,
-    /// Too many large pages are being read. Nothing was done.
     #[error("too many large pages are being read at once")]
     Overloaded,
     #[error(transparent)]
@@ -81,7 +79,7 @@ pub enum BodyReadError {
 pub enum BodyError {
     #[error(transparent)]
     Read(#[from] BodyReadError),
-    /// Says why, and quotes no values.
+    /// Quotes no values.
     #[error("{0}")]
     Malformed(String),
     #[error("the edit key is not a string")]

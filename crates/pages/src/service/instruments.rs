@@ -1,4 +1,4 @@
-//! The service's calls of the store, the limiter and the renderer, each timed and with a span.
+//! Times and traces the service's calls of the store, the limiter and the renderer.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -33,7 +33,6 @@ pub const CALL: &str = "call";
 const HISTOGRAM_BUCKETS: [f64; 14] =
     [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
-/// A store that is down fails every request, so a line says how many it left out.
 const FAILURES_PAUSE: Duration = Duration::from_mins(1);
 
 pub type Durations<L> = Family<L, Histogram, fn() -> Histogram>;

@@ -1,8 +1,7 @@
 //! The memory for large pages.
 //!
-//! A page's size is only known after the lookup. If no memory is left for the page, the request drops it, waits for a
-//! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
-//! are small.
+//! A page's size is only known after the lookup. If no memory is left for it, the request drops the page, waits for a
+//! permit and looks the page up again. Small pages never wait, and nearly all pages are small.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +12,18 @@ use tokio::time::timeout;
 use super::error::ServiceError;
 use crate::values::page::Page;
 
-/// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
-/// them are in memory only if ten thousand connections are answered at the same moment.
+/// A page with more bytes of source and HTML is large.
 pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
-/// Longest wait for a permit to read a large page.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The memory for large pages that are being read, changed and turned into responses. Each counts twice, because a response
-/// or a changed page is made from it. Clones share it.
+/// The memory for large pages in use. Each counts twice, because a response or a changed page is made from it.
 #[derive(Clone)]
 pub(super) struct ReadBudget {
     free: Arc<Semaphore>,
     most_bytes: usize,
 }
 
-/// The bytes that a read may hold; nothing for a small page.
 #[derive(Default)]
 pub(super) struct ReadPermit(
     #[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedSemaphorePermit>,
@@ -45,7 +40,6 @@ impl ReadBudget {
             return Ok(ReadPermit::default());
         }
         let bytes = text_bytes(page);
-        // Even the largest page fits.
         let bytes = u32::try_from((2 * bytes).min(self.most_bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.free)
             .try_acquire_many_owned(bytes)
@@ -62,7 +56,6 @@ impl ReadBudget {
     }
 }
 
-/// Whether a permit is needed to hold `page` for longer than a moment.
 pub(super) fn is_large(page: &Page) -> bool {
     text_bytes(page) > LARGE_BYTES
 }

@@ -68,7 +68,6 @@ pub use request::{Body, Credential, PageFields, Precondition, States};
 use time_limits::StoreBudget;
 pub use time_limits::{DEADLINE, STORE_BUDGET};
 
-/// What the service works with.
 pub struct ServiceParts {
     pub store: SharedStore,
     pub limiter: Arc<dyn RateLimiter>,
@@ -76,14 +75,12 @@ pub struct ServiceParts {
     pub clock: SharedClock,
     pub random: Random,
     pub quotas: Quotas,
-    /// Their clients share one larger window.
     pub networks: Vec<SharedNetwork>,
     pub policy: PublishingPolicy,
     pub large_bytes: usize,
     pub pages: PageCache,
 }
 
-/// The operations on pages. Clones share everything.
 #[derive(Clone)]
 pub struct PageService {
     parts: Arc<ServiceParts>,

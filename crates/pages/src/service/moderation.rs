@@ -32,14 +32,13 @@ pub enum Found {
 #[derive(Clone, Debug)]
 pub enum ActOutcome {
     Done(Record),
-    /// Nothing changed: it was so already, or the page was deleted.
+    /// It was so already, or the page was deleted.
     Already(Record),
     NotFound,
-    /// Such a page can only be taken down.
     Unreadable(Arc<StoreError>),
 }
 
-/// What operators do to a page, in any version of the page.
+/// Is done to any version of a page.
 #[derive(Clone, Copy)]
 enum Change<'a> {
     TakeDown(&'a Takedown),
@@ -96,12 +95,12 @@ impl Moderation {
         Self { store, clock, random }
     }
 
-    /// Takes the page down in any version, hidden or not. Trying again after an error is safe.
+    /// May be tried again after an error.
     pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
         self.change(slug, Change::TakeDown(takedown)).await
     }
 
-    /// Hides the page in any version; shows the page again without `hiding`. Trying again after an error is safe.
+    /// Without `hiding`, shows the page again. May be tried again after an error.
     pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
         self.change(slug, Change::SetHidden(hiding)).await
     }

@@ -29,7 +29,7 @@ pub fn scope() -> String {
 pub struct TokenForm {
     pub grant_type: String,
     pub client: Option<TokenClient>,
-    /// Separated by spaces; empty for all.
+    /// Empty for all.
     pub scope: String,
 }
 

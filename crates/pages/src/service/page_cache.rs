@@ -1,15 +1,14 @@
 //! The page cache: finished answers, bounded in bytes.
 //!
-//! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another
-//! read. It never changes; a new entry replaces it.
+//! An entry has the requested forms of one state of a page, and the page itself only if its text would cost another read.
 //!
-//! In one process every write passes the cache: the store [tells](PageStore::subscribe) it before a page changes, and after.
-//! So what is in the cache is current. A reader takes the slot of a page before it asks the store, and a change takes
-//! that slot away from the reader. So what was read before a change is never cached after it.
+//! In one process the cache is coherent: the store [tells](PageStore::subscribe) it of every change. A reader takes the
+//! slot of a page before it asks the store, and a change takes that slot away from the reader. So what was read before a
+//! change is never cached after it.
 //!
 //! A store that replicas share is asked for the page's state first, and an entry of another state is not used.
 //!
-//! Only reads make entries, so creates displace nothing.
+//! Creates make no entries.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,25 +25,21 @@ use crate::ports::page_store::{ChangeListener, PageStore};
 use crate::values::page::{Page, PageState, PageText};
 use crate::values::slug::Slug;
 
-/// Each has its own lock, and an entry must fit into one.
+/// A shard has its own lock, and an entry must fit into it.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A page of 100 KB of usual text is far smaller in all forms.
+/// Larger entries are not cached. A page of 100 KB of usual text is far smaller in all forms.
 const LARGEST_BYTES: u64 = 1024 * 1024;
 
-/// The cores of a large machine rarely meet.
 const MAX_SHARDS: u64 = 64;
 
-/// Estimates the number of entries.
+/// Only an estimate: the cache makes room for so many entries.
 const USUAL_BYTES: u64 = 4 * 1024;
 
-/// Besides slug and forms.
 const ENTRY_BYTES: usize = 256;
 
-/// A form's slot, and the allocator's share.
 const FORM_BYTES: usize = 128;
 
-/// More than a page's fields take besides its texts.
 const PAGE_BYTES: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +53,7 @@ pub struct PageCacheMetrics {
 pub struct PageCache {
     /// `None` if the cache is off.
     entries: Option<Arc<Entries>>,
-    /// Whether the store tells of each change, so that every entry is current.
+    /// Every entry is current, since the store tells of each change.
     pub(super) is_coherent: bool,
     pub(super) metrics: PageCacheMetrics,
 }
@@ -85,7 +80,7 @@ pub struct CachedPage {
     pub renderer_version: u16,
     pub is_noindex: bool,
     page: Option<Arc<Page>>,
-    /// `None` is not worth sending.
+    /// `None` if compression did not make it smaller.
     forms: Vec<(FormNumber, Option<Bytes>)>,
 }
 
@@ -103,9 +98,8 @@ impl Weighter<Slug, Arc<CachedPage>> for EntryBytes {
 /// A page that was read, with the memory that it holds until the answer is made.
 pub struct PageRead<'a> {
     pub(super) page: Arc<Page>,
-    /// The slot of the page in the cache, if nothing had it before the store was asked.
+    /// If nothing had it before the store was asked.
     pub(super) slot: Option<CacheSlot<'a>>,
-    /// Whether the page itself is worth keeping.
     pub(super) keep_page: bool,
     pub(super) _permit: ReadPermit,
 }
@@ -132,7 +126,6 @@ impl PageCache {
         Self { entries: (bytes > 0).then(cache).map(Arc::new), is_coherent: false, metrics }
     }
 
-    /// This cache, told by `store` of each change if the store can do that.
     #[must_use]
     pub(super) fn subscribed_to(self, store: &dyn PageStore) -> Self {
         Self { is_coherent: store.subscribe(Arc::new(self.clone())), ..self }
@@ -142,13 +135,12 @@ impl PageCache {
         self.entries.as_ref()?.get(slug).filter(|cached| cached.state == state)
     }
 
-    /// The entry of the page under `slug`, if the store tells of each change.
+    /// The entry, if it needs no look at the store.
     pub(super) fn current(&self, slug: &Slug) -> Option<Arc<CachedPage>> {
         self.entries.as_ref().filter(|_| self.is_coherent)?.get(slug)
     }
 
-    /// The entry of the page under `slug`, or else its slot, unless another reader or a change has the slot. The caller
-    /// is about to ask the store.
+    /// The entry, or else its slot, unless another reader or a change has it. The caller is about to ask the store.
     pub(super) fn entry_or_slot(&self, slug: &Slug) -> (Option<Arc<CachedPage>>, Option<CacheSlot<'_>>) {
         let found = self.entries.as_ref().map(|entries| entries.get_value_or_guard(slug, Some(Duration::ZERO)));
         match found {
@@ -162,8 +154,8 @@ impl PageCache {
         self.metrics.hits.inc();
     }
 
-    /// Keeps `bytes`, a form of `page`, beside the other forms that are cached of its state, unless the page may have
-    /// changed since it was read. Returns what the answer is made of.
+    /// Adds `bytes`, a form of `page`, unless the page may have changed since it was read. Returns what the answer is made
+    /// of.
     pub fn insert(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<CachedPage> {
         let PageRead { page, slot, keep_page, .. } = page;
         let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);
@@ -185,7 +177,7 @@ impl PageCache {
         cached
     }
 
-    /// A dropped entry does not come back.
+    /// Adds a compressed form, unless the entry was dropped meanwhile.
     pub fn insert_encoded(
         &self,
         slug: &Slug,
@@ -205,7 +197,6 @@ impl PageCache {
         }
     }
 
-    /// Takes the entry of the page under `slug` out of its slot, if `is_wanted`.
     fn replace(
         &self,
         slug: &Slug,
@@ -220,7 +211,6 @@ impl PageCache {
         }
     }
 
-    /// Fills `slot` with `cached`, unless the page has changed since the slot was taken, or `cached` is too large.
     fn put(&self, slot: CacheSlot<'_>, slug: &Slug, cached: &Arc<CachedPage>) {
         if EntryBytes.weight(slug, cached) <= LARGEST_BYTES {
             let _ = slot.insert(Arc::clone(cached));
@@ -228,8 +218,8 @@ impl PageCache {
         self.measure();
     }
 
-    /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
-    /// stay in memory. A reader that found the page before may still keep it afterwards, unless the store tells of changes.
+    /// Drops a deleted page, whose text should not stay in memory. In a cluster, a reader that found the page before may
+    /// still add it afterwards.
     pub(super) fn drop_page(&self, slug: &Slug) {
         if let Some(entries) = self.entries.as_ref().filter(|_| !self.is_coherent) {
             entries.remove(slug);
@@ -262,12 +252,11 @@ impl ChangeListener for PageCache {
 }
 
 impl CachedPage {
-    /// `None` if not made; `Some(None)` if not worth sending.
+    /// `None` if it was not made; `Some(None)` if compression did not make it smaller.
     pub fn form(&self, form: FormNumber) -> Option<Option<&Bytes>> {
         self.forms.iter().find(|(other, _)| *other == form).map(|(_, bytes)| bytes.as_ref())
     }
 
-    /// The page itself, if it is cached.
     pub(super) fn page(&self) -> Option<PageRead<'static>> {
         let page = Arc::clone(self.page.as_ref()?);
         Some(PageRead { page, slot: None, keep_page: true, _permit: ReadPermit::default() })

@@ -18,7 +18,6 @@ pub struct PublishingPolicy {
 struct Allowed {
     is_content_known: bool,
     refuses: Option<ContentFilter>,
-    /// `None` until it is known.
     paused: Option<bool>,
 }
 

@@ -17,7 +17,6 @@ use crate::values::slug::Slug;
 
 /// A page that can be read, as far as the store was asked.
 pub struct FoundPage<'a> {
-    /// What is cached of it in its present state.
     pub cached: Option<Arc<CachedPage>>,
     record: FoundRecord,
     slot: Option<CacheSlot<'a>>,
@@ -30,7 +29,7 @@ enum FoundRecord {
 }
 
 impl FoundPage<'_> {
-    /// The page's head, if only that was read. A page that must be rendered again may have other links than its head says.
+    /// If only that was read. A page that must be rendered again may have other links than its head says.
     pub fn head(&self) -> Option<&PageHead> {
         match &self.record {
             FoundRecord::Head(head) if is_current(head) => Some(head),
@@ -71,8 +70,7 @@ impl PageService {
         Ok(FoundPage { cached, record, slot, store_budget })
     }
 
-    /// The whole page that was found, with HTML from this version of the renderer or a newer one.
-    /// [`ServiceError::Overloaded`] means that too many large pages are being read.
+    /// The whole page, with HTML from this version of the renderer or a newer one.
     pub async fn load<'a>(&'a self, found: FoundPage<'a>) -> Result<PageRead<'a>, ServiceError> {
         if let Some(page) = found.cached.as_ref().and_then(|cached| cached.page()) {
             self.parts.pages.count_hit();
@@ -98,7 +96,6 @@ impl PageService {
         self.load(self.find(slug, false).await?).await
     }
 
-    /// The page, and the memory for it and for a response or a page that is made of it.
     pub(super) async fn with_permit(
         &self,
         page: Arc<Page>,
@@ -108,7 +105,6 @@ impl PageService {
             Ok(permit) => Ok((page, permit)),
             Err(needed) => {
                 let slug = page.head.slug.clone();
-                // A request that waits holds no page.
                 drop(page);
                 let permit = self.large_reads.acquire(needed).await?;
                 Ok((self.existing(&slug, store_budget).await?, permit))

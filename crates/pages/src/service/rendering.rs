@@ -13,19 +13,18 @@ use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome,
 use crate::values::content::Content;
 use crate::values::markdown::render;
 
-/// Takes about a millisecond.
+/// A text of this length takes about a millisecond.
 const SHORT_BYTES: usize = 4 * 1024;
 
-/// At most 9 MB together.
+/// Short texts at once, which take 9 MB together.
 const MAX_SHORT: usize = 8;
 
-/// 100 KB take 27 MB in the sanitiser's tree.
+/// Long texts at once. 100 KB take 27 MB in the sanitiser's tree.
 const MAX_LONG: usize = 2;
 
 /// A publish waits for one preview at most.
 const MAX_PREVIEWS: usize = 1;
 
-/// A client that would wait longer should try again later.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct RenderThreads {

@@ -1,6 +1,4 @@
 //! A request's parts, passed unchecked by a transport, because other checks come first.
-//!
-//! [`PageFields`] knows neither `serde` nor a schema.
 
 use std::sync::Arc;
 
@@ -19,8 +17,7 @@ pub type Body<T> = Result<T, BodyError>;
 #[derive(Clone, Debug, Default)]
 pub struct PageFields {
     pub title: Option<Option<String>>,
-    /// May be empty. Without a title, the text's heading is the title, else this name. Both are looked for after the
-    /// limit.
+    /// Without a title, the text's heading is the title, else this name, which may be empty.
     pub file_name: Option<String>,
     pub content: Option<Option<Arc<str>>>,
     pub edits: Option<Vec<TextEdit>>,
@@ -136,7 +133,7 @@ impl Precondition {
 }
 
 impl PageFields {
-    /// Checks sizes first. No field may contain the page's key.
+    /// Checks sizes first.
     pub(super) fn check_new(self) -> Body<NewPage> {
         let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
             (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
@@ -159,7 +156,6 @@ impl PageFields {
         }
     }
 
-    /// Checks sizes first. No field may contain `key`.
     pub(super) fn check_update(self, key: &EditKey) -> Body<PageUpdate> {
         let text = match (self.content, self.edits) {
             (None, None) => TextUpdate::Keep,

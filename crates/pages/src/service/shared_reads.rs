@@ -35,7 +35,7 @@ impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
-    /// A read that begins after this call, by any caller's `load`. If that caller stops, another one reads anew.
+    /// A read that begins after this call, by any caller's `load`.
     pub(super) async fn read(
         &self,
         key: &K,
@@ -45,7 +45,6 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
         let reads = Arc::clone(self.0.lock().entry(key.clone()).or_insert_with(new));
         let caller = Caller { all: self, key, reads };
         let read = Arc::clone(&caller.reads.next.lock());
-        // On the heap: the future is large, inside many others.
         let answer = Box::pin(read.get_or_init(|| async {
             let _running = caller.reads.running.lock().await;
             // Callers can join up to here.

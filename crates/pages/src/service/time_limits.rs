@@ -16,11 +16,8 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Before a lost compare-and-set is tried again.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
-/// Longest time that a request waits for the page store before the client learns that the store is unavailable.
-///
-/// All calls of one attempt share this time: a store that answers the first call late gets only the rest for the
-/// second. A lost compare-and-set shows that the store answers, so the next attempt has the whole budget again, within
-/// [`DEADLINE`].
+/// How long an attempt waits for the page store, all calls together, before the client learns that the store is
+/// unavailable. A lost compare-and-set shows that the store answers, so the next attempt has the whole time again.
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
 /// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
@@ -34,18 +31,15 @@ impl StoreBudget {
         Self { left: STORE_BUDGET, deadline }
     }
 
-    /// The whole budget again, for another attempt.
     pub(super) fn renew(&mut self) {
         self.left = STORE_BUDGET;
     }
 
-    /// The time by which the answer to a call that begins now is needed.
     pub(super) fn needed_by(&self) -> Instant {
         self.deadline.min(Instant::now() + self.left)
     }
 
-    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] the outcome
-    /// of the call is unknown.
+    /// After [`ServiceError::DeadlinePassed`] the outcome of the call is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,

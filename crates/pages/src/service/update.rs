@@ -21,13 +21,11 @@ use crate::values::page::{Page, PageHead, PageState, PageVersion};
 use crate::values::slug::Slug;
 use crate::values::text_edits;
 
-/// The head of a page whose key was presented.
 struct Authorized {
     head: PageHead,
     store_budget: StoreBudget,
 }
 
-/// What an update asks for, the same at every attempt.
 struct UpdateRequest<'a> {
     update: PageUpdate,
     /// Only for a whole new text.
@@ -59,7 +57,7 @@ impl PageService {
     ) -> Limited<Arc<Page>> {
         match Slug::parse(slug) {
             Ok(slug) => {
-                // On the heap: the future is large, inside many others.
+                // On the heap: the future is large.
                 let editing = Box::pin(self.edit(&slug, credential, body, precondition));
                 self.admit(LimitKind::Edit, client, editing).await
             }
@@ -91,9 +89,7 @@ impl PageService {
         until(ends, self.apply(authorized, credential, body, precondition)).await
     }
 
-    /// Replaces the page by a tombstone, so that its slug is never used again.
-    ///
-    /// A delete has no fields; `body` is the error of a request that has some.
+    /// `body` is the error of a request that has fields.
     ///
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
     pub async fn delete(
@@ -136,7 +132,6 @@ impl PageService {
                     self.parts.pages.drop_page(slug);
                     return Ok(());
                 }
-                // Another request changed or deleted the page between the read and the write.
                 PutResult::Refused => back_off(&self.parts.random).await,
             }
             store_budget.renew();
@@ -144,7 +139,6 @@ impl PageService {
         }
     }
 
-    /// The head of the page under `slug`, if `credential` is its key.
     async fn authorized(
         &self,
         slug: &Slug,
@@ -187,7 +181,6 @@ impl PageService {
             let swapped = self.parts.store.put(Expected::Version(expected), record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 PutResult::Done => return Ok(next),
-                // Another request changed or deleted the page between the read and the write.
                 PutResult::Refused => back_off(&self.parts.random).await,
             }
             store_budget.renew();

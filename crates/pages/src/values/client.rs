@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use super::quota::Quota;
 
-/// A subscriber can use any address in a /64.
 const IPV6_PREFIX_BITS: u8 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

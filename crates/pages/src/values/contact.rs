@@ -8,7 +8,6 @@ use url::Url;
 
 use super::link_hosts::parse_host;
 
-/// RFC 3986 §2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub enum Contact {
 pub struct NotAContact;
 
 impl Contact {
-    /// Accepts a mail address, with or without `mailto:`, or a web address without login and fragment.
+    /// `mailto:` may be left out. A web address has no login and no fragment.
     pub fn parse(text: &str) -> Result<Self, NotAContact> {
         let text = text.trim();
         if text.contains("://") {
@@ -61,7 +60,6 @@ fn filled(url: &Url, page: &str) -> String {
     url.as_str().replace("{url}", page).replace("%7Burl%7D", page)
 }
 
-/// A URI that names no page.
 impl fmt::Display for Contact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// UTF-8 (spec §8: 100 KB).
 pub const MAX_BYTES: usize = 102_400;
 
-/// White space alone is valid. Clones share the text.
+/// White space alone is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content(Arc<str>);
 

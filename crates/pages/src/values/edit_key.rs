@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 use super::hex;
 use super::plain_text::is_ignorable;
 
-/// Lets people and secret scanners recognise a key.
 pub const PREFIX: &str = "hbk_";
 
 /// 62⁴³ > 2²⁵⁶.
@@ -23,7 +22,7 @@ pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 /// Refuses placeholders. A random key has fewer once in 25 million times.
 pub const MIN_DIFFERENT_CHARS: usize = 20;
 
-/// People paste the wrong thing.
+/// For the author of a page that may show a key.
 pub const PUBLISHED_KEY_WARNING: &str = "Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one.";
 
 /// Has no `Display`, a redacted `Debug`, and memory that is wiped.
@@ -67,14 +66,13 @@ impl EditKey {
         }
     }
 
-    /// For a client's key (contract, decision 22).
+    /// A client's key for a new page (contract, decision 22).
     pub fn parse_new(text: &str) -> Result<Self, NotANewKey> {
         let key = Self::parse(text).map_err(|NotAnEditKey| NotANewKey::Shape)?;
         let different: HashSet<u8> = key.0.bytes().skip(PREFIX.len()).collect();
         if different.len() < MIN_DIFFERENT_CHARS { Err(NotANewKey::FewCharacters) } else { Ok(key) }
     }
 
-    /// For the one response that shows the key.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -90,7 +88,7 @@ impl EditKey {
         })
     }
 
-    /// Whether `text` contains this key, also between invisible characters. Takes time linear in the text.
+    /// Also between invisible characters. Takes time linear in the text.
     pub fn occurs_in(&self, text: &str) -> bool {
         let is_seen = |character: &char| character.is_ascii() || !is_ignorable(*character);
         text.chars().filter(is_seen).collect::<String>().contains(self.reveal())

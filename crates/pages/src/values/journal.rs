@@ -25,7 +25,6 @@ pub struct Line {
     pub by: Option<String>,
 }
 
-/// A line with checked values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Delete(Tombstone),

@@ -7,7 +7,6 @@ use url::{Host, Url};
 
 use super::markdown::is_short_enough;
 
-/// IPv6 in brackets, names in ASCII and lower case.
 pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
     addresses.iter().flat_map(|address| hosts(address)).collect()
 }

@@ -23,7 +23,6 @@ pub enum OriginError {
 }
 
 impl Origin {
-    /// Accepts `scheme://host[:port]`, with or without a trailing slash.
     pub fn parse(text: &str) -> Result<Self, OriginError> {
         if text.len() > MAX_AUTHORITY_BYTES + "https://".len() {
             return Err(OriginError::NotAUrl);
@@ -48,8 +47,7 @@ impl Origin {
         Self::parse(&text).unwrap_or(Self(text))
     }
 
-    /// Whether the host is this machine: a loopback name or address, or the unspecified address, which means all
-    /// addresses of a machine.
+    /// The unspecified address means all addresses of this machine.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
@@ -59,12 +57,11 @@ impl Origin {
         })
     }
 
-    /// `None` if the address cannot be in a URL.
     pub fn host(&self) -> Option<Authority> {
         Url::parse(&self.0).ok().and_then(|url| Authority::parse(url.host_str()?).ok())
     }
 
-    /// The host without the port; an IPv6 address is in brackets.
+    /// Without the port.
     pub fn host_text(&self) -> &str {
         let (_, authority) = self.0.split_once("://").unwrap_or(("", &self.0));
         let port = authority.rfind(':').filter(|colon| !authority[*colon..].ends_with(']'));

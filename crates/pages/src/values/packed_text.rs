@@ -7,10 +7,8 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::page::PageText;
 
-/// Higher levels save another twentieth.
 const LEVEL: i32 = 1;
 
-/// More than the largest page has.
 const MAX_BYTES: usize = 5 * 1024 * 1024;
 
 thread_local! {
@@ -27,7 +25,6 @@ pub enum PackedTextError {
     Encoded(#[from] postcard::Error),
 }
 
-/// The bytes for [`pack`].
 pub fn encode(text: &PageText) -> Result<Vec<u8>, PackedTextError> {
     Ok(postcard::to_allocvec(text)?)
 }
@@ -42,7 +39,6 @@ pub fn pack(prefix: &[u8], encoded: &[u8]) -> Result<Vec<u8>, PackedTextError> {
     Ok([prefix, &length.to_le_bytes(), &packed.ok_or(PackedTextError::Packed)?].concat())
 }
 
-/// Without the prefix.
 pub fn unpack(bytes: &[u8]) -> Result<PageText, PackedTextError> {
     let (length, packed) = bytes.split_first_chunk().ok_or(PackedTextError::Packed)?;
     let length = u32::from_le_bytes(*length) as usize;

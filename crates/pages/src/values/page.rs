@@ -60,8 +60,7 @@ pub struct PageHead {
     pub updated_at: UnixMillis,
     pub link_origins: Vec<String>,
     pub renderer_version: u16,
-    /// Set since `updated_at` while hidden. Stores keep it apart, so that no reader takes a hidden page for a readable
-    /// one.
+    /// Stores keep it apart, so that no reader takes a hidden page for a readable one.
     pub hidden: Option<Box<Takedown>>,
 }
 
@@ -71,7 +70,6 @@ pub struct HeadChanges {
     pub title: Option<Option<Title>>,
 }
 
-/// May be large, so it is read only where needed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageText {
     pub content: Content,
@@ -99,7 +97,7 @@ pub struct Page {
     pub text: PageText,
 }
 
-/// Remains of a deleted page: it has no text, and keeps the slug from being used again.
+/// What remains of a deleted page, and keeps its slug from being used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tombstone {
@@ -115,7 +113,6 @@ pub struct Tombstone {
 }
 
 impl Tombstone {
-    /// The record's version and creation time are unknown.
     pub fn of_unreadable(slug: Slug, takedown: Takedown, now: UnixMillis) -> Self {
         let version = PageVersion::new(1);
         Self { slug, version, created_at: now, deleted_at: now, takedown: Some(takedown) }
@@ -131,7 +128,6 @@ impl Page {
         }
     }
 
-    /// People paste the wrong thing.
     pub fn seems_to_hold_a_key(&self) -> bool {
         let title = self.head.title.as_ref().map_or("", Title::as_str);
         EditKey::stands_in(title) || EditKey::stands_in(self.text.content.as_str())

@@ -25,7 +25,7 @@ pub struct Decision {
     pub slug: Reserved,
 }
 
-/// Admitted attempts, oldest first, since an instant of the caller's choice.
+/// The times of admitted attempts, oldest first, since any fixed instant.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Nanoseconds, half of a `Duration`: a network's window may hold 600 000.

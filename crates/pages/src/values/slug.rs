@@ -23,7 +23,6 @@ pub const SUFFIX_ALPHABET: &[u8; 28] = b"23456789bcdfghjkmnpqrstvwxyz";
 
 const NO_WORDS: &str = "page";
 
-/// Only the store knows whether a page has this slug.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Slug(String);
@@ -99,14 +98,10 @@ fn words(title: &str) -> String {
     if joined.is_empty() { NO_WORDS.to_owned() } else { joined }
 }
 
-/// As many as its hash has.
 pub const SECRET_BYTES: usize = 32;
 
-/// The secret of a deployment, from which a key and title derive a slug (contract, decision 22). It is in no log and no
-/// export, and wiped when dropped.
-///
-/// A repeated create finds its page. Without the secret, nobody can test a guessed key against a slug, or choose an
-/// address.
+/// The secret of a deployment, with which a key and title give a slug (contract, decision 22), so that a repeated create
+/// finds its page. Without it, nobody can test a guessed key against a slug, or choose an address.
 #[derive(Clone)]
 pub struct SlugSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
@@ -128,7 +123,7 @@ impl SlugSecret {
         }
         let hash = mac.finalize().into_bytes();
         let first_half = hash.first_chunk().expect("a hash has 32 bytes");
-        // 28⁸ is far smaller than 2¹²⁸, so all suffixes are equally likely.
+        // 28⁸ is far below 2¹²⁸, so all suffixes are equally likely.
         let mut number = u128::from_be_bytes(*first_half);
         let suffix = SlugSuffix::random(|bound| {
             let bound = bound as u128;

@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use super::plain_text::shows_nothing;
 
-/// Enough for a mail address or a ticket.
 pub const MAX_BY_CHARS: usize = 100;
 
 /// Stored by position: a new reason goes to the end.
@@ -37,12 +36,10 @@ pub enum TakedownReason {
     IntimateImagery,
 }
 
-/// Why an operator took a page down or hid it, and who did. A tombstone keeps it for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Takedown {
     pub reason: TakedownReason,
-    /// Checked by [`Takedown::new`].
     #[serde(deserialize_with = "deserialized_name")]
     pub by: String,
 }

@@ -3,13 +3,11 @@
 
 use thiserror::Error;
 
-/// Each edit reads the whole text.
 pub const MAX_EDITS: usize = 100;
 
 /// Fewer characters show no nearest place.
 const SHORTEST_MATCH: usize = 4;
 
-/// Shown around a place.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,6 @@ impl UnixMillis {
         Self(millis.clamp(*RANGE.start(), *RANGE.end()))
     }
 
-    /// Accepts only what this type displays.
     pub fn parse(text: &str) -> Option<Self> {
         let time = PrimitiveDateTime::parse(text, ISO_8601_MILLIS).ok()?.assume_utc();
         i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Self)

@@ -22,13 +22,9 @@ pub enum TitleError {
     #[error("the title is empty")]
     Empty,
     #[error("the title has {chars} characters, {MAX_CHARS} are allowed")]
-    TooLong {
-        /// After trimming.
-        chars: usize,
-    },
+    TooLong { chars: usize },
     #[error("the title contains the control character U+{:04X}", u32::from(*.0))]
     ControlCharacter(char),
-    /// Reverses text beyond the title.
     #[error("the title contains the bidirectional control U+{:04X}", u32::from(*.0))]
     BidirectionalControl(char),
     #[error("the title contains the line separator U+{:04X}", u32::from(*.0))]

@@ -7,8 +7,8 @@
 //! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
-//! `sum` is the beginning of the SHA-256 of the rest of the line, after the comma and before the line break. The
-//! trailer's `sha256` covers all bytes before its line.
+//! `sum` begins the SHA-256 of the rest of the line, between the comma and the line break. The trailer's `sha256` covers all
+//! bytes before its line.
 //!
 //! An archive has the hash of an edit key, never the key, and no HTML: an import renders the content itself.
 
@@ -38,7 +38,6 @@ pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// An import renders the content again.
     Page(PageHead, Content),
     Tombstone(Tombstone),
 }
@@ -62,7 +61,6 @@ pub enum ArchiveError {
     Damaged { line: u64 },
     #[error("line {line} is damaged: it is longer than {MAX_LINE_BYTES} bytes")]
     TooLong { line: u64 },
-    /// Whole, but not a record.
     #[error("line {line} is not a record: {reason}")]
     Malformed { line: u64, reason: EntryError },
     #[error("the file is damaged: lines are missing, doubled or in another order")]
@@ -134,7 +132,6 @@ const AFTER_SUM: &str = "\",";
 /// 128 bits.
 const SUM_DIGITS: usize = 32;
 
-/// Without the checksum.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum LineBody {
@@ -163,7 +160,6 @@ struct PageLine {
     key_sha256: EditKeyHash,
     title: Option<Title>,
     content: Content,
-    /// An older version refuses this field, so it shows no hidden page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<Takedown>,
 }
@@ -251,7 +247,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Returns the first line.
+    /// Also returns the first line.
     pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
         let header = Header { format: FORMAT.to_owned(), version: VERSION, created_at_ms: created_at.get(), generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
