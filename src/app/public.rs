@@ -21,7 +21,7 @@ use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::Origin;
 
 /// Bytes of pages over 64 KiB in use: five of the largest, which count twice.
-const LARGE_BYTES: usize = 8 << 20;
+const LARGE_PAGES_BUDGET: usize = 8 << 20;
 
 /// What differs between a process and a test.
 pub struct Deps {
@@ -97,7 +97,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         quotas,
         networks,
         policy,
-        large_bytes: LARGE_BYTES,
+        large_bytes: LARGE_PAGES_BUDGET,
         pages: PageCache::new(*cache_bytes, metrics.page_cache.clone()),
     });
     let telemetry = RequestTelemetry {

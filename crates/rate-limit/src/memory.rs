@@ -30,9 +30,6 @@ struct Windows {
     most_bytes: usize,
 }
 
-/// Enough for 60 000 clients for each limit.
-const DEFAULT_BYTES: usize = 80 * 1024 * 1024;
-
 /// A restart forgets the attempts. Clients choose their addresses, so the hash has a secret key.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
@@ -41,10 +38,6 @@ pub struct MemoryRateLimiter {
 }
 
 impl MemoryRateLimiter {
-    pub fn new(clock: SharedClock) -> Self {
-        Self::within(DEFAULT_BYTES, clock)
-    }
-
     /// Takes at most `bytes`, unless one window alone is larger. A full table drops the window that ends soonest.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
         Self { clock, windows: std::array::from_fn(|_| Mutex::new(Windows::new(bytes / TABLES))) }
@@ -187,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn ended_windows_are_dropped_though_no_client_returns() {
         let clock = Arc::new(TestClock::new());
-        let limiter = MemoryRateLimiter::new(clock.clone());
+        let limiter = MemoryRateLimiter::within(8 << 20, clock.clone());
         for number in 0..1000 {
             limiter.check(Attempt::new(LimitKind::Create, TEN, client(number))).await;
         }
@@ -203,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_client_keeps_no_ended_windows_in_the_table() {
         let clock = Arc::new(TestClock::new());
-        let limiter = MemoryRateLimiter::new(clock.clone());
+        let limiter = MemoryRateLimiter::within(8 << 20, clock.clone());
         let quota = Quota { limit: 1, window: HOUR };
         limiter.check(Attempt::new(LimitKind::Create, quota, client(0))).await;
         clock.advance(Duration::from_mins(30));

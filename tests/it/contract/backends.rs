@@ -43,5 +43,6 @@ pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>
     let clock = Arc::new(TestClock::new());
     // Every test of the contract has fewer clients, so the limit on its memory must have no effect.
     let bounded = MemoryRateLimiter::within(500_000, clock.clone());
-    vec![("in process", Arc::new(MemoryRateLimiter::new(clock))), ("in process, with a small table", Arc::new(bounded))]
+    let limiter = MemoryRateLimiter::within(8 << 20, clock);
+    vec![("in process", Arc::new(limiter)), ("in process, with a small table", Arc::new(bounded))]
 }

@@ -131,8 +131,9 @@ impl Instruments {
         (answer, self.clock.monotonic().saturating_sub(began))
     }
 
-    /// `None` if this error is left out too. Unreadable records are always logged.
-    fn left_out(&self, error: &StoreError, now: Duration) -> Option<u64> {
+    /// How many errors were not logged before this one; `None` if this one is not logged either. Unreadable records are
+    /// always logged.
+    fn suppressed_before(&self, error: &StoreError, now: Duration) -> Option<u64> {
         match error {
             StoreError::Unreadable(_) => Some(0),
             _ => self.failures.allow_counted(now),
@@ -210,7 +211,7 @@ impl SharedStore {
             Err(StoreError::Unreadable(_)) => ("unreadable", true),
         };
         if let Err(error) = &result
-            && let Some(left_out) = self.calls.left_out(error, clock.monotonic())
+            && let Some(left_out) = self.calls.suppressed_before(error, clock.monotonic())
         {
             tracing::error!(operation, error = error.causes(), left_out, "the store failed");
         }
@@ -264,7 +265,7 @@ mod tests {
     fn a_store_that_is_down_is_logged_once_a_minute_and_each_unreadable_record_at_once() {
         let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
         let down = || StoreError::Unavailable(NotReachedError.into());
-        let left_out = |error: &StoreError, seconds| calls.left_out(error, Duration::from_secs(seconds));
+        let left_out = |error: &StoreError, seconds| calls.suppressed_before(error, Duration::from_secs(seconds));
         assert_eq!(left_out(&down(), 1), Some(0));
         assert!((0..100).all(|_| left_out(&down(), 60).is_none()));
         assert_eq!(left_out(&StoreError::Unreadable(NotReachedError.into()), 60), Some(0));

@@ -13,7 +13,7 @@ use super::error::ServiceError;
 use crate::values::page::Page;
 
 /// A page with more bytes of source and HTML is large.
-pub(super) const LARGE_BYTES: usize = 64 * 1024;
+pub(super) const LARGE_PAGE_BYTES: usize = 64 * 1024;
 
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -57,7 +57,7 @@ impl ReadBudget {
 }
 
 pub(super) fn is_large(page: &Page) -> bool {
-    text_bytes(page) > LARGE_BYTES
+    text_bytes(page) > LARGE_PAGE_BYTES
 }
 
 fn text_bytes(page: &Page) -> usize {
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
-        let (reads, large, small) = (ReadBudget::new(MAX_BYTES), page(1_000_000), page(LARGE_BYTES - 1));
+        let (reads, large, small) = (ReadBudget::new(MAX_BYTES), page(1_000_000), page(LARGE_PAGE_BYTES - 1));
         let (permits, needed) = acquire_all(&reads, &large);
         assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
         assert!(reads.acquire(needed).now_or_never().is_none());

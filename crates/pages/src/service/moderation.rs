@@ -101,7 +101,7 @@ impl Moderation {
     }
 
     /// Without `hiding`, shows the page again. May be tried again after an error.
-    pub async fn hide(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
+    pub async fn set_hidden(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
         self.change(slug, Change::SetHidden(hiding)).await
     }
 

@@ -28,7 +28,7 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Delete(Tombstone),
-    /// Hid the page, or showed it again without `takedown`.
+    /// Hid the page, or with `None` showed it again.
     SetHidden {
         slug: Slug,
         version: PageVersion,

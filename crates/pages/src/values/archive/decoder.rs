@@ -79,7 +79,7 @@ fn check_header(body: Result<LineBody, EntryError>) -> Result<(), ArchiveError> 
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Encoder, encode, sum};
+    use super::super::{Encoder, encode, entry_line, sum};
     use super::*;
     use crate::values::content::Content;
     use crate::values::edit_key::EditKey;
@@ -116,7 +116,9 @@ mod tests {
     fn archive(entries: &[Entry]) -> Vec<u8> {
         let (mut encoder, mut text) = Encoder::begin(UnixMillis::new(9), "handbill 0".to_owned());
         for entry in entries {
-            text.push_str(&encoder.entry(entry));
+            let line = entry_line(entry);
+            encoder.line(&line);
+            text.push_str(&line);
         }
         text.push_str(&encoder.end());
         text.into_bytes()

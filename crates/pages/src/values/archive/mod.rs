@@ -251,13 +251,9 @@ impl Encoder {
     pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
         let header = Header { format: FORMAT.to_owned(), version: VERSION, created_at_ms: created_at.get(), generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
-        let line = encoder.digested(&LineBody::Header(header));
+        let line = encode(&LineBody::Header(header));
+        encoder.digest.update(line.as_bytes());
         (encoder, line)
-    }
-
-    pub fn entry(&mut self, entry: &Entry) -> String {
-        self.records += 1;
-        self.digested(&LineBody::of(entry))
     }
 
     pub fn line(&mut self, line: &str) {
@@ -277,18 +273,13 @@ impl Encoder {
         let Self { digest, records, unreadable } = self;
         encode(&LineBody::Trailer(Trailer { records, unreadable, sha256: hex_digest(digest) }))
     }
-
-    fn digested(&mut self, body: &LineBody) -> String {
-        let line = encode(body);
-        self.digest.update(line.as_bytes());
-        line
-    }
 }
 
 fn hex_digest(digest: Sha256) -> String {
     hex::encode(&digest.finalize())
 }
 
+/// The line of one record.
 pub fn entry_line(entry: &Entry) -> String {
     encode(&LineBody::of(entry))
 }
