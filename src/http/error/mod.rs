@@ -353,11 +353,10 @@ fn edit_advice(error: &TextEditError) -> String {
         TextEditError::EmptyOld { edit } => {
             format!("Edit {edit} has an empty `old`. Give it the words that it replaces.")
         }
-        TextEditError::NotFound { edit, differs_in_white_space, near } => {
+        TextEditError::NotFound { edit, differs_in_white_space } => {
             let reason = if *differs_in_white_space { ": its white space or line breaks differ" } else { "" };
-            let near = near.as_ref().map(|near| format!(" The nearest words there are: {near:?}.")).unwrap_or_default();
             format!(
-                "The `old` of edit {edit} is not in the page's content{reason}.{near} Copy `old` exactly from the Markdown that get_page returns."
+                "The `old` of edit {edit} is not in the page's content{reason}. Copy `old` exactly from the Markdown that get_page returns."
             )
         }
         TextEditError::Ambiguous { edit, places: [first, second] } => format!(

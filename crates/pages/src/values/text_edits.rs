@@ -5,9 +5,6 @@ use thiserror::Error;
 
 pub const MAX_EDITS: usize = 100;
 
-/// Fewer characters show no nearest place.
-const SHORTEST_MATCH: usize = 4;
-
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +26,6 @@ pub enum TextEditError {
         edit: usize,
         /// The text contains the part with other white space.
         differs_in_white_space: bool,
-        near: Option<String>,
     },
     #[error("the text contains the part that edit {edit} names more than once")]
     Ambiguous { edit: usize, places: [String; 2] },
@@ -64,7 +60,7 @@ fn only_place(text: &str, old: &str, edit: usize) -> Result<usize, TextEditError
     let Some(first) = old.chars().next() else { return Err(TextEditError::EmptyOld { edit }) };
     let Some(at) = text.find(old) else {
         let differs_in_white_space = without_white_space(text).contains(&without_white_space(old));
-        return Err(TextEditError::NotFound { edit, differs_in_white_space, near: nearest(text, old) });
+        return Err(TextEditError::NotFound { edit, differs_in_white_space });
     };
     // The second place may overlap the first.
     let next = at + first.len_utf8();
@@ -79,23 +75,6 @@ fn only_place(text: &str, old: &str, edit: usize) -> Result<usize, TextEditError
 
 fn without_white_space(text: &str) -> String {
     text.split_whitespace().collect()
-}
-
-/// Where the longest common part with the beginning or end of `old` ends.
-fn nearest(text: &str, old: &str) -> Option<String> {
-    let ends: Vec<usize> = old.char_indices().map(|(at, _)| at).chain([old.len()]).collect();
-    // If the text contains a beginning of `old`, it contains every shorter one.
-    let start = ends.partition_point(|&end| text.contains(&old[..end])) - 1;
-    let end = ends.len() - ends.partition_point(|&start| !text.contains(&old[start..])) - 1;
-    if start.max(end) < SHORTEST_MATCH.min(ends.len() / 2).max(1) {
-        return None;
-    }
-    let differs_at = if start >= end {
-        text.find(&old[..ends[start]]).map(|at| at + ends[start])
-    } else {
-        text.find(&old[ends[ends.len() - 1 - end]..])
-    };
-    differs_at.map(|at| words_around(text, at))
 }
 
 fn words_around(text: &str, at: usize) -> String {
@@ -146,18 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_is_refused_with_the_nearest_words() {
+    fn a_missing_part_is_refused_and_says_whether_only_its_white_space_differs() {
         let text = "The quick brown fox jumps.";
-        let near = |old| match error(text, &[(old, "")]) {
-            TextEditError::NotFound { near, differs_in_white_space, .. } => (near, differs_in_white_space),
-            other => panic!("{other:?}"),
-        };
-        let all = Some(text.to_owned());
-        assert_eq!(near("quick brown ox"), (all.clone(), false));
-        assert_eq!(near("a quick brown"), (all.clone(), false));
-        assert_eq!(near("quick  brown\nfox"), (all, true));
-        assert_eq!(near("ünrelated"), (None, false));
-        assert_eq!(near("12345678"), (None, false));
+        for (old, differs_in_white_space) in [("quick brown ox", false), ("quick  brown\nfox", true)] {
+            assert_eq!(error(text, &[(old, "")]), TextEditError::NotFound { edit: 1, differs_in_white_space });
+        }
     }
 
     #[test]
@@ -174,12 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn few_words_are_shown_of_a_long_part() {
-        let text = format!("{}é{}", "x ".repeat(1000), "y ".repeat(1000));
-        let TextEditError::NotFound { near: Some(near), .. } = error(&text, &[(&text.replace('é', "e"), "")]) else {
-            panic!("there is something near")
-        };
-        assert!(near.chars().count() <= SHOWN_CHARS + 2, "{near}");
+    fn few_words_are_shown_around_each_place() {
+        let text = format!("{0}é{0}é{0}", "x ".repeat(1000));
+        let TextEditError::Ambiguous { places, .. } = error(&text, &[("é", "")]) else { panic!("it is ambiguous") };
+        assert!(places.iter().all(|words| words.chars().count() <= SHOWN_CHARS + 2), "{places:?}");
     }
 
     proptest! {
