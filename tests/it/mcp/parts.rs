@@ -111,7 +111,7 @@ async fn edits_replace_their_parts_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn edits_that_do_not_fit_change_nothing_and_show_the_words() {
+async fn edits_that_do_not_fit_change_nothing_and_say_which() {
     let app = Setup::unlimited().start();
     let client = Client::new(&app, "2026-07-28");
     let page = app.publish("T", "The cat sat on the mat.\nThe cat slept.").await;
@@ -119,7 +119,7 @@ async fn edits_that_do_not_fit_change_nothing_and_show_the_words() {
     let good = json!({"old": "slept", "new": "woke"});
     let bad = json!({"old": "The cat lay on the mat", "new": ""});
     let failed = update(&client, &page, json!({"edits": [good, bad]})).await.expect_error(400, "invalid_body");
-    let told = ["The cat sat on the mat.", "Nothing was changed"];
+    let told = ["The `old` of edit 2 is not in the page's content", "Nothing was changed"];
     assert!(told.iter().all(|told| failed.message.contains(told)), "{failed:?}");
     assert_eq!(app.page(&page.slug).await, before);
 }
