@@ -1,6 +1,7 @@
 //! What only this store promises: its files, its journal, its backups, and what it does on bad days. The rules of all stores are in
 //! `tests/it/contract`.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -640,9 +641,10 @@ async fn a_copy_is_whole_while_pages_are_written_and_leaves_no_file_and_the_time
     assert_eq!(open(directory.path()).last_backup().await.unwrap(), Some(at(1)));
 }
 
-/// Notes the version of each page that changes, as it is in the file before and after.
+/// Notes the version of each page that changes, as it is in the file before and after. No page changes twice at once.
 struct Witness {
     directory: PathBuf,
+    changing: Mutex<HashSet<String>>,
     seen: Mutex<Vec<(i64, i64)>>,
 }
 
@@ -650,7 +652,7 @@ struct Witnessed<'a>(&'a Witness, Vec<(String, i64)>);
 
 impl Witness {
     fn in_directory(directory: &Path) -> Arc<Self> {
-        Arc::new(Self { directory: directory.to_owned(), seen: Mutex::default() })
+        Arc::new(Self { directory: directory.to_owned(), changing: Mutex::default(), seen: Mutex::default() })
     }
 
     fn version(&self, slug: &str) -> i64 {
@@ -661,13 +663,17 @@ impl Witness {
 
 impl ChangeListener for Witness {
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
-        let before = slugs.iter().map(|slug| (slug.to_string(), self.version(slug.as_str()))).collect();
+        let before: Vec<_> = slugs.iter().map(|slug| (slug.to_string(), self.version(slug.as_str()))).collect();
+        let slugs: HashSet<_> = before.iter().map(|(slug, _)| slug.clone()).collect();
+        assert!(self.changing.lock().is_disjoint(&slugs), "a page is changed while it changes");
+        self.changing.lock().extend(slugs);
         Box::new(Witnessed(self, before))
     }
 }
 
 impl Drop for Witnessed<'_> {
     fn drop(&mut self) {
+        self.0.changing.lock().retain(|slug| !self.1.iter().any(|(changed, _)| changed == slug));
         let seen = self.1.iter().map(|(slug, before)| (*before, self.0.version(slug)));
         self.0.seen.lock().extend(seen);
     }

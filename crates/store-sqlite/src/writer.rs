@@ -147,10 +147,13 @@ impl Writer {
         if batch.is_empty() {
             return;
         }
+        // Before the cache is told of the batch, because this tells it too, perhaps of the same pages.
+        let caught_up = if self.is_behind { self.catch_up() } else { Ok(()) };
         let shared = Arc::clone(&self.shared);
         let changed: Vec<_> = batch.iter().filter_map(|write| write.operation.changed()).collect();
         let changing = shared.kept.get().map(|kept| kept.change(&changed));
-        let outcomes = self.try_commit(&batch);
+        let caught_up = caught_up.map_err(|error| Failure::new(&error, true));
+        let outcomes = caught_up.and_then(|()| self.try_commit(&batch));
         drop(changing);
         if let Err(Failure { reason, is_certain }) = &outcomes {
             error!(reason, is_certain, "a batch of writes failed");
@@ -161,9 +164,6 @@ impl Writer {
     }
 
     fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<PutResult>, Failure> {
-        if self.is_behind {
-            self.catch_up().map_err(|error| Failure::new(&error, true))?;
-        }
         let mut lines = Vec::new();
         let mut apply = |write: &Write| write.operation.apply(&self.database, &mut lines);
         let applied = run(&self.database, BEGIN).and_then(|()| batch.iter().map(&mut apply).collect());

@@ -94,7 +94,8 @@ pub enum PutResult {
 /// A cache of pages that must not outlive their changes.
 pub trait ChangeListener: Send + Sync {
     /// Called before a change. Until the returned value is dropped, when the outcome is known, nothing is kept of the pages
-    /// under `slugs`. Nothing that was read before that is kept later.
+    /// under `slugs`. Nothing that was read before that is kept later. Changes of one page must not overlap: the end of the
+    /// second would end the first.
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
 }
 
