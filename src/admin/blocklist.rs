@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_again_in_each_of_its_states_and_a_bad_one_changes_nothing() {
+    fn a_file_is_read_again_and_a_bad_one_changes_nothing() {
         let directory = tempdir().unwrap();
         let [path, other] = ["list", "other"].map(|name| directory.path().join(name));
         let policy = PublishingPolicy::default();

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_line_does_not_count_and_a_line_that_makes_no_sense_is_refused() {
+    fn a_cut_line_does_not_count_and_nonsense_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         let line = r#"{"kind":"show","slug":"a-22222222","version":3,"at":"2026-11-21T04:30:00.123Z"}"#;

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_answered_while_every_thread_for_the_public_is_busy() {
+    fn operators_are_answered_while_the_public_threads_are_busy() {
         let public = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let metrics = Arc::new(Metrics::new());
         let readiness = Arc::new(Readiness::new(metrics.draining.clone()));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_answers_is_not_taken_and_a_dead_one_is_replaced() {
+    async fn a_living_socket_is_not_taken_and_a_dead_one_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         refuse_if_answered(&path).unwrap();

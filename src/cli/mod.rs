@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_is_in_a_group_and_commands_for_operators_have_only_settings_of_serve_and_of_the_keyspace() {
+    fn each_setting_is_in_a_group_and_operators_have_few() {
         let command = Cli::command();
         let serve = command.find_subcommand("serve").unwrap();
         for arg in serve.get_arguments() {

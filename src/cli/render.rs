@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_comes_back_with_its_html_added_and_all_else_as_it_came() {
+    fn each_line_comes_back_with_its_html_and_all_else_as_it_was() {
         for (line, expected) in [
             (r#"{"id":1,"input":"a"}"#, r#"{"id":1,"input":"a","html":"<p>a</p>\n"}"#),
             (
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_read_is_named_and_those_before_it_are_rendered() {
+    fn an_unreadable_line_is_named_after_those_before_it() {
         let first = "{\"input\":\"a\",\"html\":\"<p>a</p>\\n\"}\n";
         for (second, error) in [
             ("{}", "line 2 has no string `input`"),

@@ -226,7 +226,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_come_whole_and_a_server_that_is_not_there_are_told_apart() {
+    fn a_cut_answer_and_a_missing_server_are_told_apart() {
         for head in ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", ""] {
             let refused = refused(&hostile_server(head, b"", false));
             assert!(matches!(refused, ClientError::Lost(_)), "{refused}");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_link_and_an_address_with_its_key_on_the_next_line_are_keys_too() {
+    fn an_edit_link_and_a_key_on_the_next_line_are_keys_too() {
         let one = page("a-page-22222222");
         let two = page("b-page-22222222");
         let line = serde_json::to_string(&page("c-page-22222222")).unwrap();

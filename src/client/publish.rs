@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_text_has_the_same_key_until_its_page_is_saved_and_no_other_text_has_it() {
+    fn a_text_has_one_key_until_its_page_is_saved() {
         let home = tempfile::tempdir().unwrap();
         let keys = KeyFile::in_directory(home.path().join("keys"));
         let attempt = |server: &str, title: &str, content: &str| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_forgotten_once_it_is_known_that_its_text_was_not_stored() {
+    fn a_key_is_forgotten_once_its_text_was_surely_not_stored() {
         for status in [301, 400, 403, 404, 413, 431] {
             assert!(is_refused(status, false), "{status}");
             assert_eq!(is_refused(status, true), status == 400, "{status} after a lost answer");

@@ -234,13 +234,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_drain_is_over_after_its_delay_its_timeout_and_a_little_more() {
+    async fn a_drain_ends_after_its_delay_its_timeout_and_a_little() {
         let whole = LIMITS.delay + LIMITS.timeout + CLOSING_GRACE;
         assert_eq!(overdue_after(LIMITS, &[3600]).await, (Overdue::Timeout, whole));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_signal_shortens_that_and_is_no_longer_waited_for_itself() {
+    async fn a_second_signal_shortens_the_drain() {
         let soon = Duration::from_secs(2) + SECOND_SIGNAL_GRACE;
         assert_eq!(overdue_after(LIMITS, &[60, 2]).await, (Overdue::SecondSignal, soon));
         let longest = DrainLimits { delay: Duration::MAX, timeout: Duration::MAX };

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_preferred_where_it_is_accepted_and_nothing_weighs_more() {
+    fn gzip_is_preferred_unless_another_coding_weighs_more() {
         for (lines, coding) in [
             (&[][..], Coding::Identity),
             (&[""], Coding::Identity),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_has_the_weight_that_it_is_named_with_and_none_by_a_wildcard() {
+    fn a_type_has_the_weight_of_its_name_not_of_a_wildcard() {
         let weighs = |accept: &'static str| {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
             weight(&headers, "text/markdown").map(|weight| format!("{weight}"))

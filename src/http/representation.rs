@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_holds_a_form_gets_a_304_with_the_tag_of_that_form() {
+    fn a_304_has_the_tag_of_the_form_that_the_client_holds() {
         let body = body(MIN_COMPRESSED_BYTES, &[]);
         for (encoding, held, status, sent) in [
             ("gzip", "\"gzip\"", 304, "\"gzip\""),

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_contradict_each_other_are_refused_with_the_one_to_change() {
+    fn settings_that_contradict_each_other_are_refused() {
         let refused =
             |args: &[&str]| parse_args::<Settings>(args).unwrap().check().err().map(|error| error.to_string());
         assert_eq!(refused(&[]), None);

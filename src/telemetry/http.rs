@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_line_of_a_request_has_the_code_of_its_error_and_what_refused_it() {
+    async fn a_requests_line_has_its_error_and_what_refused_it() {
         let log = Log::default();
         let _logging = logging_to(&log);
         let telemetry = telemetry();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_is_dropped_before_its_answer_is_logged_and_counted() {
+    async fn a_request_dropped_before_its_answer_is_logged_and_counted() {
         let log = Log::default();
         let _logging = logging_to(&log);
         let telemetry = telemetry();

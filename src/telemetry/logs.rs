@@ -246,7 +246,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_filter_hides_an_act_of_an_operator_and_the_filter_hides_all_else() {
+    fn no_filter_hides_an_operators_act() {
         for (directives, others) in [("off", 0), ("warn", 0), ("info", 1)] {
             let log = Log::default();
             let layer = log.layer(directives, || Duration::ZERO);
@@ -261,7 +261,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_panic_is_logged_with_its_reason_only_where_that_is_a_fixed_text() {
+    fn a_panics_reason_is_logged_only_if_it_is_a_fixed_text() {
         let payload = |work: fn()| panic::catch_unwind(work).unwrap_err();
         assert_eq!(fixed_text(&*payload(|| panic!("the lock is held"))), Some("the lock is held"));
         assert_eq!(fixed_text(&*payload(|| panic!("no character begins in {}", "a text".to_owned()))), None);
@@ -274,7 +274,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_warning_of_a_library_is_logged_once_a_minute_and_ours_each_time() {
+    fn a_librarys_warning_is_logged_once_a_minute() {
         let (log, seconds) = (Log::default(), Arc::new(AtomicU64::new(0)));
         let clock = Arc::clone(&seconds);
         let layer = log.layer("trace", move || Duration::from_secs(clock.load(Ordering::Relaxed)));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_event_no_other_span_and_no_attribute_of_the_source_is_exported() {
+    async fn only_the_services_spans_are_exported_without_source() {
         let spans = Ended::default();
         let _collecting = spans.collect();
         let request = request_span();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_caller_is_the_parent_of_a_request_and_any_other_is_linked() {
+    fn a_trusted_caller_is_the_parent_and_any_other_is_linked() {
         const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let spans = Ended::default();
         let _collecting = spans.collect();

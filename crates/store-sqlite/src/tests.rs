@@ -145,7 +145,7 @@ fn a_missing_directory_is_made_for_its_user_alone() {
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_refused_and_other_programs_may_read_it_meanwhile() {
+async fn a_directory_in_use_is_refused_but_may_be_read() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     insert(&store, &page("text")).await;
@@ -157,7 +157,7 @@ async fn a_directory_in_use_is_refused_and_other_programs_may_read_it_meanwhile(
 }
 
 #[test]
-fn a_database_of_a_newer_version_or_another_program_is_refused_and_stays_as_it_is() {
+fn a_newer_or_foreign_database_is_refused_and_stays() {
     let newer = tempdir().unwrap();
     drop(open(newer.path()));
     raw(newer.path()).pragma_update(None, "user_version", 2).unwrap();
@@ -174,7 +174,7 @@ fn a_database_of_a_newer_version_or_another_program_is_refused_and_stays_as_it_i
 }
 
 #[tokio::test]
-async fn a_journal_without_a_database_is_refused_unless_a_new_store_is_meant() {
+async fn a_journal_without_a_database_needs_new_store() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let gone = page("gone");
@@ -192,7 +192,7 @@ async fn a_journal_without_a_database_is_refused_unless_a_new_store_is_meant() {
 }
 
 #[tokio::test]
-async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_was_refused() {
+async fn the_journal_has_each_act_and_nothing_that_was_refused() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let (first, second) = (page("first"), page("second"));
@@ -233,7 +233,7 @@ async fn the_journal_has_each_act_in_the_form_of_the_contract_and_nothing_that_w
 }
 
 #[tokio::test]
-async fn after_a_restore_of_an_older_database_nothing_can_be_read_that_was_deleted_or_hidden_since() {
+async fn a_restore_brings_back_nothing_deleted_or_hidden_since() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let [kept, deleted, hidden, shown, taken_down, late] = ["a", "b", "c", "d", "e", "f"].map(page);
@@ -276,7 +276,7 @@ async fn after_a_restore_of_an_older_database_nothing_can_be_read_that_was_delet
 }
 
 #[tokio::test]
-async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden_last_and_free_if_it_was_shown_last() {
+async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let [hidden, shown, again] = ["a", "b", "c"].map(page);
@@ -310,7 +310,7 @@ fn line(kind: &str, page: &Page, version: u64, millis: i64) -> String {
 }
 
 #[tokio::test]
-async fn what_a_crash_leaves_between_journal_and_commit_is_settled_at_the_start() {
+async fn what_a_crash_leaves_after_the_journal_is_settled_at_start() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let [deleted, void, again, newer, whole] = ["a", "b", "c", "d", "e"].map(page);
@@ -366,7 +366,7 @@ async fn a_journal_of_another_history_is_applied_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_damaged_text_is_named_and_can_be_taken_down_and_nothing_else_is_touched() {
+async fn a_damaged_text_is_named_and_can_be_taken_down() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let [damaged, whole] = ["This text will be damaged.", "whole"].map(page);
@@ -464,7 +464,7 @@ async fn deleted_text_is_in_no_file_after_a_clean_stop() {
 }
 
 #[tokio::test]
-async fn deleted_text_leaves_the_files_of_a_running_store_once_no_other_program_reads_it_and_no_write_waits_for_that() {
+async fn deleted_text_leaves_the_files_of_a_running_store() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let (gone, remains) = traced(&store, directory.path()).await;
@@ -513,7 +513,7 @@ fn deletion(page: &Page) -> Operation {
 }
 
 #[tokio::test]
-async fn on_a_full_volume_creates_are_refused_and_what_was_stored_is_read_and_deleted() {
+async fn on_a_full_volume_pages_are_still_read_and_deleted() {
     let directory = tempdir().unwrap();
     drop(open(directory.path()));
     let mut writer = writer(directory.path(), 60);
@@ -541,7 +541,7 @@ async fn on_a_full_volume_creates_are_refused_and_what_was_stored_is_read_and_de
 }
 
 #[tokio::test]
-async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_applied() {
+async fn a_deletion_whose_commit_fails_is_void_in_the_journal() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());
     let kept = page("kept");
@@ -580,7 +580,7 @@ async fn a_deletion_whose_commit_fails_is_taken_back_in_the_journal_and_never_ap
 }
 
 #[tokio::test]
-async fn a_deletion_that_may_be_in_the_log_after_a_failed_commit_is_done_before_anything_else() {
+async fn a_deletion_that_a_failed_commit_left_is_done_first() {
     let directory = tempdir().unwrap();
     let witness = Witness::in_directory(directory.path());
     let store = open(directory.path());
@@ -610,7 +610,7 @@ async fn a_deletion_that_may_be_in_the_log_after_a_failed_commit_is_done_before_
 }
 
 #[tokio::test]
-async fn a_copy_is_whole_while_pages_are_written_and_leaves_no_file_and_the_time_of_the_last_backup_is_kept() {
+async fn a_copy_is_whole_while_pages_are_written() {
     let directory = tempdir().unwrap();
     let left = directory.path().join("handbill.sqlite3.copy");
     fs::write(&left, "by a process that ended").unwrap();

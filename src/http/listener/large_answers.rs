@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_answers_are_counted_until_their_bytes_are_dropped_and_small_ones_never_are() {
+    async fn only_large_answers_count_until_their_bytes_are_dropped() {
         let all = LargeAnswers::default();
         let first = all.admit(answer(MAX_BYTES - 20_000)).unwrap();
         let bytes = first.into_body().collect().await.unwrap().to_bytes();

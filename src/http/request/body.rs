@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_is_too_large_is_the_error_wherever_another_stands() {
+    fn content_too_large_is_the_error_whatever_else_is_wrong() {
         let content = "a".repeat(MAX_BYTES + 1);
         for body in
             [format!(r#"{{"x": 1, "content": "{content}"}}"#), format!(r#"{{"content": "{content}", "title": 1}}"#)]

@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_client_sends_before_it_the_entry_that_the_trusted_proxy_appended_is_read(
+        fn only_the_entry_of_the_trusted_proxy_is_read(
             sent in r#"([ -~]|[",;=\\ ]|203\.0\.113\.9){0,24}"#,
             (entry, expected) in select(APPENDED.to_vec()),
             hop in select(vec!["", ", 10.0.0.2", ",10.0.0.2:80"]),

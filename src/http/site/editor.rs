@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scripts_and_styles_of_the_editor_are_at_most_40_kb_compressed() {
+    fn the_editors_scripts_and_styles_are_at_most_40_kb() {
         let sizes: Vec<_> = FILES.iter().map(|(name, _, bytes)| (*name, compressed(bytes))).collect();
         let all: usize = sizes.iter().map(|(_, size)| size).sum();
         assert!((3000..=MAX_COMPRESSED).contains(&all), "{all}: {sizes:?}");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_style_of_the_editor_loads_nothing_and_names_no_physical_side() {
+    fn the_editors_style_loads_nothing_and_names_no_side() {
         let style = text("editor.css");
         for refused in ["url(", "@import", "@font-face", "left:", "right:", "-left", "-right"] {
             assert!(!style.contains(refused), "{refused}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_shows_each_call_with_the_real_address_and_the_limits_in_force() {
+    fn the_help_shows_the_real_address_and_the_limits_in_force() {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let help =
             |create_quota| templates::html(&HelpTemplate { layout: Layout::new(&base_url, &[]), create_quota }, 0);

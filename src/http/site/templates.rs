@@ -259,21 +259,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_can_be_reported_where_the_operators_have_named_a_contact() {
+    fn a_page_can_be_reported_where_there_is_a_contact() {
         let reported = super::html(&PageTemplate { report_url: Some("mailto:a@b.example?subject=\"x"), ..page() }, 0);
         assert!(reported.contains("Report this page</a>") && !reported.contains("subject=\"x"), "{reported}");
         assert!(!super::html(&page(), 0).contains("Report this page"));
     }
 
     #[test]
-    fn noindex_is_said_only_where_it_is_asked_for_and_always_of_what_is_not_there() {
+    fn noindex_is_said_where_asked_and_of_what_is_not_there() {
         const NOINDEX: &str = "<meta name=\"robots\" content=\"noindex\">";
         assert!(super::html(&PageTemplate { noindex: true, ..page() }, 0).contains(NOINDEX));
         assert_eq!(every_view().map(|html| html.contains(NOINDEX)), [false, true, true]);
     }
 
     #[test]
-    fn a_page_without_a_title_is_named_by_its_text_and_has_a_heading_for_those_who_cannot_see_that() {
+    fn a_page_without_a_title_is_named_by_its_text() {
         let text = "It begins with a sentence that is rather longer than a name should be.";
         let html = super::html(&PageTemplate { title: None, description: text, ..page() }, 0);
         assert!(html.contains("<title>It begins with a sentence that is rather longer than a name…</title>"));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_has_what_a_browser_needs_and_nothing_that_the_policy_refuses() {
+    fn every_view_has_only_what_the_policy_lets_a_browser_load() {
         for html in every_view() {
             assert!(html.starts_with("<!doctype html>\n<html"));
             assert!(html.contains("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_names_its_language_where_it_is_known_and_handbills_own_words_are_english() {
+    fn a_page_names_its_language_and_our_words_are_english() {
         let [page, others @ ..] = every_view();
         assert!(page.contains("<html lang=\"und\">") && page.contains("<footer lang=\"en\""));
         let german = super::html(&PageTemplate { language: Language::from_code("de"), ..self::page() }, 0);

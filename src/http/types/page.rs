@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_counted_in_characters_and_never_reaches_beyond_the_text() {
+    fn a_part_is_counted_in_characters_and_ends_with_the_text() {
         let part = |offset, max_chars| Part { offset, max_chars }.within("aéb");
         assert_eq!(part(0, 1), (0, 1, 3));
         assert_eq!(part(1, 1), (1, 3, 3));

@@ -262,7 +262,7 @@ mod tests {
     use crate::ports::page_store::NotReachedError;
 
     #[test]
-    fn a_store_that_is_down_is_logged_once_a_minute_and_each_unreadable_record_at_once() {
+    fn a_store_that_is_down_is_logged_once_a_minute() {
         let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
         let down = || StoreError::Unavailable(NotReachedError.into());
         let left_out = |error: &StoreError, seconds| calls.suppressed_before(error, Duration::from_secs(seconds));

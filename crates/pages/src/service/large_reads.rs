@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
+    async fn large_pages_in_memory_are_bounded_and_small_ones_never_wait() {
         let (reads, large, small) = (ReadBudget::new(MAX_BYTES), page(1_000_000), page(LARGE_PAGE_BYTES - 1));
         let (permits, needed) = acquire_all(&reads, &large);
         assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_get_no_turn_in_time_are_told_so_and_leave_nothing_behind() {
+    async fn a_reader_without_a_permit_is_refused_and_leaves_nothing() {
         let (reads, large) = (ReadBudget::new(MAX_BYTES), page(1_000_000));
         let (permits, _) = acquire_all(&reads, &large);
         let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(2_000_002)).await });

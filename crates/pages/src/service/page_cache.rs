@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_found_in_the_state_that_is_asked_for_and_in_no_other() {
+    fn a_page_is_found_only_in_the_state_that_is_asked_for() {
         let cache = cache();
         let first = page(1, 1);
         let slug = &first.head.slug;
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_form_takes_the_place_of_the_one_that_it_was_made_of_if_it_is_worth_sending() {
+    fn a_compressed_form_replaces_its_source_if_it_is_smaller() {
         let (cache, page) = (cache(), page(1, 1));
         let cached = keep(&cache, &page, 1000);
         let now = || cache.get(&page.head.slug, page.head.state()).unwrap();
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_itself_is_kept_and_counted_only_if_its_reader_says_so() {
+    fn the_page_itself_is_cached_only_if_its_reader_says_so() {
         let cache = cache();
         let (alone, with_page) = (page(1, 1), page(2, 1));
         assert!(keep(&cache, &alone, 10).page().is_none());

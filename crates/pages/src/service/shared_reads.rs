@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_reader_is_answered_with_less_than_was_committed_when_it_began(
+        fn no_reader_gets_less_than_was_committed_when_it_began(
             turns in 0_usize..12,
             starts in prop::collection::vec(0_usize..6, 1..40),
         ) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn readers_on_many_threads_see_every_commit_that_came_before_them_and_leave_nothing_behind() {
+    async fn readers_on_many_threads_see_every_earlier_commit() {
         let record = Growing::new(3);
         let readers = (0..8).map(|_| {
             let record = Arc::clone(&record);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_lines_about_hiding_and_showing_a_page_only_the_last_remains_in_whatever_order_they_are() {
+    fn only_the_last_hiding_or_showing_of_a_page_remains() {
         let of = |slug: &str, kind, at| Line { slug: slug.to_owned(), ..line(kind, 5, at) };
         let lines = vec![
             of("a-22222222", Kind::Show, 3),
