@@ -127,6 +127,8 @@ export function guard(slug, draft, words, isSafe) {
         count();
     };
     content.form.addEventListener('input', ({ target }) => {
+        // The form has the chooser of files too.
+        if (target !== title && target !== content) return;
         if (target === title && /[\r\n]/.test(title.value)) title.value = title.value.replace(/[\r\n]+/g, ' ');
         mark(target, '');
         say('');
