@@ -1,16 +1,47 @@
 """An agent that only knows the base URL. It finds the MCP server, publishes a page, edits it, recovers from a wrong key, reaches the
 limit and waits as told, and deletes the page.
 
-    python journey.py http://127.0.0.1:8080 auto
+    python journey.py http://127.0.0.1:8080
 
-The mode is auto (protocol of 2026-07-28) or legacy (2025-11-25). The service should have a short `--rate-window`.
+The service should have a short `--rate-window`.
 """
 
 import asyncio
+import json
 import sys
+from urllib.request import urlopen
 
-from handbill import PROTOCOL, Refused, call, mcp_url
 from mcp import Client
+
+
+def mcp_url(base_url):
+    """The address of the MCP server, from its card."""
+    with urlopen(f"{base_url}/.well-known/mcp/server-card.json") as answer:
+        [remote] = json.load(answer)["remotes"]
+    assert remote["type"] == "streamable-http", remote
+    return remote["url"]
+
+
+class Refused(Exception):
+    """The error that a tool reports: `error`, `message`, `status` and sometimes `retry_after` in seconds."""
+
+    def __init__(self, failure):
+        super().__init__(failure["message"])
+        self.failure = failure
+        self.code = failure["error"]
+
+
+async def call(client, tool, **arguments):
+    """Calls a tool and returns its answer. Raises `Refused` if it failed."""
+    result = await client.call_tool(tool, arguments)
+    block, *links = result.content
+    assert all(link.type == "resource_link" for link in links), links
+    answer = json.loads(block.text)
+    if result.is_error:
+        assert result.structured_content is None, "a failure must have no structured content, since it does not match the output schema"
+        raise Refused(answer)
+    assert result.structured_content == answer, "the text must equal the structured content"
+    return answer
 
 
 async def until_refused(client):
@@ -22,9 +53,9 @@ async def until_refused(client):
             return refused
 
 
-async def journey(base_url, mode):
-    async with Client(mcp_url(base_url), mode=mode) as client:
-        assert client.protocol_version == PROTOCOL[mode], client.protocol_version
+async def journey(base_url):
+    async with Client(mcp_url(base_url)) as client:
+        assert client.protocol_version == "2026-07-28", client.protocol_version
         assert "edit_key" in client.instructions, client.instructions
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == ["create_page", "delete_page", "get_page", "update_page"], tools
@@ -59,4 +90,4 @@ async def journey(base_url, mode):
             assert (refused.failure["status"], refused.code) == (410, "gone"), refused.failure
 
 
-asyncio.run(journey(*sys.argv[1:]))
+asyncio.run(journey(sys.argv[1]))
