@@ -9,24 +9,23 @@ use super::import::Importer;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::journal::{Act, Line, remaining};
 
-const LINES_AT_ONCE: usize = 32;
+const ACTS_AT_ONCE: usize = 32;
 
-/// The lines that a restored cluster must repeat. A cut last line does not count.
-pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
+/// The acts that a restored cluster must repeat. A cut last line does not count.
+pub(super) fn read(path: &Path) -> Result<Vec<Act>, String> {
     let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(refused)?;
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let lines: Result<_, _> = whole.lines().map(serde_json::from_str).collect();
-    Ok(remaining(lines.map_err(|error| refused(error.into()))?))
+    let lines = remaining(lines.map_err(|error| refused(error.into()))?);
+    let act = |line: Line| line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"));
+    lines.into_iter().map(act).collect()
 }
 
-/// Repeats lines, but changes no page of a later version or time.
-pub(super) async fn replay(importer: &Importer, lines: Vec<Line>) -> Result<(), String> {
-    let applied = stream::iter(lines).map(|line| async move {
-        let act = line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"))?;
-        repeat(importer, act).await.map_err(|error| error.to_string())
-    });
-    applied.buffer_unordered(LINES_AT_ONCE).try_collect().await
+/// Repeats acts, but changes no page of a later version or time.
+pub(super) async fn replay(importer: &Importer, acts: Vec<Act>) -> Result<(), ServiceError> {
+    let repeated = stream::iter(acts).map(|act| repeat(importer, act));
+    repeated.buffer_unordered(ACTS_AT_ONCE).try_collect().await
 }
 
 /// Repeats an act of the journal on a restored store.
@@ -43,8 +42,6 @@ async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
 
 #[cfg(test)]
 mod tests {
-    use handbill_pages::values::journal::Kind;
-
     use super::*;
 
     #[test]
@@ -53,8 +50,10 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let line = r#"{"kind":"show","slug":"a-22222222","version":3,"at":"2026-11-21T04:30:00.123Z"}"#;
         fs::write(&path, format!("{line}\n{{\"kind\":\"de")).unwrap();
-        assert_eq!(read(&path).unwrap().into_iter().map(|line| line.kind).collect::<Vec<_>>(), [Kind::Show]);
-        fs::write(&path, "no line\n").unwrap();
-        assert!(read(&path).is_err());
+        assert!(matches!(read(&path).unwrap()[..], [Act::SetHidden { hidden: None, .. }]));
+        for wrong in ["no line".to_owned(), line.replace("show", "hide")] {
+            fs::write(&path, format!("{line}\n{wrong}\n")).unwrap();
+            assert!(read(&path).is_err(), "{wrong}");
+        }
     }
 }

@@ -71,7 +71,7 @@ impl Client {
     }
 
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CommandError> {
-        self.upload(path, serde_json::to_vec(body).map_err(|error| error.to_string())?).await
+        self.upload(path, serde_json::to_vec(body).map_err(CommandError::refused)?).await
     }
 
     /// Sends `body`, and returns the answer that comes after its end.
@@ -83,7 +83,9 @@ impl Client {
         let answer = self.open(path, body.into()).await?;
         let answer = answer.collect().await.map_err(|error| self.cut_short(&error))?.to_bytes();
         serde_json::from_slice(&answer).map_err(|error| {
-            format!("the answer is not as expected ({error}): run the command with the program that serves").into()
+            CommandError::failed(format!(
+                "the answer is not as expected ({error}): run the command with the program that serves"
+            ))
         })
     }
 
@@ -106,24 +108,26 @@ impl Client {
     async fn open(&self, path: &str, body: Body) -> Result<Incoming, CommandError> {
         let socket = self.socket.display();
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
-            format!("no process answers at {socket} ({error}): start handbill serve, run this as its user, or give its --admin-socket")
+            CommandError::refused(format!(
+                "no process answers at {socket} ({error}): start handbill serve, run this as its user, or give its --admin-socket"
+            ))
         })?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.cut_short(&error))?;
         tokio::spawn(connection);
         let request = Request::post(path).header("host", "localhost").body(body);
-        let request = request.map_err(|error| error.to_string())?;
+        let request = request.map_err(CommandError::refused)?;
         let (head, answer) = sender.send_request(request).await.map_err(|error| self.cut_short(&error))?.into_parts();
         if head.status.is_success() {
             return Ok(answer);
         }
         let body = answer.collect().await.map_err(|error| self.cut_short(&error))?.to_bytes();
-        Err(String::from_utf8_lossy(&body).into_owned().into())
+        Err(CommandError::refused(String::from_utf8_lossy(&body)))
     }
 
     fn cut_short(&self, error: &hyper::Error) -> CommandError {
         let socket = self.socket.display();
-        CommandError::on_its_way(format!(
+        CommandError::failed(format!(
             "the process at {socket} ended before its whole answer was there ({error}): run the command again"
         ))
     }

@@ -12,19 +12,13 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::admin::commands::{self, AdminCommand, CommandError};
+use crate::admin::commands::{self, AdminCommand, CommandError, REFUSED};
 use crate::app;
 use crate::client::{self, ClientCommand};
 use crate::http::openapi_document;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::telemetry::logs::say;
 use crate::terminal::{self, one_line};
-
-/// The start was refused, or the command misused.
-const REFUSED: u8 = 2;
-
-/// The service had started.
-const FAILED: u8 = 1;
 
 /// Publishes texts without accounts: each has a public address and an edit key.
 #[derive(Parser)]
@@ -74,18 +68,18 @@ pub fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Subcommands::Serve(serve) if serve.check_config => {
-            let checked = app::check(&serve.settings).map_err(|error| error.to_string().into());
+            let checked = app::check(&serve.settings).map_err(CommandError::refused);
             checked.and_then(|()| print("The settings are valid.\n"))
         }
-        Subcommands::Serve(serve) => app::serve(*serve).map_err(|error| CommandError {
-            exit_code: if error.is_after_the_start() { FAILED } else { REFUSED },
-            reason: error.to_string(),
+        Subcommands::Serve(serve) => app::serve(*serve).map_err(|error| {
+            let new = if error.is_after_the_start() { CommandError::failed } else { CommandError::refused };
+            new(error)
         }),
         Subcommands::Admin(command) => commands::run(*command),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
-        Subcommands::Render { jsonl } => render::run(jsonl).map_err(CommandError::from),
+        Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code))
@@ -129,7 +123,7 @@ fn with_first_help(command: Command) -> Command {
 }
 
 fn print(text: &str) -> Result<ExitCode, CommandError> {
-    terminal::print(text).map_err(|error| format!("could not write: {error}"))?;
+    terminal::print(text).map_err(|error| CommandError::failed(format!("could not write: {error}")))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,33 +6,36 @@ use std::process::ExitCode;
 use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::admin::commands::CommandError;
 use crate::terminal::written;
 use handbill_pages::values::markdown::render;
 
 /// Keeps the order of members, and every digit of numbers.
 type Row = IndexMap<String, Box<RawValue>>;
 
-pub(super) fn run(jsonl: bool) -> Result<ExitCode, String> {
+pub(super) fn run(jsonl: bool) -> Result<ExitCode, CommandError> {
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let done = if jsonl { render_lines(input, &mut output) } else { render_whole(input, &mut output) };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn render_whole(mut input: impl Read, output: &mut impl Write) -> Result<(), String> {
+fn render_whole(mut input: impl Read, output: &mut impl Write) -> Result<(), CommandError> {
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes).map_err(|error| format!("could not read standard input: {error}"))?;
-    let markdown = String::from_utf8(bytes).map_err(|_| "standard input is not UTF-8".to_owned())?;
+    input
+        .read_to_end(&mut bytes)
+        .map_err(|error| CommandError::refused(format!("could not read standard input: {error}")))?;
+    let markdown = String::from_utf8(bytes).map_err(|_| CommandError::refused("standard input is not UTF-8"))?;
     written(output.write_all(render(&markdown).html.as_bytes())).map_err(|error| unwritable(&error))
 }
 
-fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), String> {
+fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), CommandError> {
     for (index, line) in input.lines().enumerate() {
         let number = index + 1;
-        let line = line.map_err(|error| format!("could not read line {number}: {error}"))?;
+        let line = line.map_err(|error| CommandError::failed(format!("could not read line {number}: {error}")))?;
         let mut row: Row = serde_json::from_str(&line)
-            .map_err(|error| format!("line {number} is not a JSON object: {}", reason(&error)))?;
+            .map_err(|error| CommandError::failed(format!("line {number} is not a JSON object: {}", reason(&error))))?;
         let input = row.get("input").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-        let markdown = input.ok_or_else(|| format!("line {number} has no string `input`"))?;
+        let markdown = input.ok_or_else(|| CommandError::failed(format!("line {number} has no string `input`")))?;
         row.shift_remove("html");
         row.insert("html".to_owned(), to_raw_value(&render(&markdown).html).expect("it is a string"));
         let text = serde_json::to_string(&row).expect("it is made of JSON");
@@ -51,15 +54,15 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-fn unwritable(error: &io::Error) -> String {
-    format!("could not write to standard output: {error}")
+fn unwritable(error: &io::Error) -> CommandError {
+    CommandError::failed(format!("could not write to standard output: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rendered(lines: &str) -> (String, Result<(), String>) {
+    fn rendered(lines: &str) -> (String, Result<(), CommandError>) {
         let mut output = Vec::new();
         let outcome = render_lines(lines.as_bytes(), &mut output);
         (String::from_utf8(output).unwrap(), outcome)
@@ -92,12 +95,12 @@ mod tests {
         ] {
             assert_eq!(
                 rendered(&format!("{{\"input\":\"a\"}}\n{second}\n")),
-                (first.to_owned(), Err(error.to_owned()))
+                (first.to_owned(), Err(CommandError::failed(error)))
             );
         }
         let mut output = Vec::new();
         let error = render_lines(&b"{\"input\":\"a\"}\n\xff\n"[..], &mut output).unwrap_err();
-        assert!(error.starts_with("could not read line 2: "), "{error}");
+        assert!(error.reason.starts_with("could not read line 2: "), "{error:?}");
         assert_eq!(output, first.as_bytes());
     }
 }

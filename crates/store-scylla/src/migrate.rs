@@ -76,6 +76,13 @@ pub enum MigrateError {
     NotCurrent(SchemaState),
 }
 
+impl MigrateError {
+    /// Whether no migration was applied, because none may be.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Settings(_) | Self::Session(_) | Self::Lock(LockError::Held) | Self::TooNew)
+    }
+}
+
 /// Creates a missing keyspace. Waits up to `--schema-wait` for the cluster.
 pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Report, MigrateError> {
     let started = Instant::now();

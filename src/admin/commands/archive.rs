@@ -102,7 +102,7 @@ impl Export {
             print(&encoder.end())?;
         }
         if let Some(reason) = stopped {
-            return Err(CommandError::on_its_way(format!(
+            return Err(CommandError::failed(format!(
                 "{reason}; the records until there are written, and export --after {after} writes the rest"
             )));
         }
@@ -110,9 +110,7 @@ impl Export {
             return Ok(ExitCode::SUCCESS);
         }
         let missing = counted(unreadable, "record");
-        Err(CommandError::on_its_way(format!(
-            "{missing} cannot be read and are left out: the process's log names them"
-        )))
+        Err(CommandError::failed(format!("{missing} cannot be read and are left out: the process's log names them")))
     }
 }
 
@@ -127,7 +125,7 @@ impl Import {
         let body = if self.file.as_os_str() == "-" {
             Body::from_stream(ReaderStream::new(stdin()).inspect_ok(sent))
         } else {
-            let unreadable = |error| format!("cannot read {}: {error}", self.file.display());
+            let unreadable = |error| CommandError::refused(format!("cannot read {}: {error}", self.file.display()));
             let file = File::open(&self.file).await.map_err(unreadable)?;
             bar.set_length(file.metadata().await.map_err(unreadable)?.len());
             Body::from_stream(ReaderStream::new(file).inspect_ok(sent))
@@ -137,7 +135,7 @@ impl Import {
         print_line(&report.to_string())?;
         if let Some(reason) = report.error {
             let reason = reason.trim_end_matches('.');
-            return Err(CommandError::on_its_way(format!(
+            return Err(CommandError::failed(format!(
                 "{reason}; what is counted above is stored, and the command can be run again"
             )));
         }
@@ -145,7 +143,7 @@ impl Import {
             return Ok(ExitCode::SUCCESS);
         }
         let missing = counted(report.missing, "record");
-        Err(CommandError::on_its_way(format!("the export lacks {missing} that could not be read when it was made")))
+        Err(CommandError::failed(format!("the export lacks {missing} that could not be read when it was made")))
     }
 }
 
@@ -166,19 +164,24 @@ impl Backup {
         let path = &self.file;
         if path.as_os_str() == "-" {
             if stdout().is_terminal() {
-                return Err("a backup is no text for a terminal: give a file, or redirect standard output".into());
+                return Err(CommandError::refused(
+                    "a backup is no text for a terminal: give a file, or redirect standard output",
+                ));
             }
             client.copy("/backup", &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let name = path.display();
         if path.symlink_metadata().is_ok() {
-            return Err(format!("cannot write {name}: it exists; choose another name, or remove it first").into());
+            return Err(CommandError::refused(format!(
+                "cannot write {name}: it exists; choose another name, or remove it first"
+            )));
         }
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let unfinished =
             Builder::new().prefix(path.file_name().unwrap_or_default()).suffix(".part").tempfile_in(folder);
-        let mut unfinished = unfinished.map_err(|error| format!("cannot write {name}: {error}"))?;
+        let mut unfinished =
+            unfinished.map_err(|error| CommandError::refused(format!("cannot write {name}: {error}")))?;
         let bytes = client.copy("/backup", &mut unfinished).await?;
         let synced = unfinished.as_file().sync_all();
         let named = synced.and_then(|()| Ok(unfinished.persist_noclobber(path)?));

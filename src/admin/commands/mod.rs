@@ -29,23 +29,33 @@ use handbill_store_scylla::ScyllaStore;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Exit code of a command that was refused before it began.
+pub const REFUSED: u8 = 2;
+
+/// Exit code of a command that failed on its way.
+const FAILED: u8 = 1;
+
 /// Why a command failed, in one line for the operator.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct CommandError {
     pub reason: String,
-    /// 2 if the command was refused, 1 if it failed later.
     pub exit_code: u8,
 }
 
 impl CommandError {
-    pub(super) fn on_its_way(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), exit_code: 1 }
+    /// Nothing was done or printed.
+    pub fn refused(reason: impl Display) -> Self {
+        Self { reason: reason.to_string(), exit_code: REFUSED }
     }
-}
 
-impl<T: Into<String>> From<T> for CommandError {
-    fn from(reason: T) -> Self {
-        Self { reason: reason.into(), exit_code: 2 }
+    /// Something may have been done or printed.
+    pub fn failed(reason: impl Display) -> Self {
+        Self { reason: reason.to_string(), exit_code: FAILED }
+    }
+
+    /// The same error, of a command that had done something before.
+    fn on_its_way(self) -> Self {
+        Self::failed(self.reason)
     }
 }
 
@@ -78,7 +88,8 @@ pub enum AdminCommand {
 
 pub fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("the operating system refused a basic resource ({error})"))?;
+    let runtime = runtime
+        .map_err(|error| CommandError::refused(format!("the operating system refused a basic resource ({error})")))?;
     let done = runtime.block_on(run_async(command));
     // Another thread may wait for standard input.
     runtime.shutdown_background();
@@ -103,18 +114,22 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
 
 async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
     let _lines = logs::install(&settings.logs, None);
-    let Some(cluster) = settings.cluster().map_err(|wrong| wrong.to_string())? else {
+    let Some(cluster) = settings.cluster().map_err(CommandError::refused)? else {
         print_line("This store needs no migration.")?;
         return Ok(ExitCode::SUCCESS);
     };
+    let acts = settings.replay_journal.as_deref().map(journal::read).transpose().map_err(CommandError::refused)?;
     let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
-    print_line(&report.map_err(|error| error.to_string())?.to_string())?;
-    if let Some(path) = &settings.replay_journal {
-        let lines = journal::read(path)?;
-        let count = lines.len() as u64;
-        let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(|error| error.to_string())?;
+    let report = report.map_err(|error| {
+        let new = if error.is_refusal() { CommandError::refused } else { CommandError::failed };
+        new(error)
+    })?;
+    print_line(&report.to_string())?;
+    if let Some(acts) = acts {
+        let count = acts.len() as u64;
+        let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(CommandError::failed)?;
         let importer = Importer { store: Arc::new(store), renderer: Arc::new(RenderThreads::default()) };
-        journal::replay(&importer, lines).await?;
+        journal::replay(&importer, acts).await.map_err(CommandError::failed)?;
         print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -152,7 +167,7 @@ fn print(text: &str) -> Result<(), CommandError> {
 
 /// The error of a command that could not write `what`, which may have been written in part.
 pub(super) fn unwritable(what: impl Display, error: &io::Error) -> CommandError {
-    CommandError::on_its_way(format!("cannot write {what}: {error}; make room, and run the command again"))
+    CommandError::failed(format!("cannot write {what}: {error}; make room, and run the command again"))
 }
 
 /// A progress bar on standard error, if that is a terminal.
@@ -162,4 +177,42 @@ fn progress(total: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::Router;
+    use clap::{Command, FromArgMatches};
+    use http::StatusCode;
+
+    use super::*;
+    use crate::admin::socket;
+
+    /// Runs a command whose process gives `answer` once, and then refuses.
+    async fn ended(args: &[&str], answer: &'static str) -> CommandError {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        let asked = Arc::new(AtomicUsize::new(0));
+        let routes = Router::new().fallback(async move || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => (StatusCode::OK, answer),
+            _ => (StatusCode::BAD_REQUEST, "refused"),
+        });
+        tokio::spawn(socket::serve(socket::listen(&path).unwrap(), routes));
+        let command = AdminCommand::augment_subcommands(Command::new("handbill").no_binary_name(true));
+        let args = args.iter().copied().chain(["--admin-socket", path.to_str().unwrap()]);
+        let command = AdminCommand::from_arg_matches(&command.get_matches_from(args)).unwrap();
+        run_async(command).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_on_its_way_ends_with_1() {
+        let pages = ["a-page-22222222"; 26];
+        let show = ["show", "--by", "desk"];
+        let on_its_way = CommandError::failed("refused");
+        assert_eq!(ended(&[&show[..], &pages].concat(), "[]").await, on_its_way);
+        assert_eq!(ended(&[&["inspect"], &pages[..2]].concat(), "{}").await, on_its_way);
+        assert_eq!(ended(&[&show[..], &pages[..1]].concat(), "no JSON").await.exit_code, FAILED);
+    }
 }

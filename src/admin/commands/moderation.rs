@@ -49,17 +49,21 @@ pub struct WithReason {
 impl Chosen {
     /// Exit code 1 if a page is not as wanted.
     pub(super) async fn act(self, path: &str, reason: Option<TakedownReason>) -> Result<ExitCode, CommandError> {
-        let pages = given_or_read(&self.pages)?;
+        let pages = given_or_read(&self.pages).map_err(CommandError::refused)?;
         if self.expect.map_or(pages.len() > UNEXPECTED, |expected| expected != pages.len()) {
             let count = counted(pages.len(), "page");
-            return Err(format!("cannot act on {count}: check the list, and give its length with --expect").into());
+            return Err(CommandError::refused(format!(
+                "cannot act on {count}: check the list, and give its length with --expect"
+            )));
         }
         let client = Client::new(&self.access);
         let bar = progress(Some(pages.len() as u64));
         let mut exit_code = ExitCode::SUCCESS;
-        for chunk in pages.chunks(CHUNK) {
+        for (number, chunk) in pages.chunks(CHUNK).enumerate() {
             let request = ActRequest { pages: chunk.to_vec(), reason, by: self.by.clone() };
-            let results: Vec<ActResult> = client.ask(path, &request).await?;
+            let results = client.ask(path, &request).await;
+            let results: Vec<ActResult> =
+                results.map_err(|error| if number > 0 { error.on_its_way() } else { error })?;
             for ActResult { page, outcome, is_as_wanted, detail } in results {
                 if !is_as_wanted {
                     exit_code = ExitCode::FAILURE;
@@ -88,8 +92,10 @@ impl Inspect {
     pub(super) async fn run(&self) -> Result<ExitCode, CommandError> {
         let client = Client::new(&self.access);
         let mut exit_code = ExitCode::SUCCESS;
-        for page in given_or_read(&self.pages)? {
-            let found: Value = client.ask("/inspect", &InspectRequest { page }).await?;
+        let pages = given_or_read(&self.pages).map_err(CommandError::refused)?;
+        for (number, page) in pages.into_iter().enumerate() {
+            let found = client.ask("/inspect", &InspectRequest { page }).await;
+            let found: Value = found.map_err(|error| if number > 0 { error.on_its_way() } else { error })?;
             if found["state"] == "absent" {
                 exit_code = ExitCode::FAILURE;
             }

@@ -290,9 +290,14 @@ fn render_writes_what_a_page_would_hold() {
 fn openapi_prints_what_the_service_serves() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &["--base-url", "https://pages.example"]);
-    let output = run(handbill(["openapi", "--base-url", "https://pages.example"]), b"");
+    let openapi = || handbill(["openapi", "--base-url", "https://pages.example"]);
+    let output = run(openapi(), b"");
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), get(server.address, "/openapi.json").unwrap().text());
+
+    let mut to_full_disk = openapi();
+    to_full_disk.stdout(fs::File::create("/dev/full").unwrap());
+    assert_eq!(run(to_full_disk, b"").status.code(), Some(1));
 }
 
 #[test]
