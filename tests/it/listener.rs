@@ -269,6 +269,21 @@ async fn kept_connections_lose_no_request_at_a_stop_without_delay() {
 }
 
 #[tokio::test]
+async fn a_client_that_connected_before_a_stop_may_still_ask() {
+    let listener = Listener::start(LIMITS);
+    let stopped = Stopped::clock();
+    let mut distant = listener.connect().await;
+    listener.phase.send_replace(Phase::Stopping);
+    for _ in 0..90 {
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    distant.send(GET).await;
+    assert!(distant.until("here").await.contains("connection: close"));
+    drop(stopped);
+    listener.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_closes_its_side_gets_its_answer() {
     let mut listener = Listener::start(LIMITS);
     let mut half = listener.connect().await;

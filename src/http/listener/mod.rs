@@ -49,8 +49,11 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// client cannot delay a stop.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Requests on new and idle connections may already be on the way.
+/// How long new connections are accepted after the stop began.
 const STOP_GRACE: Duration = Duration::from_millis(50);
+
+/// How long connections stay open after that for requests that are on the way.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 /// Pause after `accept` has failed, usually because the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -204,7 +207,8 @@ pub async fn serve<A>(
     }
     drop(listener);
     // Hyper closes a connection whose first request it has not seen.
-    tokio::time::sleep(STOP_GRACE).await;
+    let all_closed = permits.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX));
+    let _ = tokio::time::timeout(LAST_REQUESTS, all_closed).await;
     graceful.shutdown().await;
 }
 
