@@ -1,5 +1,7 @@
 //! Names, versions, operations and paths, for every description of the service.
 
+use rmcp::model::{Icon, Implementation};
+
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::oauth;
 use handbill_pages::values::origin::Origin;
@@ -10,7 +12,7 @@ pub const TITLE: &str = "Handbill";
 const LOCAL_NAME: &str = "io.handbill/handbill";
 
 /// The domain backwards, as registries require.
-pub fn server_name(base_url: &Origin) -> String {
+fn server_name(base_url: &Origin) -> String {
     let host = base_url.host_text();
     let is_domain = host.contains('.') && host.parse::<std::net::Ipv4Addr>().is_err();
     if !is_domain {
@@ -19,7 +21,17 @@ pub fn server_name(base_url: &Origin) -> String {
     format!("{}/handbill", host.split('.').rev().collect::<Vec<_>>().join("."))
 }
 
-pub const SERVER_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Of the MCP server, in the protocol and on its card.
+pub fn identity(base_url: &Origin) -> Implementation {
+    let icon = |(path, media_type, size): (&str, &str, &str)| {
+        Icon::new(format!("{base_url}{path}")).with_mime_type(media_type).with_sizes(vec![size.to_owned()])
+    };
+    Implementation::new(server_name(base_url), env!("CARGO_PKG_VERSION"))
+        .with_title(TITLE)
+        .with_description(SUMMARY)
+        .with_website_url(base_url.as_str())
+        .with_icons(ICONS.map(icon).into())
+}
 
 /// Spec §9. Not the program's version.
 pub const INTERFACE_VERSION: &str = "0.1.0";

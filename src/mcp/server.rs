@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    DiscoverResult, ErrorCode, Icon, Implementation, ListToolsResult, MetaObject, PaginatedRequestParams,
+    DiscoverResult, ErrorCode, ListToolsResult, MetaObject, PaginatedRequestParams,
     ProtocolVersion, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
@@ -20,7 +20,6 @@ use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans;
-use handbill_pages::values::origin::Origin;
 
 /// Only a new release changes the answer.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -46,11 +45,7 @@ struct Inner {
 
 impl McpServer {
     pub(super) fn new(mcp: Mcp) -> Self {
-        let identity = Implementation::new(metadata::server_name(&mcp.base_url), metadata::SERVER_VERSION)
-            .with_title(metadata::TITLE)
-            .with_description(metadata::SUMMARY)
-            .with_website_url(mcp.base_url.as_str())
-            .with_icons(icons(&mcp.base_url));
+        let identity = metadata::identity(&mcp.base_url);
         let mut server_info = MetaObject::default();
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
         let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -154,11 +149,4 @@ impl ServerHandler for McpServer {
 /// Versions are dates, so text compares as time.
 fn speaks(context: &Context, version: &ProtocolVersion) -> bool {
     context.protocol_version().is_some_and(|spoken| spoken.as_str() >= version.as_str())
-}
-
-fn icons(base_url: &Origin) -> Vec<Icon> {
-    let icon = |(path, media_type, size): (&str, &str, &str)| {
-        Icon::new(format!("{base_url}{path}")).with_mime_type(media_type).with_sizes(vec![size.to_owned()])
-    };
-    metadata::ICONS.map(icon).into()
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::Code;
 use crate::http::etag::REVALIDATE;
-use crate::http::metadata::{self, Operation, path};
+use crate::http::metadata::{self, path};
 use crate::http::representation::Representation;
 use crate::http::request::MAX_BODY_BYTES;
 use crate::http::state::SiteSettings;
@@ -60,7 +60,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
 fn card_route<S: Clone + Send + Sync + 'static>(
     media_type: &'static str,
     card: &Value,
-) -> axum::routing::MethodRouter<S> {
+) -> MethodRouter<S> {
     Representation::document(media_type, bytes(card))
         .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
         .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
@@ -103,39 +103,24 @@ fn protected_resource(base_url: &Origin) -> Value {
 
 /// SEP-2127.
 fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
-    let mut card = json!({
-        "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
-        "name": metadata::server_name(base_url),
-        "version": metadata::SERVER_VERSION,
-        "title": metadata::TITLE,
-        "description": metadata::SUMMARY,
-        "websiteUrl": base_url.as_str(),
-        "icons": icons(base_url),
-        "remotes": [{
-            "type": "streamable-http",
-            "url": mcp,
-            "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
-        }],
-        // Members of the older convention (SEP-1649), which scanners still read.
-        "serverInfo": {
-            "name": metadata::server_name(base_url),
-            "title": metadata::TITLE,
-            "version": metadata::SERVER_VERSION,
-        },
-        "protocolVersion": newest_mcp_version(),
-        "transport": {"type": "streamable-http", "endpoint": mcp},
-        "capabilities": {"tools": {}},
-    });
+    let identity = metadata::identity(base_url);
+    let mut card = json!(identity);
+    card["$schema"] = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json".into();
+    card["remotes"] = json!([{
+        "type": "streamable-http",
+        "url": mcp,
+        "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
+    }]);
+    // Members of the older convention (SEP-1649), which scanners still read.
+    card["serverInfo"] = json!({"name": identity.name, "title": identity.title, "version": identity.version});
+    card["protocolVersion"] = newest_mcp_version().into();
+    card["transport"] = json!({"type": "streamable-http", "endpoint": mcp});
+    card["capabilities"] = json!({"tools": {}});
     if !links.is_empty() {
         let links = links.iter().map(|link| (link.name.to_owned(), link.target.to_string().into())).collect();
         card["_meta"] = json!({"io.handbill/links": Value::Object(links)});
     }
     card
-}
-
-fn icons(base_url: &Origin) -> Value {
-    let icon = |(path, media_type, size): (&str, &str, &str)| json!({"src": format!("{base_url}{path}"), "mimeType": media_type, "sizes": [size]});
-    metadata::ICONS.map(icon).to_vec().into()
 }
 
 /// Handbill does not speak A2A: the interface in the card is the MCP server, with a binding that no A2A client uses.
@@ -160,35 +145,15 @@ fn agent_card(base_url: &Origin, mcp: &str) -> Value {
         "iconUrl": format!("{base_url}{}", path::ICON),
         "documentationUrl": format!("{base_url}{}", path::LLMS),
         "capabilities": {"streaming": false, "pushNotifications": false, "extendedAgentCard": false},
-        "securitySchemes": {
-            "editKey": {"httpAuthSecurityScheme": {
-                "scheme": "Bearer",
-                "description": "The page's edit key, shown once when the page was created. Over MCP it is the argument edit_key.",
-            }},
-            "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
-                "tokenUrl": format!("{base_url}{}", path::TOKEN),
-                "scopes": oauth::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-            }}, "oauth2MetadataUrl": format!("{base_url}{}", path::AUTHORIZATION_SERVER)}},
-        },
         "defaultInputModes": [JSON],
         "defaultOutputModes": [JSON],
-        "skills": metadata::OPERATIONS.map(|operation| skill(&operation)),
+        "skills": metadata::OPERATIONS.map(|operation| json!({
+            "id": operation.tool,
+            "name": operation.title,
+            "description": operation.summary,
+            "tags": operation.tags,
+        })),
     })
-}
-
-fn skill(operation: &Operation) -> Value {
-    let mut skill = json!({
-        "id": operation.tool,
-        "name": operation.title,
-        "description": operation.summary,
-        "tags": operation.tags,
-    });
-    if let Some(scope) = operation.scope {
-        // Either scheme is enough.
-        skill["securityRequirements"] =
-            json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": [scope]}}}]);
-    }
-    skill
 }
 
 fn scopes() -> [&'static str; 2] {

@@ -185,16 +185,3 @@ async fn the_agent_card_names_no_binding_of_a2a() {
         assert_eq!(card["capabilities"][capability], false);
     }
 }
-
-#[tokio::test]
-async fn the_agent_card_asks_for_a_key_where_the_api_does() {
-    let card = json(AGENT_CARD).await;
-    for skill in card["skills"].as_array().unwrap() {
-        let needed = skill["securityRequirements"].as_array().map_or(&[][..], Vec::as_slice);
-        let names: Vec<&String> =
-            needed.iter().flat_map(|requirement| requirement["schemes"].as_object().unwrap().keys()).collect();
-        let changes = ["update_page", "delete_page"].contains(&skill["id"].as_str().unwrap());
-        assert_eq!(names, if changes { vec!["editKey", "pageToken"] } else { vec![] }, "{skill}");
-        assert!(names.iter().all(|name| card["securitySchemes"][name.as_str()].is_object()), "{skill}");
-    }
-}
