@@ -120,18 +120,12 @@ impl Representation {
     /// The entity tag is strong, and clients may cache for an hour.
     pub(super) fn document(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        let hash = short_hash([content_type.as_bytes(), &bytes]);
-        Self::file(content_type, bytes, &hash)
-    }
-
-    /// As [`Self::document`], with an entity tag without quotation marks.
-    pub(super) fn file(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
-        let bytes = bytes.into();
+        let tag = short_hash([content_type.as_bytes(), &bytes]);
         let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, CACHE_ONE_HOUR)]);
         if bytes.len() >= MIN_COMPRESSED_BYTES {
             fields.insert(VARY, VARY_CODING);
         }
-        Self { content_type, fields, tag: tag.to_owned(), bytes, gzip: Arc::default() }
+        Self { content_type, fields, tag, bytes, gzip: Arc::default() }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {

@@ -16,6 +16,7 @@ use crate::http::etag::REVALIDATE;
 use crate::http::metadata::{self, path};
 use crate::http::representation::Representation;
 use crate::http::request::MAX_BODY_BYTES;
+use crate::http::site::PLAIN_TEXT;
 use crate::http::state::SiteSettings;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
@@ -48,19 +49,13 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         // Not under `…/mcp`, where it would say that the MCP server wants a token.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
-        .route(
-            path::LLMS,
-            Representation::document("text/plain; charset=utf-8", llms(base_url, &mcp, quotas, site)).route(),
-        )
+        .route(path::LLMS, Representation::document(PLAIN_TEXT, llms(base_url, &mcp, quotas, site)).route())
         .route(path::SERVER_CARD, card_route(JSON, &card))
         .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
 }
 
 /// SEP-2127 requires the two header fields on every answer.
-fn card_route<S: Clone + Send + Sync + 'static>(
-    media_type: &'static str,
-    card: &Value,
-) -> MethodRouter<S> {
+fn card_route<S: Clone + Send + Sync + 'static>(media_type: &'static str, card: &Value) -> MethodRouter<S> {
     Representation::document(media_type, bytes(card))
         .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
         .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
@@ -208,6 +203,6 @@ fn security_txt<S: Clone + Send + Sync + 'static>(
 fn security_txt_now(fixed: &str, now: UnixMillis) -> Response {
     let validity = i64::try_from(VALIDITY.as_millis()).unwrap_or(i64::MAX);
     let expires = UnixMillis::new(now.get().saturating_add(validity));
-    let headers = [(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")), (CACHE_CONTROL, REVALIDATE)];
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static(PLAIN_TEXT)), (CACHE_CONTROL, REVALIDATE)];
     (headers, format!("{fixed}Expires: {expires}\n")).into_response()
 }

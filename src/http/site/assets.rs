@@ -4,37 +4,24 @@ use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
-#[derive(Debug)]
-pub struct Asset {
-    pub bytes: &'static [u8],
-    pub content_type: &'static str,
-    /// A strong entity tag without quotation marks.
-    pub tag: String,
-}
-
 /// Embedded in every page.
-pub static STYLE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_bytes!("assets/style.css")));
+pub(super) const STYLE: &str = include_str!("assets/style.css");
 
 /// Visible on light and dark backgrounds.
-pub static FAVICON: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
+pub(super) const FAVICON: &str = include_str!("assets/favicon.svg");
 
 /// Also for browsers without SVG.
-pub static ICON_PHONE: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon.png")));
+pub(super) const ICON_PHONE: &[u8] = include_bytes!("assets/icon.png");
 
 /// For directories and clients of agents: 48 and 512 pixels.
-pub static ICON_SMALL: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-48.png")));
-pub static ICON_LARGE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/icon-512.png")));
+pub(super) const ICON_SMALL: &[u8] = include_bytes!("assets/icon-48.png");
+pub(super) const ICON_LARGE: &[u8] = include_bytes!("assets/icon-512.png");
 
 /// Stands for a shared page without a picture: 1200 × 630 pixels.
-pub static CARD: LazyLock<Asset> = LazyLock::new(|| Asset::new("image/png", include_bytes!("assets/card.png")));
+pub(super) const CARD: &[u8] = include_bytes!("assets/card.png");
 
 /// Excludes the API, which repeats the pages, but no page: a crawler must read a page to see its own mark.
-pub static ROBOTS_TXT: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
+pub(super) const ROBOTS_TXT: &str = include_str!("assets/robots.txt");
 
 /// Name, media type, content.
 pub(super) static FILES: [(&str, &str, &[u8]); 9] = [
@@ -68,33 +55,23 @@ pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>)
     format!("{:016x}", u64::from_be_bytes(first))
 }
 
-impl Asset {
-    fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
-        Self { bytes, content_type, tag: short_hash([bytes]) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn style_sheet() -> &'static str {
-        std::str::from_utf8(STYLE.bytes).unwrap()
-    }
-
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
-        assert!(STYLE.bytes.len() < 9 * 1024, "{} bytes", STYLE.bytes.len());
+        assert!(STYLE.len() < 9 * 1024, "{} bytes", STYLE.len());
         // An end tag in the style sheet would end the element that holds it.
         for loading in ["url(", "@import", "@font-face", "</"] {
-            assert!(!style_sheet().contains(loading), "{loading}");
+            assert!(!STYLE.contains(loading), "{loading}");
         }
     }
 
     #[test]
     fn the_style_sheet_names_no_physical_side() {
         let without_comments: String =
-            style_sheet().split("/*").map(|part| part.split_once("*/").map_or(part, |(_, rest)| rest)).collect();
+            STYLE.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, rest)| rest)).collect();
         for side in ["left", "right"] {
             assert!(!without_comments.contains(side), "{side}");
         }
@@ -102,18 +79,16 @@ mod tests {
 
     #[test]
     fn the_icon_runs_no_script_and_has_no_style_of_its_own() {
-        let icon = std::str::from_utf8(FAVICON.bytes).unwrap();
         for refused in ["<script", "<style", "style=", "href"] {
-            assert!(!icon.contains(refused), "{refused}");
+            assert!(!FAVICON.contains(refused), "{refused}");
         }
     }
 
     #[test]
     fn the_pictures_have_the_size_that_others_expect_and_are_small() {
-        for (picture, size) in
-            [(&ICON_PHONE, [180_u32, 180]), (&ICON_SMALL, [48, 48]), (&ICON_LARGE, [512, 512]), (&CARD, [1200, 630])]
+        for (bytes, size) in
+            [(ICON_PHONE, [180_u32, 180]), (ICON_SMALL, [48, 48]), (ICON_LARGE, [512, 512]), (CARD, [1200, 630])]
         {
-            let bytes = picture.bytes;
             assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
             assert_eq!(bytes[16..24], size.map(u32::to_be_bytes).concat());
             assert!(bytes.len() < 24 * 1024, "{} bytes", bytes.len());
@@ -123,8 +98,7 @@ mod tests {
     #[test]
     fn crawlers_are_kept_from_no_page() {
         // A rule is a prefix: `/mcp` would also match every slug with this beginning. No slug contains a slash.
-        let rules = std::str::from_utf8(ROBOTS_TXT.bytes).unwrap();
-        for rule in rules.lines().filter_map(|line| line.strip_prefix("Disallow: ")) {
+        for rule in ROBOTS_TXT.lines().filter_map(|line| line.strip_prefix("Disallow: ")) {
             assert!(rule.len() > 1 && rule.ends_with('/'), "{rule}");
         }
     }

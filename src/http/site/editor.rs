@@ -43,7 +43,7 @@ pub(super) const KEY_WARNING: &str =
 
 pub(super) fn policy() -> HeaderValue {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
-        let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+        let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
         format!(
             "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' https:; \
              connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, Layout};
+use super::{HTML, PLAIN_TEXT};
 use crate::http::error::{self, ApiError, Code};
 use crate::http::error_response::{Endpoint, shows_key};
 use crate::http::negotiation::weight;
@@ -36,8 +37,6 @@ const NO_TITLE: &str = "The page has no title. Write one above the text, or begi
 
 /// Only creates count for the objective of writes.
 const PREVIEWS: RoutePart = RoutePart("preview");
-
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// `POST /`.
 pub(in crate::http) async fn post(State(http): State<Arc<AppState>>, request: Request) -> Response {
@@ -223,5 +222,5 @@ fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
 }
 
 fn text(body: String) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response()
+    ([(CONTENT_TYPE, HeaderValue::from_static(PLAIN_TEXT))], body).into_response()
 }

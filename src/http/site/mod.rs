@@ -6,7 +6,7 @@ pub(in crate::http) mod editor;
 pub(in crate::http) mod form;
 pub mod templates;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -17,7 +17,6 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::etag::{REVALIDATE, entity_tag};
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
@@ -34,6 +33,7 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::title::Title;
 
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+pub(in crate::http) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// For shared caches alone (RFC 9213).
@@ -45,18 +45,18 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
 pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let [(favicon, ..), (small, ..), (large, ..)] = metadata::ICONS;
+    let [(favicon, svg, _), (small, png, _), (large, ..)] = metadata::ICONS;
     // An icon may change at the same address.
-    let files: [(_, &'static LazyLock<Asset>, _); 6] = [
-        (metadata::path::ROBOTS, &assets::ROBOTS_TXT, CACHE_ONE_DAY),
-        (favicon, &assets::FAVICON, CACHE_ONE_HOUR),
-        (small, &assets::ICON_SMALL, CACHE_ONE_HOUR),
-        (large, &assets::ICON_LARGE, CACHE_ONE_HOUR),
-        (metadata::path::ICON_PHONE, &assets::ICON_PHONE, CACHE_ONE_HOUR),
-        ("/card.png", &assets::CARD, CACHE_ONE_DAY),
+    let files: [(_, _, &'static [u8], _); 6] = [
+        (metadata::path::ROBOTS, PLAIN_TEXT, assets::ROBOTS_TXT.as_bytes(), CACHE_ONE_DAY),
+        (favicon, svg, assets::FAVICON.as_bytes(), CACHE_ONE_HOUR),
+        (small, png, assets::ICON_SMALL, CACHE_ONE_HOUR),
+        (large, png, assets::ICON_LARGE, CACHE_ONE_HOUR),
+        (metadata::path::ICON_PHONE, png, assets::ICON_PHONE, CACHE_ONE_HOUR),
+        ("/card.png", png, assets::CARD, CACHE_ONE_DAY),
     ];
-    files.into_iter().fold(Router::new(), |routes, (path, asset, caching)| {
-        routes.route(path, asset_response(asset, caching).route())
+    files.into_iter().fold(Router::new(), |routes, (path, media_type, bytes, caching)| {
+        routes.route(path, Representation::document(media_type, bytes).with(CACHE_CONTROL, caching).route())
     })
 }
 
@@ -185,10 +185,6 @@ fn html_response(status: StatusCode, html: String) -> Response {
 
 fn page_policy() -> HeaderValue {
     HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
-}
-
-fn asset_response(asset: &'static Asset, caching: HeaderValue) -> Representation {
-    Representation::file(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
 }
 
 /// A wildcard names neither type, so browsers and plain `curl` get HTML.

@@ -32,7 +32,7 @@ use handbill_pages::values::timestamp::UnixMillis;
 
 /// Our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
-    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     format!(
         "default-src 'none'; style-src 'sha256-{style}'; img-src 'self' https:; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -103,10 +103,9 @@ impl<'a> Layout<'a> {
     }
 
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
-        let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
         let base_url = base_url.as_str();
         let (icon_path, version) = (metadata::path::ICON, VERSION.as_str());
-        Self { base_url, mcp_base_url: base_url, style, icon_path, version, links }
+        Self { base_url, mcp_base_url: base_url, style: STYLE, icon_path, version, links }
     }
 }
 
@@ -163,7 +162,7 @@ impl PageTemplate<'_> {
 /// Reserves memory for `content_bytes`.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     // Every template has the style sheet in it.
-    let mut html = String::with_capacity(T::SIZE_HINT + STYLE.bytes.len() + content_bytes);
+    let mut html = String::with_capacity(T::SIZE_HINT + STYLE.len() + content_bytes);
     let written = template.render_into(&mut html);
     // A `String` accepts all text and numbers, so this cannot fail.
     debug_assert!(written.is_ok(), "{written:?}");
@@ -181,8 +180,10 @@ pub fn fingerprint() -> &'static str {
             // These decide which values the templates get.
             include_str!("templates.rs"),
             include_str!("article.rs"),
+            STYLE,
+            FAVICON,
         ];
-        assets::short_hash(templates.map(str::as_bytes).into_iter().chain([STYLE.bytes, FAVICON.bytes]))
+        assets::short_hash(templates.map(str::as_bytes))
     });
     &FINGERPRINT
 }
