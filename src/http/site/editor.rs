@@ -1,8 +1,8 @@
 //! The editor: the home page, the page that edits a page, and the help. Only editing needs script, because a form
 //! cannot send the key in a header.
 //!
-//! Scripts are files of this service, and one Trusted Types policy writes the preview's HTML. The files' address has a
-//! hash of them all, so that versions do not mix; a replica of another version answers with its own.
+//! Scripts are files of this service. Their address has a hash of them all, so that versions do not mix; a replica of
+//! another version answers with its own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,14 +10,12 @@ use askama::Template;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
 use http::{HeaderName, HeaderValue};
-use sha2::{Digest, Sha256};
 
-use super::assets::{FILES, STYLE, VERSION};
-use super::templates::{self, Layout, PageTemplate, quota_sentence};
+use super::HTML_TYPE;
+use super::assets::{FILES, VERSION};
+use super::templates::{self, EDITOR_POLICY, Layout, PAGE_POLICY, PageTemplate, quota_sentence};
 use crate::http::error_response::unless_key_shown;
 use crate::http::etag::REVALIDATE;
 use crate::http::metadata;
@@ -25,7 +23,6 @@ use crate::http::pages::SlugParam;
 use crate::http::representation::Representation;
 use crate::http::state::AppState;
 use handbill_pages::service::Created;
-use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::{content, title};
@@ -40,18 +37,6 @@ pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origi
 
 pub(super) const KEY_WARNING: &str =
     "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
-
-pub(super) fn policy() -> HeaderValue {
-    static POLICY: LazyLock<String> = LazyLock::new(|| {
-        let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
-        format!(
-            "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' https:; \
-             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
-             require-trusted-types-for 'script'; trusted-types preview"
-        )
-    });
-    HeaderValue::from_static(&POLICY)
-}
 
 /// Empty, or with a text in it.
 #[derive(Clone, Copy, Debug, Template)]
@@ -111,22 +96,17 @@ impl<'a> EditorTemplate<'a> {
 }
 
 pub(in crate::http) fn home(http: &AppState) -> Representation {
-    let base_url = &http.base_url;
-    let html = templates::html(&EditorTemplate::new(Layout::of(http)), 0);
-    let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
-    page.with(LINK, links(base_url, r#"</help>; rel="help""#))
+    with_scripts(&EditorTemplate::new(Layout::of(http))).with(LINK, links(http, r#"</help>; rel="help""#))
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.
 pub(in crate::http) fn pages(http: &AppState) -> Representation {
-    let template = PagesTemplate { layout: Layout::of(http) };
-    page(templates::html(&template, 0), policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
+    with_scripts(&PagesTemplate { layout: Layout::of(http) })
 }
 
 pub(in crate::http) fn help(http: &AppState) -> Representation {
-    let base_url = &http.base_url;
     let template = HelpTemplate { layout: Layout::of(http), create_quota: http.service.quotas().create };
-    page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
+    page(&template, PAGE_POLICY.clone()).with(LINK, links(http, r#"</>; rel="index""#))
 }
 
 /// `GET /<slug>/edit`, the same for every slug. Its script takes a key from the fragment, which is not sent.
@@ -135,15 +115,9 @@ pub(in crate::http) async fn edit(
     SlugParam(slug): SlugParam,
     request: Request,
 ) -> Response {
-    match Slug::parse(&slug) {
-        Ok(slug) => {
-            let template = EditTemplate { layout: Layout::of(&http), slug: &slug };
-            let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
-            let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
-            unless_key_shown(request.uri(), &http, page.uncompressed().respond_to(request.headers()))
-        }
-        Err(_) => super::not_found_response(&http, &request),
-    }
+    let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&http, &request) };
+    let page = with_scripts(&EditTemplate { layout: Layout::of(&http), slug: &slug }).with(CACHE_CONTROL, REVALIDATE);
+    unless_key_shown(request.uri(), &http, page.uncompressed().respond_to(request.headers()))
 }
 
 /// `GET /assets/<version>/<name>`.
@@ -173,13 +147,18 @@ fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
     Some(&RESPONSES[place][usize::from(version != *VERSION)])
 }
 
-fn page(html: String, policy: HeaderValue) -> Representation {
-    Representation::document("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
+fn with_scripts(template: &impl Template) -> Representation {
+    page(template, EDITOR_POLICY.clone()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
-fn links(base_url: &Origin, other: &str) -> HeaderValue {
-    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain", {other}"#, metadata::path::LLMS);
-    HeaderValue::try_from(docs).expect("an origin is ASCII")
+fn page(template: &impl Template, policy: HeaderValue) -> Representation {
+    Representation::document(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
+}
+
+fn links(http: &AppState, other: &str) -> HeaderValue {
+    let (base_url, docs) = (&http.base_url, metadata::path::LLMS);
+    HeaderValue::try_from(format!(r#"<{base_url}{docs}>; rel="service-doc"; type="text/plain", {other}"#))
+        .expect("an origin is ASCII")
 }
 
 #[cfg(test)]
@@ -193,6 +172,7 @@ mod tests {
     use super::*;
     use crate::http::error::ApiError;
     use handbill_pages::service::BodyError;
+    use handbill_pages::values::origin::Origin;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 40 * 1024;

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
-use super::templates::{self, Layout};
+use super::templates::{self, EDITOR_POLICY, Layout};
 use super::{HTML, PLAIN_TEXT};
 use crate::http::error::{self, ApiError, Code};
 use crate::http::error_response::{Endpoint, shows_key};
@@ -215,7 +215,7 @@ fn for_people(problem: &ApiError, is_lost: bool) -> String {
 fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
     let fields = [
         (CONTENT_TYPE, HTML),
-        (CONTENT_SECURITY_POLICY, editor::policy()),
+        (CONTENT_SECURITY_POLICY, EDITOR_POLICY.clone()),
         (editor::CROSS_ORIGIN_OPENER_POLICY, editor::SAME_ORIGIN),
     ];
     (fields, templates::html(template, bytes)).into_response()

@@ -17,7 +17,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
+use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::etag::{REVALIDATE, entity_tag};
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::{CACHE_ONE_HOUR, Representation};
@@ -34,7 +34,8 @@ use handbill_pages::values::title::Title;
 
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 pub(in crate::http) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const HTML_TYPE: &str = "text/html; charset=utf-8";
+pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static(HTML_TYPE);
 
 /// For shared caches alone (RFC 9213).
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
@@ -126,7 +127,7 @@ pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &AppState, s
     let markdown = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
     fields.insert(LINK, HeaderValue::try_from(markdown.concat()).expect("an origin is ASCII"));
     fields.insert(CACHE_CONTROL, REVALIDATE);
-    fields.insert(CONTENT_SECURITY_POLICY, page_policy());
+    fields.insert(CONTENT_SECURITY_POLICY, PAGE_POLICY.clone());
     fields.insert(VARY, VARY_TYPE_AND_CODING);
     admit_shared_caches(fields, http);
 }
@@ -179,12 +180,8 @@ pub(in crate::http) fn error_page(error: &ServiceError, http: &AppState) -> Resp
 }
 
 fn html_response(status: StatusCode, html: String) -> Response {
-    let fields = [(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy()), (CONTENT_TYPE, HTML)];
+    let fields = [(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, PAGE_POLICY.clone()), (CONTENT_TYPE, HTML)];
     (status, fields, html).into_response()
-}
-
-fn page_policy() -> HeaderValue {
-    HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
 }
 
 /// A wildcard names neither type, so browsers and plain `curl` get HTML.

@@ -1,7 +1,7 @@
 //! The HTML pages without script, one struct for each file in `templates/`.
 //!
 //! askama escapes all values but the sanitised `content_html`, its first image's address, and our style sheet.
-//! [`CONTENT_SECURITY_POLICY`] forbids all scripts.
+//! [`PAGE_POLICY`] forbids all scripts.
 //!
 //! The style sheet is embedded: in a rolling update, an old replica could not send a new file. Most readers open one
 //! page anyway.
@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use askama::Template;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
@@ -30,14 +31,25 @@ use handbill_pages::values::plain_text::{collapsed, shorten, without_title};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
 
-/// Our style sheet, our icon, and images over `https`.
-pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
-    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
-    format!(
-        "default-src 'none'; style-src 'sha256-{style}'; img-src 'self' https:; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+pub(super) static PAGE_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy("", "form-action 'none'"));
+
+/// For the editor's scripts, which one Trusted Types policy lets write the preview's HTML.
+pub(super) static EDITOR_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    policy(
+        "'self' ",
+        "form-action 'self'; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types preview",
     )
 });
+
+/// Allows the embedded style sheet, our icon, and images over `https`.
+fn policy(styles: &str, others: &str) -> HeaderValue {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src {styles}'sha256-{style}'; img-src 'self' https:; base-uri 'none'; \
+         frame-ancestors 'none'; {others}"
+    );
+    HeaderValue::try_from(policy).expect("it is ASCII")
+}
 
 /// Unicode scalar values.
 const MAX_NAME_CHARS: usize = 60;
@@ -358,7 +370,7 @@ mod tests {
             let (_, rest) = html.split_once("<style>").unwrap();
             let (style, rest) = rest.split_once("</style>").unwrap();
             let hash = BASE64_STANDARD.encode(Sha256::digest(style));
-            assert!(CONTENT_SECURITY_POLICY.contains(&format!("style-src 'sha256-{hash}';")));
+            assert!(PAGE_POLICY.to_str().unwrap().contains(&format!("style-src 'sha256-{hash}';")));
             assert!(!rest.contains("<style"));
         }
     }
@@ -376,8 +388,9 @@ mod tests {
     fn the_fingerprint_is_short_and_the_policy_allows_no_script() {
         assert_eq!(fingerprint().len(), 16);
         assert_eq!(fingerprint(), fingerprint());
-        assert!(CONTENT_SECURITY_POLICY.starts_with("default-src 'none'; "));
-        assert!(!CONTENT_SECURITY_POLICY.contains("script") && !CONTENT_SECURITY_POLICY.contains("unsafe"));
+        let policy = PAGE_POLICY.to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; "));
+        assert!(!policy.contains("script") && !policy.contains("unsafe"));
     }
 
     #[test]
