@@ -108,16 +108,8 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
     ),
     responses(
-        (status = 200, description = "The page.", body = PageBody, headers(
-            ("ETag" = String, description = "The page's entity tag."),
-            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
-        )),
-        (status = 304, description = "The page has not changed since the client read it.", headers(
-            ("ETag" = String, description = "The page's entity tag."),
-            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
-        )),
+        (status = 200, description = "The page.", body = PageBody),
+        (status = 304, description = "The page has not changed since the client read it."),
     ),
     security(()),
 )]
@@ -144,11 +136,7 @@ pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): Slu
     ),
     request_body = FieldsBody,
     responses(
-        (status = 200, description = "The updated page.", body = PageBody, headers(
-            ("ETag" = String, description = "The page's new entity tag."),
-            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
-        )),
+        (status = 200, description = "The updated page.", body = PageBody),
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]

@@ -68,7 +68,7 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
         Code::PreconditionFailed,
         "precondition_failed",
         412,
-        "read the page again, then send the change with its new `ETag`",
+        "read the page again, then send the change with its new `ETag` in `If-Match`, or without `If-None-Match`",
     ),
     (Code::ContentTooLarge, "content_too_large", 413, "shorten the content, or split it over several pages"),
     (Code::BodyTooLarge, "body_too_large", 413, "send a smaller body"),
@@ -108,6 +108,21 @@ impl Code {
     pub const fn is_of_form(self) -> bool {
         matches!(self, Self::CrossOrigin)
     }
+
+    /// What the token endpoint answers with.
+    pub const OF_TOKENS: [Self; 11] = [
+        Self::InvalidRequest,
+        Self::UnsupportedGrantType,
+        Self::InvalidScope,
+        Self::InvalidClient,
+        Self::MethodNotAllowed,
+        Self::Timeout,
+        Self::BodyTooLarge,
+        Self::RateLimited,
+        Self::HeadersTooLarge,
+        Self::Internal,
+        Self::Unavailable,
+    ];
 
     pub const fn is_of_oauth(self) -> bool {
         matches!(self, Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)

@@ -87,22 +87,8 @@ fn codes() -> Object {
     enum_of(Code::all().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
 }
 
-/// With the codes of the layers and stores that it needs.
 fn token_codes() -> Object {
-    let is_shared = |code: &Code| {
-        matches!(
-            code,
-            Code::BodyTooLarge
-                | Code::HeadersTooLarge
-                | Code::Internal
-                | Code::InvalidRequest
-                | Code::MethodNotAllowed
-                | Code::RateLimited
-                | Code::Timeout
-                | Code::Unavailable
-        )
-    };
-    enum_of(Code::all().filter(|code| code.is_of_oauth() || is_shared(code)))
+    enum_of(Code::OF_TOKENS.into_iter())
 }
 
 fn enum_of(codes: impl Iterator<Item = Code>) -> Object {
