@@ -14,7 +14,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm/handbill"
 RULES = CHART / "files/alerts.yaml"
-RULE_TESTS = sorted((ROOT / "tests/chart/rules").glob("*.yaml"))
 DASHBOARD = CHART / "files/dashboard.json"
 EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
 # Folder of tests/chart/install.

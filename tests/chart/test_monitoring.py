@@ -1,4 +1,4 @@
-"""The rules and dashboards: Prometheus can read them, alerts fire when they should, and the metrics and labels they use exist."""
+"""The rules and dashboards: Prometheus can read them, and the metrics and labels they use exist."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import unittest
 import yaml
 
 import promql
-from support import CHART, DASHBOARD, ROOT, RULE_TESTS, RULES, expand, handbill, render, request, run, scrape, succeed, use
+from support import CHART, DASHBOARD, ROOT, RULES, expand, handbill, render, request, run, scrape, succeed, use
 
 # Metrics of Prometheus itself.
 FOREIGN = {"up"}
@@ -40,21 +40,6 @@ def expressions():
 class Rules(unittest.TestCase):
     def test_prometheus_reads_them(self):
         succeed("promtool", "check", "rules", RULES)
-
-    def test_alerts_fire_when_they_should_and_not_otherwise(self):
-        succeed("promtool", "test", "rules", *RULE_TESTS)
-
-    def test_every_alert_is_tested_both_ways(self):
-        cases = [
-            case
-            for path in RULE_TESTS
-            for test in yaml.safe_load(path.read_text())["tests"]
-            for case in test["alert_rule_test"]
-        ]
-        for rule in rules():
-            if "alert" in rule:
-                fires = {bool(case["exp_alerts"]) for case in cases if case["alertname"] == rule["alert"]}
-                self.assertEqual(fires, {True, False}, rule["alert"])
 
     def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
         # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
