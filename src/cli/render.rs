@@ -14,7 +14,8 @@ use handbill_pages::values::markdown::render;
 type Row = IndexMap<String, Box<RawValue>>;
 
 pub(super) fn run(jsonl: bool) -> Result<ExitCode, CommandError> {
-    let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let input = io::stdin().lock();
+    let mut output = io::stdout().lock();
     let done = if jsonl { render_lines(input, &mut output) } else { render_whole(input, &mut output) };
     done.map(|()| ExitCode::SUCCESS)
 }

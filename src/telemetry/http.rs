@@ -65,7 +65,9 @@ impl RequestTelemetry {
     pub fn begin(self: &Arc<Self>, head: &mut Parts) -> Observed {
         let route = head.extensions.get::<MatchedPath>().cloned();
         let template = route.as_ref().map_or("", MatchedPath::as_str);
-        let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
+        let began = self.clock.monotonic();
+        let id = hex_id(&self.random);
+        let method = method_label(&head.method);
         let trace = spans::are_exported().then(|| {
             let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
             let span = spans::request(head, is_trusted, method, template, &id);
@@ -100,14 +102,17 @@ impl Observed {
 
     fn record(&mut self) {
         let took = self.telemetry.clock.monotonic().saturating_sub(self.began).as_secs_f64();
-        let (error, ids) = (error_type(self.status), self.trace.as_ref().and_then(Span::ids));
+        let error = error_type(self.status);
+        let ids = self.trace.as_ref().and_then(Span::ids);
         if let (Some(status), Some(trace)) = (self.status, self.trace.take()) {
             trace.answered(status);
         }
-        let (status, error_type) = (self.status, error.as_deref());
+        let status = self.status;
+        let error_type = error.as_deref();
         let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
         let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
-        let (code, refused_by) = (self.error.map(|error| error.code), self.error.and_then(|error| error.refused_by));
+        let code = self.error.map(|error| error.code);
+        let refused_by = self.error.and_then(|error| error.refused_by);
         let end = if status.is_some() { "answered" } else { "abandoned" };
         tracing::info!(
             request_id = self.id,

@@ -192,7 +192,8 @@ enum Context {
 const MAY_BE_ESCAPED: [bool; 256] = byte_set(b"&<>\"\r\0\xc2\xef");
 
 fn escape(text: &str, context: Context, out: &mut String) {
-    let (mut written, mut at) = (0, 0);
+    let mut written = 0;
+    let mut at = 0;
     while let Some(plain) = text.as_bytes()[at..].iter().position(|&byte| MAY_BE_ESCAPED[usize::from(byte)]) {
         at += plain;
         let Some(character) = text[at..].chars().next() else { break };

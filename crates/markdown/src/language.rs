@@ -38,7 +38,8 @@ impl Language {
         let words: Vec<&str> = sample.text.split_whitespace().filter(|word| !is_address(word)).collect();
         let found = detect(&words.join(" ")).filter(whatlang::Info::is_reliable)?;
         // One Greek letter in a long text of an unknown script makes the detector sure of Greek.
-        let (mut letters, mut of_script) = (0, 0);
+        let mut letters = 0;
+        let mut of_script = 0;
         for word in words {
             let count = word.chars().filter(|c| c.is_alphabetic()).count();
             let is_of_script = detect_script(word).is_some_and(|script| writing(script) == writing(found.script()));

@@ -64,7 +64,8 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
 fn markers(line: &str) -> (usize, bool) {
     let bytes = line.as_bytes();
     let rule = rule_start(bytes);
-    let (mut at, mut column) = (0, 0);
+    let mut at = 0;
+    let mut column = 0;
     loop {
         let length = match bytes.get(at) {
             Some(b' ') => 1,
@@ -158,7 +159,8 @@ fn push_line(line: &str, out: &mut String) {
     let bytes = line.as_bytes();
     // `*`, `_` and `~` before this position belong to an address.
     let mut address_end = 0;
-    let (mut copied, mut next) = (0, 0);
+    let mut copied = 0;
+    let mut next = 0;
     while let Some(plain) = bytes[next..].iter().position(|&byte| MAY_BE_REPLACED[usize::from(byte)]) {
         let at = next + plain;
         let byte = bytes[at];

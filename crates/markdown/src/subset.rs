@@ -331,7 +331,8 @@ impl Filter<'_> {
 
     fn end_table(&mut self, next: Option<&Event<'_>>) {
         let Some(table) = self.table.take() else { return };
-        let (text, after) = (&self.source[table.clone()], &self.source[table.end..]);
+        let text = &self.source[table.clone()];
+        let after = &self.source[table.end..];
         // A rule or a row of `=` reads as the underline of a heading.
         let is_underlined = matches!(next, Some(Event::End(TagEnd::Heading(_))));
         let last_row = if is_underlined { tables::rows(after, self.quotes).next() } else { None };

@@ -85,7 +85,8 @@ impl TextRun {
     /// The punctuation belongs to the sentence.
     fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
         let count = |character: char| rest.matches(character).count();
-        let (opening, mut closing) = ([count('('), count('[')], [count(')'), count(']')]);
+        let opening = [count('('), count('[')];
+        let mut closing = [count(')'), count(']')];
         let mut end = rest.len();
         while let Some(last) = rest[..end].chars().next_back() {
             if let Some(start) = self.reference_ending_at(offset + end) {

@@ -80,7 +80,8 @@ impl RedisLimiter {
 
 /// In braces is the slot of a Redis Cluster: one step uses one slot.
 fn window_keys(attempt: &Attempt) -> Vec<String> {
-    let (kind, widest) = (attempt.kind.name(), attempt.wider.last().unwrap_or(&attempt.own).network);
+    let kind = attempt.kind.name();
+    let widest = attempt.wider.last().unwrap_or(&attempt.own).network;
     let key = |Window { network, .. }: &Window| {
         let within = if *network == widest { String::new() } else { format!(":{network}") };
         format!("handbill:limit:{{{kind}:{widest}}}{within}")

@@ -110,7 +110,8 @@ pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, 
 
 /// Also makes sure that the process can use TLS.
 pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
-    let (ca_file, identity) = (settings.ca_file.as_slice(), settings.client_cert_files.as_slice());
+    let ca_file = settings.ca_file.as_slice();
+    let identity = settings.client_cert_files.as_slice();
     let is_given = !ca_file.is_empty() || !identity.is_empty();
     if !is_tls {
         return if is_given { Err(OpenError::CertificatesWithoutTls) } else { Ok(None) };

@@ -68,8 +68,7 @@ pub fn durations<L: Clone + Eq + Hash>() -> Durations<L> {
 
 impl Default for CallMetrics {
     fn default() -> Self {
-        let (store, renders) = (durations(), seconds());
-        Self { store, store_available: Gauge::default(), decisions: Family::default(), renders }
+        Self { store: durations(), store_available: Gauge::default(), decisions: Family::default(), renders: seconds() }
     }
 }
 
@@ -141,7 +140,8 @@ impl Instruments {
     }
 
     pub(super) async fn check(&self, limiter: &dyn RateLimiter, attempt: Attempt) -> Decision {
-        let (span, limit) = (CallSpan::new(limiter.system(), "decide", "limits"), attempt.kind.name());
+        let span = CallSpan::new(limiter.system(), "decide", "limits");
+        let limit = attempt.kind.name();
         let decision = limiter.check(attempt).await;
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();

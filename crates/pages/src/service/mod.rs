@@ -132,7 +132,8 @@ impl PageService {
     ) -> Limited<T> {
         let windows =
             self.parts.quotas.of(kind).map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
-        let (mut quota, mut reserved) = (None, Reserved::NotAsked);
+        let mut quota = None;
+        let mut reserved = Reserved::NotAsked;
         if let Some(attempt) = Attempt::within(kind, windows) {
             let decision = self.parts.store.calls.check(&*self.parts.limiter, Attempt { slug, ..attempt }).await;
             if !decision.admitted {

@@ -158,7 +158,9 @@ impl PageCache {
     /// of.
     pub fn insert(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<CachedPage> {
         let PageRead { page, slot, keep_page, .. } = page;
-        let (slug, state, renderer_version) = (&page.head.slug, page.head.state(), page.head.renderer_version);
+        let slug = &page.head.slug;
+        let state = page.head.state();
+        let renderer_version = page.head.renderer_version;
         let mut forms = vec![(form, Some(bytes))];
         let is_same = |cached: &CachedPage| cached.state == state && cached.renderer_version == renderer_version;
         let slot = slot.or_else(|| {

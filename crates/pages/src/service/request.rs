@@ -144,7 +144,9 @@ impl PageFields {
         match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
             (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
             (content, title) => {
-                let (title, content, edit_key) = (title?, content?, self.edit_key.transpose()?);
+                let title = title?;
+                let content = content?;
+                let edit_key = self.edit_key.transpose()?;
                 if let Some(key) = &edit_key {
                     if let NewTitle::Given(title) = &title {
                         check_text(key, "title", title.as_str())?;

@@ -88,7 +88,8 @@ impl Line {
 
     /// `None` if the line is void or makes no sense.
     pub fn act(&self) -> Option<Act> {
-        let (slug, at) = (Slug::parse(&self.slug).ok()?, UnixMillis::parse(&self.at)?);
+        let slug = Slug::parse(&self.slug).ok()?;
+        let at = UnixMillis::parse(&self.at)?;
         let version = PageVersion::new(self.version);
         let takedown = match (self.reason, &self.by) {
             (Some(reason), Some(by)) => Some(Takedown::new(reason, by).ok()?),

@@ -75,7 +75,8 @@ impl Quota {
 
     pub fn decision(&self, admitted: bool, counted: &Counted, now: Duration) -> Decision {
         let now = latest(counted, now);
-        let (limit, times) = (as_count(self.limit), &counted.times);
+        let limit = as_count(self.limit);
+        let times = &counted.times;
         let remaining = u32::try_from(limit.saturating_sub(times.len())).unwrap_or(u32::MAX);
         // After the limit was lowered, several must leave first.
         let must_leave = times.len().saturating_sub(limit);

@@ -43,7 +43,8 @@ pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
     }
     parts.sort_unstable_by_key(|&(at, ..)| at);
     let mut changed = String::with_capacity(text.len());
-    let (mut done, mut before) = (0, 0);
+    let mut done = 0;
+    let mut before = 0;
     for (at, length, new, edit) in parts {
         if at < done {
             return Err(TextEditError::Overlap { edits: [before.min(edit), before.max(edit)] });
