@@ -48,68 +48,63 @@ def expand(expression, interval):
 
 
 @contextlib.contextmanager
+def started(command, is_ready, environment=None):
+    """Runs a program as long as the context lasts. Yields what `is_ready` makes of its output, once that is true."""
+    with tempfile.NamedTemporaryFile() as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
+        try:
+            end = time.monotonic() + PATIENCE
+            while not (ready := is_ready(Path(out.name).read_text())):
+                assert process.poll() is None and time.monotonic() < end, Path(out.name).read_text()
+                time.sleep(0.05)
+            yield ready
+        finally:
+            process.terminate()
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
 def prometheus(targets, *further):
     """A real Prometheus with the chart's rules that scrapes the admin ports `targets` every second as the job
     `handbill`. `further` are more options. Yields its address once it is ready."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+    with tempfile.TemporaryDirectory() as folder:
         # Waiting 30 s for the first evaluation would show nothing more.
         Path(folder, RULES.name).write_text(re.sub("interval: (30s|5m)", "interval: 1s", RULES.read_text()))
         scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://") for target in targets]}]}
         every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}
         Path(folder, "settings.json").write_text(json.dumps(settings))
-        free.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % free.getsockname()[1]
-        free.close()
+        address = f"127.0.0.1:{free_port()}"
         options = [f"--config.file={folder}/settings.json", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
-        with open(f"{folder}/out", "w+b") as out:
-            process = subprocess.Popen([TOOLS / "bin/prometheus", *options, *further], stdout=out, stderr=out)
-            try:
-                end = time.monotonic() + PATIENCE
-                while not _is_ready(f"http://{address}/-/ready"):
-                    assert process.poll() is None and time.monotonic() < end, Path(out.name).read_text()
-                    time.sleep(0.1)
-                yield f"http://{address}"
-            finally:
-                process.terminate()
-                process.wait(PATIENCE)
 
+        def is_ready(_):
+            with contextlib.suppress(OSError):
+                return request("GET", f"http://{address}/-/ready")[0] == 200
 
-def _is_ready(url):
-    try:
-        return request("GET", url)[0] == 200
-    except OSError:
-        return False
+        with started([TOOLS / "bin/prometheus", *options, *further], is_ready):
+            yield f"http://{address}"
 
 
 @contextlib.contextmanager
 def handbill(*options):
     """A Handbill on free ports, with further options. Yields the address of the public listener and a list with that of the admin port."""
     assert BINARY.exists(), f"{BINARY} does not exist: run cargo build, or set HANDBILL_BINARY"
+
+    def addresses(text):
+        public = re.search(r"listens on (http://\S+)", text)
+        admin = re.search(r"Operators: (http://[^/\s]+)", text)
+        return public and admin and (public[1], [admin[1]])
+
     with tempfile.TemporaryDirectory() as folder:
         listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
         command = [BINARY, "serve", *listeners, f"--data-dir={folder}/data", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HANDBILL_")}
-        with open(f"{folder}/out", "w+b") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
-            try:
-                yield _addresses(process, Path(out.name))
-            finally:
-                process.terminate()
-                process.wait(PATIENCE)
-
-
-def _addresses(process, out):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        text = out.read_text()
-        public = re.search(r"listens on (http://\S+)", text)
-        admin = re.search(r"Operators: (http://[^/\s]+)", text)
-        if public and admin:
-            return public[1], [admin[1]]
-        assert process.poll() is None, f"Handbill has ended:\n{text}"
-        time.sleep(0.05)
-    raise AssertionError(f"Handbill did not print its addresses:\n{text}")
+        with started(command, addresses, environment) as ready:
+            yield ready
 
 
 def request(method, url, body=None, **headers):

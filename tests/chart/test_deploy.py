@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from support import PATIENCE, ROOT, TOOLS, request
+from support import PATIENCE, ROOT, TOOLS, free_port, request, started
 
 DEPLOY = ROOT / "deploy"
 PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
@@ -48,29 +48,22 @@ class Replica(http.server.BaseHTTPRequestHandler):
 def proxied(command, configuration):
     """Runs a proxy in front of a `Replica`. `configuration` makes the text of its file out of the replica's port, the proxy's port and a
     folder, `command` its command out of the file. Yields the proxy's port, the replica, and the folder."""
-    with tempfile.TemporaryDirectory() as folder, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Replica) as replica, socket.socket() as free:
+    with tempfile.TemporaryDirectory() as folder, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Replica) as replica:
         replica.arrived = []
         threading.Thread(target=replica.serve_forever).start()
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        file, log = Path(folder, "configuration"), Path(folder, "log")
+        port, file = free_port(), Path(folder, "configuration")
         file.write_text(configuration(replica.server_port, port, folder))
         environment = {**os.environ, "HOME": folder, "UPSTREAM": f"127.0.0.1:{replica.server_port}"}
-        with log.open("wb") as out:
-            process = subprocess.Popen(command(file), stdout=out, stderr=subprocess.STDOUT, env=environment)
-            try:
-                end = time.monotonic() + PATIENCE
-                while True:
-                    assert process.poll() is None and time.monotonic() < end, log.read_text()
-                    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                        break
-                    time.sleep(0.05)
+
+        def is_ready(_):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return True
+
+        try:
+            with started(command(file), is_ready, environment):
                 yield port, replica, Path(folder)
-            finally:
-                process.terminate()
-                process.wait(PATIENCE)
-                replica.shutdown()
+        finally:
+            replica.shutdown()
 
 
 def nginx(**changed):
