@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { expectNothing, withBrowser } from './browsers.mjs';
-import { openEditor, openPages, openWatchedTab, press, publishByHand, said, shown, text, write } from './editing.mjs';
+import { accept, chord, fileOf, openEditor, openPages, openWatchedTab, press, publishByHand, put, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -16,11 +16,7 @@ const stored = (tab, words) => tab.waitForFunction(
 await withBrowser(name, async (browser) => {
     let { tab, complaints } = await openWatchedTab(browser);
     const dialogs = [];
-    const answer = (tab) => tab.on('dialog', (dialog) => {
-        dialogs.push(`${dialog.type()}: ${dialog.message()}`);
-        dialog.accept();
-    });
-    answer(tab);
+    accept(tab, dialogs);
 
     // A closed tab loses nothing.
     await openEditor(tab, base);
@@ -30,7 +26,7 @@ await withBrowser(name, async (browser) => {
     expectNothing(await complaints(), 'draft');
     await tab.close();
     ({ tab, complaints } = await openWatchedTab(browser));
-    answer(tab);
+    accept(tab, dialogs);
     await openEditor(tab, base);
     await said(tab, 'Your draft is back');
     assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['A draft', 'Half a page']);
@@ -43,9 +39,7 @@ await withBrowser(name, async (browser) => {
     await stored(tab, 'Half a page');
     await tab.setOfflineMode(false);
     await tab.focus('#content');
-    await tab.keyboard.down('Control');
-    await tab.keyboard.press('Enter');
-    await tab.keyboard.up('Control');
+    await chord(tab, 'Enter');
     await shown(tab, 'published');
     assert.equal(await tab.evaluate(() => localStorage.getItem('handbill:draft:')), null, 'the draft is published');
 
@@ -61,7 +55,7 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#forget-key');
     dialogs.length = 0;
     await tab.goto(`${base}/${lost.slug}`);
-    assert.deepEqual(dialogs.map((dialog) => dialog.split(':')[0]), ['beforeunload']);
+    assert.deepEqual(dialogs, ['beforeunload']);
     await publishByHand(tab, base, 'Safe', 'Text.');
     dialogs.length = 0;
     await tab.goto(`${base}/`);
@@ -98,16 +92,10 @@ await withBrowser(name, async (browser) => {
 
     // The limit is shown from four fifths of it on. A text that is too long is reported and not sent.
     for (const [bytes, counted] of [[81_919, /^1 word · Draft saved$/], [81_920, /^1 word · 80 of 100 KB · Draft saved$/]]) {
-        await tab.$eval('#content', (field, bytes) => {
-            field.value = 'a'.repeat(bytes);
-            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-        }, bytes);
+        await put(tab, 'content', 'a'.repeat(bytes));
         assert.match(await text(tab, 'count'), counted);
     }
-    await tab.$eval('#content', (field) => {
-        field.value = 'é'.repeat(51_201);
-        field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-    });
+    await put(tab, 'content', 'é'.repeat(51_201));
     assert.match(await text(tab, 'count'), /^1 word · Text too long: 101 of 100 KB · Draft saved$/);
     await press(tab, '[value=publish]');
     await said(tab, 'Text too long: 101 of 100 KB');
@@ -115,14 +103,7 @@ await withBrowser(name, async (browser) => {
     // Keys leave one browser in a file and come into another.
     await tab.$eval('#content', (field) => { field.value = ''; });
     await openPages(tab, base);
-    const exported = await tab.evaluate(() => new Promise((resolve) => {
-        const make = URL.createObjectURL;
-        URL.createObjectURL = (blob) => {
-            blob.text().then(resolve);
-            return make(blob);
-        };
-        document.getElementById('export').click();
-    }));
+    const exported = await fileOf(tab, 'export');
     const lines = exported.trim().split('\n').map((line) => JSON.parse(line));
     assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of the key file');
     const count = lines.length;
@@ -131,7 +112,7 @@ await withBrowser(name, async (browser) => {
     writeFileSync('keys.jsonl', `${exported}${JSON.stringify(elsewhere)}\n`);
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
-    answer(other.tab);
+    accept(other.tab, dialogs);
     await openPages(other.tab, base);
     const chooser = await other.tab.$('#import');
     await chooser.uploadFile('keys.jsonl');

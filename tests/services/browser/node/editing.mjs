@@ -37,6 +37,37 @@ export async function write(tab, id, words) {
     else await tab.keyboard.type(words);
 }
 
+/** Puts a text into a field at once, however long it is. */
+export const put = (tab, id, words) => tab.$eval(`#${id}`, (field, words) => {
+    field.value = words;
+    field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+}, words);
+
+/** Presses a key together with Control. */
+export async function chord(tab, key) {
+    await tab.keyboard.down('Control');
+    await tab.keyboard.press(key);
+    await tab.keyboard.up('Control');
+}
+
+/** Accepts each dialog of the tab, and adds to `dialogs` what it says, or that it warns of leaving. */
+export function accept(tab, dialogs) {
+    tab.on('dialog', (dialog) => {
+        dialogs.push(dialog.type() === 'beforeunload' ? dialog.type() : dialog.message());
+        dialog.accept();
+    });
+}
+
+/** The text of the file that a button saves. */
+export const fileOf = (tab, id) => tab.evaluate((id) => new Promise((resolve) => {
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+        blob.text().then(resolve);
+        return make(blob);
+    };
+    document.getElementById(id).click();
+}), id);
+
 /** Presses a button or follows a link with the keyboard, since a mouse misses what moves while the page is laid out. */
 export async function press(tab, selector) {
     await tab.focus(selector);

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { change, expectNothing, publish, withBrowser } from './browsers.mjs';
-import { openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
+import { accept, openEditor, openPages, openWatchedTab, press, publishByHand, put, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -18,10 +18,7 @@ async function inNewBrowser(browser, visit) {
     const dialogs = [];
     const open = async () => {
         const { tab } = await openWatchedTab(context);
-        tab.on('dialog', (dialog) => {
-            dialogs.push(dialog.type());
-            dialog.accept();
-        });
+        accept(tab, dialogs);
         return tab;
     };
     await visit(await open(), { open, dialogs });
@@ -192,10 +189,7 @@ await withBrowser(name, async (browser) => {
         });
         await openEditor(tab, base);
         await write(tab, 'title', 'Tight');
-        await tab.$eval('#content', (field) => {
-            field.value = `A draft that is longer than a key. ${'It goes on. '.repeat(40)}`;
-            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-        });
+        await put(tab, 'content', `A draft that is longer than a key. ${'It goes on. '.repeat(40)}`);
         await stored(tab, 'longer than a key');
         await fillStorage();
         await press(tab, '[value=publish]');
@@ -305,10 +299,7 @@ await withBrowser(name, async (browser) => {
         await (await tab.$('#file')).uploadFile('plain.md');
         await said(tab, 'plain.md was opened');
         assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['My own title', 'Only text.']);
-        await tab.$eval('#title', (field) => {
-            field.value = '📓'.repeat(1000);
-            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-        });
+        await put(tab, 'title', '📓'.repeat(1000));
         await press(tab, '[value=publish]');
         await said(tab, 'Title too long: 1000 of 200');
         assert.equal([...await text(tab, 'title')].length, 1000);

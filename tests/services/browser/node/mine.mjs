@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { change, expectNothing, keepScreenshot, publish, withBrowser } from './browsers.mjs';
-import { follow, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { accept, chord, fileOf, follow, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -24,15 +24,7 @@ await withBrowser(name, async (browser) => {
     assert.ok(!await tab.$eval('#edit-link', (link) => link.checkVisibility()), 'the edit link is not shown where it is saved');
     await keepScreenshot(tab, `${name}-receipt`);
     // The file has the edit link, and is an import too.
-    const saved = await tab.evaluate(() => new Promise((resolve) => {
-        const make = URL.createObjectURL;
-        URL.createObjectURL = (blob) => {
-            blob.text().then(resolve);
-            return make(blob);
-        };
-        document.getElementById('save-key').click();
-    }));
-    assert.equal(saved, `${page.address}/edit#${page.key}\n${page.address}\n${page.key}\n`);
+    assert.equal(await fileOf(tab, 'save-key'), `${page.address}/edit#${page.key}\n${page.address}\n${page.key}\n`);
     await follow(tab, '#edit-page');
     await shown(tab, 'editor');
     assert.equal(await text(tab, 'title'), 'Mine');
@@ -124,10 +116,7 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#forget-key');
     assert.equal(await text(tab, 'not-kept'), 'This browser no longer has the edit link.');
     const dialogs = [];
-    tab.on('dialog', (dialog) => {
-        dialogs.push(dialog.message());
-        dialog.accept();
-    });
+    accept(tab, dialogs);
     await press(tab, '#another');
     await shown(tab, 'editor');
     expectNothing(dialogs, 'a question about a link that was copied');
@@ -140,9 +129,7 @@ await withBrowser(name, async (browser) => {
     assert.equal(await tab.$eval('#content', (field) => field.selectionStart), 0, 'writing begins at the beginning');
     await change(base, other, 'PATCH', { content: 'My text.' });
     await write(tab, 'content', 'My text.');
-    await tab.keyboard.down('Control');
-    await tab.keyboard.press('s');
-    await tab.keyboard.up('Control');
+    await chord(tab, 's');
     await said(tab, 'Saved');
 
     expectNothing(await complaints(), name);

@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { accept, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -40,10 +40,7 @@ if (name === 'chromium') await withBrowser(name, async (browser) => {
 await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
     const dialogs = [];
-    tab.on('dialog', (dialog) => {
-        dialogs.push(dialog.type());
-        dialog.accept();
-    });
+    accept(tab, dialogs);
     assert.equal(await tab.evaluate(() => {
         try {
             localStorage.setItem('a', 'b');

@@ -4,17 +4,11 @@
 
 import assert from 'node:assert/strict';
 import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { follow, openEditor, openWatchedTab, press, read, said, shown, text, write } from './editing.mjs';
+import { chord, follow, openEditor, openWatchedTab, press, put, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
 const value = (tab) => text(tab, 'content');
-
-async function chord(tab, key) {
-    await tab.keyboard.down('Control');
-    await tab.keyboard.press(key);
-    await tab.keyboard.up('Control');
-}
 
 /** Fails if a button covers the name or a link of the bar. */
 async function expectBar(tab, width) {
@@ -236,11 +230,8 @@ await withBrowser(name, async (browser) => {
         return [field.top - problem.bottom, problem.top];
     });
     assert.ok(above[0] >= 0 && above[0] < 20 && above[1] > 50, above.join());
-    await tab.$eval('#content', (field) => {
-        field.value = 'A line of text.\n'.repeat(7_000);
-        field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-        scrollTo(0, 1e6);
-    });
+    await put(tab, 'content', 'A line of text.\n'.repeat(7_000));
+    await tab.evaluate(() => scrollTo(0, 1e6));
     await press(tab, '[value=publish]');
     await said(tab, 'Text too long');
     const seen = await tab.$eval('#content-problem', (problem) => problem.getBoundingClientRect().toJSON());
