@@ -64,7 +64,7 @@ pub enum SettingsError {
     /// Each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
-    #[error("--scylla-nodes are given, and --store is sqlite: give --store scylla, or leave them out")]
+    #[error("--scylla-nodes are given, and --store is not scylla: give --store scylla, or leave them out")]
     NodesWithoutStore,
 }
 
@@ -79,10 +79,10 @@ impl Settings {
         if self.http.has_shared_host() {
             return Err(SettingsError::SharedHost);
         }
-        if self.store.store == StoreKind::Scylla && self.redis.redis_url.is_empty() {
-            return Err(SettingsError::NoRedis);
+        match self.store.store {
+            StoreKind::Scylla if self.redis.redis_url.is_empty() => Err(SettingsError::NoRedis),
+            StoreKind::Sqlite | StoreKind::Scylla => Ok(()),
         }
-        Ok(())
     }
 }
 
