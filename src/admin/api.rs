@@ -17,14 +17,11 @@ use crate::http::error::{self, ApiError};
 use crate::telemetry::logs::AUDIT;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::clock::SharedClock;
-use handbill_pages::ports::page_scan::PageScan;
-use handbill_pages::ports::page_store::CreatesSwitch;
-use handbill_pages::ports::page_store::{PageStore, StoreError};
+use handbill_pages::ports::operated_store::OperatedStore;
+use handbill_pages::ports::page_store::StoreError;
 use handbill_pages::service::{Moderation, PublishingPolicy, ServiceError};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::operator_name;
-use handbill_store_scylla::ScyllaStore;
-use handbill_store_sqlite::SqliteStore;
 
 pub struct AdminApi {
     pub operators: Moderation,
@@ -33,28 +30,7 @@ pub struct AdminApi {
     pub policy: PublishingPolicy,
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
-    pub store: ServedStore,
-}
-
-/// The store by its kind, for what only one kind can do.
-#[derive(Clone)]
-pub enum ServedStore {
-    Sqlite(Arc<SqliteStore>),
-    Scylla(Arc<ScyllaStore>),
-}
-
-/// What operators use of a store besides the service.
-pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {}
-
-impl<T: PageStore + PageScan + CreatesSwitch> OperatedStore for T {}
-
-impl ServedStore {
-    pub fn operated(&self) -> Arc<dyn OperatedStore> {
-        match self {
-            Self::Sqlite(store) => Arc::clone(store) as _,
-            Self::Scylla(store) => Arc::clone(store) as _,
-        }
-    }
+    pub store: Arc<dyn OperatedStore>,
 }
 
 pub fn router(api: AdminApi) -> Router {

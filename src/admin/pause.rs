@@ -27,7 +27,7 @@ pub struct CreatesChange {
 pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<()>, Refusal> {
     let CreatesChange { paused, by } = parse(&body)?;
     let by = operator(&by)?;
-    let changed = api.store.operated().set_paused(paused).await;
+    let changed = api.store.set_paused(paused).await;
     if changed.is_ok() {
         api.policy.set_paused(paused);
     }

@@ -75,7 +75,7 @@ pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Resul
         ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("--after is no cursor of an export."))
     };
     let after = wanted.after.as_ref().map(cursor).transpose()?;
-    let batch = api.store.operated().scan(after.as_ref(), BATCH).await?;
+    let batch = api.store.scan(after.as_ref(), BATCH).await?;
     // Finding the links of a page takes CPU.
     let answered = spawn_blocking(move || wanted.answer(batch));
     Ok(Json(answered.await.expect("it does not panic")))

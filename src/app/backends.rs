@@ -1,17 +1,21 @@
 //! Chooses a backend for each trait by the settings. Each choice is an exhaustive `match`, so that a new store does not
 //! compile before all are made.
 
+use std::future::{pending, ready};
 use std::io;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
+use tokio::task;
 
 use super::{Deps, StartError};
-use crate::admin::api::ServedStore;
 use crate::admin::pause;
 use crate::admin::probes::DatabaseFile;
 use crate::http::drain::Readiness;
 use crate::settings::{Settings, SqliteSettings, StoreKind};
+use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_pages::service::{PublishingPolicy, SharedStore};
@@ -32,11 +36,15 @@ pub(super) struct Backends {
     pub(super) limiter: Arc<dyn RateLimiter>,
 }
 
-pub(super) enum StoreHandle {
-    /// Only this process uses the database, and must close it.
-    Sqlite(Arc<SqliteStore>),
-    /// The receiver gets the error that makes connecting impossible.
-    Scylla(Arc<ScyllaStore>, oneshot::Receiver<ConnectError>),
+/// The store that `--store` names, besides its pages.
+pub(super) struct OpenedStore {
+    pub(super) store: Arc<dyn OperatedStore>,
+    /// Where it is and what is in it, for the operator who starts the process.
+    pub(super) location: BoxFuture<'static, String>,
+    /// The file with the pages, if they are in one.
+    pub(super) database: Option<DatabaseFile>,
+    /// Ends once the store cannot be used.
+    pub(super) fatal_error: BoxFuture<'static, StartError>,
 }
 
 pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
@@ -68,27 +76,18 @@ impl Backends {
         deps: &Deps,
         readiness: &Arc<Readiness>,
         policy: &PublishingPolicy,
-    ) -> Result<(Self, StoreHandle), StartError> {
-        match settings.store.store {
-            StoreKind::Sqlite => {
-                let store = Arc::new(open_sqlite(&settings.sqlite, new_store).await?);
-                deps.metrics.calls.store_available.set(1);
-                if let Ok(Some(time)) = store.last_backup().await {
-                    deps.metrics.last_backup.set(time.get() / 1000);
-                }
-                let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
-                let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, deps)
-                } else {
-                    Self::sharing(pages, settings, deps)?
-                };
-                Ok((backends, StoreHandle::Sqlite(store)))
-            }
-            StoreKind::Scylla => {
-                let (store, failed) = connect_cluster(settings, deps, readiness, policy.clone());
-                Ok((Self::sharing(Arc::clone(&store) as _, settings, deps)?, StoreHandle::Scylla(store, failed)))
-            }
-        }
+    ) -> Result<(Self, OpenedStore), StartError> {
+        let opened = match settings.store.store {
+            StoreKind::Sqlite => open_sqlite(&settings.sqlite, new_store, deps).await?,
+            StoreKind::Scylla => connect_cluster(settings.scylla.store(), deps, readiness, policy.clone()),
+        };
+        let pages: Arc<dyn PageStore> = Arc::clone(&opened.store) as _;
+        let backends = if settings.redis.redis_url.is_empty() {
+            Self::in_process(pages, deps)
+        } else {
+            Self::sharing(pages, settings, deps)?
+        };
+        Ok((backends, opened))
     }
 
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
@@ -100,57 +99,6 @@ impl Backends {
             deps.metrics.rate_limit_fallback.clone(),
         )?;
         Ok(Self::of(store, Arc::new(limiter), deps))
-    }
-}
-
-impl StoreHandle {
-    pub(super) async fn location(&self, settings: &Settings) -> String {
-        match self {
-            Self::Sqlite(store) => {
-                let data_dir = &settings.sqlite.data_dir;
-                let place = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
-                format!("{} ({})", place.display(), contents(store).await)
-            }
-            Self::Scylla(..) => {
-                let ScyllaSettings { keyspace, nodes, .. } = settings.scylla.store();
-                format!("keyspace {keyspace} at {}", nodes.join(", "))
-            }
-        }
-    }
-
-    /// The store as the operators' API uses it.
-    pub(super) fn served(&self) -> ServedStore {
-        match self {
-            Self::Sqlite(store) => ServedStore::Sqlite(Arc::clone(store)),
-            Self::Scylla(store, _) => ServedStore::Scylla(Arc::clone(store)),
-        }
-    }
-
-    /// The file with the pages, if they are in one.
-    pub(super) fn database(&self, settings: &Settings) -> Option<DatabaseFile> {
-        matches!(self, Self::Sqlite(_)).then(|| DatabaseFile::at(settings.sqlite.data_dir.join(DATABASE_FILE)))
-    }
-
-    /// Returns once the store cannot be used.
-    pub(super) async fn fatal_error(&mut self) -> StartError {
-        match self {
-            Self::Sqlite(store) => return StartError::StoreEnded(store.fatal_error().await),
-            // The cluster is connected, and the receiver must not be polled again.
-            Self::Scylla(_, failed) if failed.is_terminated() => {}
-            Self::Scylla(_, failed) => {
-                if let Ok(error) = failed.await {
-                    return error.into();
-                }
-            }
-        }
-        std::future::pending().await
-    }
-
-    pub(super) async fn close(&self) {
-        match self {
-            Self::Sqlite(store) => store.close().await,
-            Self::Scylla(..) => {}
-        }
     }
 }
 
@@ -179,27 +127,39 @@ async fn contents(store: &SqliteStore) -> String {
     }
 }
 
-async fn open_sqlite(settings: &SqliteSettings, new_store: bool) -> Result<SqliteStore, StartError> {
+async fn open_sqlite(settings: &SqliteSettings, new_store: bool, deps: &Deps) -> Result<OpenedStore, StartError> {
     let data_dir = settings.data_dir.clone();
-    let opening = move || SqliteStore::open(&data_dir, new_store);
-    let opened = tokio::task::spawn_blocking(opening).await;
-    Ok(opened.map_err(io::Error::other)??)
+    let opening = task::spawn_blocking(move || SqliteStore::open(&data_dir, new_store));
+    let store = Arc::new(opening.await.map_err(io::Error::other)??);
+    deps.metrics.calls.store_available.set(1);
+    if let Ok(Some(time)) = store.last_backup().await {
+        deps.metrics.last_backup.set(time.get() / 1000);
+    }
+    let place = settings.data_dir.canonicalize().unwrap_or_else(|_| settings.data_dir.clone());
+    let (counted, ending) = (Arc::clone(&store), Arc::clone(&store));
+    Ok(OpenedStore {
+        store,
+        location: async move { format!("{} ({})", place.display(), contents(&counted).await) }.boxed(),
+        database: Some(DatabaseFile::at(settings.data_dir.join(DATABASE_FILE))),
+        fatal_error: async move { StartError::StoreEnded(ending.fatal_error().await) }.boxed(),
+    })
 }
 
-/// Connects in the background. The receiver gets the error that makes connecting impossible.
+/// Connects in the background.
 fn connect_cluster(
-    settings: &Settings,
+    settings: ScyllaSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
     policy: PublishingPolicy,
-) -> (Arc<ScyllaStore>, oneshot::Receiver<ConnectError>) {
+) -> OpenedStore {
+    let location = format!("keyspace {} at {}", settings.keyspace, settings.nodes.join(", "));
     readiness.set_missing(STORE, "not reached yet");
     let (fail, failed) = oneshot::channel();
     let store = ScyllaStore::new(Limits::default(), deps.random.clone(), Arc::clone(&deps.clock));
     let store = Arc::new(store);
-    let (connecting, settings, readiness) = (Arc::clone(&store), settings.scylla.store(), Arc::clone(readiness));
+    let (connecting, readiness) = (Arc::clone(&store), Arc::clone(readiness));
     let metrics = Arc::clone(&deps.metrics);
-    tokio::spawn(async move {
+    task::spawn(async move {
         let report = |progress: &Progress| {
             if let Some(waiting) = waits_for(progress) {
                 readiness.set_missing(STORE, waiting);
@@ -218,5 +178,12 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    (store, failed)
+    let fatal_error = async {
+        match failed.await {
+            Ok(error) => error.into(),
+            // It is connected.
+            Err(_) => pending().await,
+        }
+    };
+    OpenedStore { store, location: ready(location).boxed(), database: None, fatal_error: fatal_error.boxed() }
 }

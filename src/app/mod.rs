@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
-use self::backends::{Backends, STORE};
+use self::backends::{Backends, OpenedStore, STORE};
 pub use self::public::{Deps, PublicSettings, Publishing, public};
 use self::public::{policy, public_over};
 use crate::admin::api::{self, AdminApi};
@@ -164,7 +164,8 @@ async fn serve_async(
     let base_url = settings.http.address.origin(address);
     let proxies = TrustedProxies { networks: settings.http.trusted_proxies.clone() };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut handle) = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
+    let (backends, opened) = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
+    let OpenedStore { store: operated, location, database, mut fatal_error } = opened;
     let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
     let (names, origins) = settings.http.allowed();
     let hosts = AllowedHosts::new(own, names, origins);
@@ -181,34 +182,28 @@ async fn serve_async(
     // Alerts divide by this value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // Probes and the socket answer until the process ends, so that operators can watch it drain.
-    let probes = Probes {
-        metrics: Arc::clone(metrics),
-        readiness: Arc::clone(&readiness),
-        database: handle.database(&settings),
-    };
+    let probes = Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness), database };
     probes::start(admin_listener, probes)?;
-    let operated = handle.served().operated();
     // A cluster is not reached yet; an SQLite store must take creates at once.
     let _ = pause::read(&*operated, &policy, metrics).await;
     let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
     let api = AdminApi {
         operators: Moderation::new(store, Arc::clone(clock), random.clone()),
-        importer: Importer { store: operated, renderer: Arc::clone(&deps.renderer) },
+        importer: Importer { store: Arc::clone(&operated) as _, renderer: Arc::clone(&deps.renderer) },
         policy,
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
-        store: handle.served(),
+        store: Arc::clone(&operated),
     };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
-    let location = handle.location(&settings).await;
-    announce(&base_url, address, admin_address, &location, limits.connections);
+    announce(&base_url, address, admin_address, &location.await, limits.connections);
     let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let serving = serve_connections(listener, public, limits, counted, phases);
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, async || signals.next().await, &readiness, limits) => ended,
-        error = handle.fatal_error() => {
+        error = &mut fatal_error => {
             readiness.set_missing(STORE, error.to_string());
             return Err(error);
         }
@@ -222,10 +217,10 @@ async fn serve_async(
     };
     // A second signal may end this: acknowledged writes are on disk.
     tokio::select! {
-        ((), ()) = async { tokio::join!(handle.close(), flush) } => {}
+        ((), ()) = async { tokio::join!(operated.close(), flush) } => {}
         () = signals.next() => {}
     }
-    if let Some(error) = handle.fatal_error().now_or_never() {
+    if let Some(error) = fatal_error.now_or_never() {
         return Err(error);
     }
     Ok(if ended.is_complete { ExitCode::SUCCESS } else { ExitCode::from(CUT_SHORT) })

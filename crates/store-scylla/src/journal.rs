@@ -4,7 +4,9 @@
 //! The row is written after its act's condition was found true, and before the act. A refused act makes it void. It has
 //! the id of its write, so it affects no other writer's act.
 
-use futures_util::{Stream, TryStreamExt};
+use async_trait::async_trait;
+use futures_util::{StreamExt, TryStreamExt};
+use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::ports::page_store::{Cause, Record, StoreError};
 use handbill_pages::values::hex;
 use handbill_pages::values::journal::{Kind, Line};
@@ -82,15 +84,18 @@ impl ScyllaStore {
             tracing::warn!(slug, error, "the journal has an act that was not done, and it could not be made void");
         }
     }
+}
 
-    pub async fn journal(&self) -> Result<impl Stream<Item = Result<Line, StoreError>> + Send + use<>, StoreError> {
+#[async_trait]
+impl OperatedStore for ScyllaStore {
+    async fn journal(&self) -> Result<Journal, StoreError> {
         let unavailable = |error: Cause| StoreError::Unavailable(error);
         let connected = self.connected()?;
         let rows = Box::pin(connected.session.execute_iter(connected.statements.read_journal.clone(), ())).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
         let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
         let rows = rows.map_err(move |error| unavailable(error.into()));
-        Ok(rows.try_filter_map(async |row| Ok(row.act())))
+        Ok(Journal::Lines(rows.try_filter_map(async |row| Ok(row.act())).boxed()))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The traits of a store, with a writer thread and reading connections.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fs, io};
 
 use async_trait::async_trait;
+use handbill_pages::ports::operated_store::{self, OperatedStore};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
@@ -118,45 +119,11 @@ impl SqliteStore {
         self.read(database::counts).await
     }
 
-    /// Commits queued writes. Later calls fail with [`StoreError::Unavailable`].
-    pub async fn close(&self) {
-        if let Some(writer) = self.end_writer() {
-            let _ = task::spawn_blocking(move || writer.join()).await;
-        }
-    }
-
     fn end_writer(&self) -> Option<JoinHandle<()>> {
         self.reads.close();
         self.writes.close();
         let (_, thread) = self.writer.lock().take()?;
         Some(thread)
-    }
-
-    pub fn journal_path(&self) -> PathBuf {
-        self.directory.path().join(JOURNAL_FILE)
-    }
-
-    /// Returns a nameless file with the database as it was at the call. Reads and writes continue.
-    pub async fn copy(&self) -> Result<fs::File, StoreError> {
-        let options = self.shared.options.clone();
-        let path = self.directory.path().join(COPY_FILE);
-        let copying = Arc::clone(&self.copying);
-        let copied = task::spawn_blocking(move || {
-            // The copies share one name.
-            let _alone = copying.lock();
-            directory::remove_if_there(&path)?;
-            let file = directory::create_file(&path)?;
-            let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-            let copied = options.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
-            fs::remove_file(&path)?;
-            copied?;
-            Ok::<_, ReadError>(file)
-        });
-        Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)
-    }
-
-    pub async fn note_backup(&self, now: UnixMillis) -> Result<(), StoreError> {
-        self.write(Operation::Set(BACKUP, now.to_string())).await.map(drop)
     }
 
     pub async fn last_backup(&self) -> Result<Option<UnixMillis>, StoreError> {
@@ -242,6 +209,41 @@ impl PageScan for SqliteStore {
         let after = after.map_or(Ok(String::new()), |cursor| String::from_utf8(cursor.as_bytes().to_vec()));
         let after = after.map_err(|_| StoreError::Unavailable("the cursor belongs to another store".into()))?;
         self.read(move |database| database::batch(database, &after, limit)).await
+    }
+}
+
+#[async_trait]
+impl OperatedStore for SqliteStore {
+    async fn journal(&self) -> Result<operated_store::Journal, StoreError> {
+        Ok(operated_store::Journal::File(self.directory.path().join(JOURNAL_FILE)))
+    }
+
+    async fn copy(&self) -> Result<Option<fs::File>, StoreError> {
+        let options = self.shared.options.clone();
+        let path = self.directory.path().join(COPY_FILE);
+        let copying = Arc::clone(&self.copying);
+        let copied = task::spawn_blocking(move || {
+            // The copies share one name.
+            let _alone = copying.lock();
+            directory::remove_if_there(&path)?;
+            let file = directory::create_file(&path)?;
+            let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+            let copied = options.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
+            fs::remove_file(&path)?;
+            copied?;
+            Ok::<_, ReadError>(Some(file))
+        });
+        Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)
+    }
+
+    async fn note_backup(&self, at: UnixMillis) -> Result<(), StoreError> {
+        self.write(Operation::Set(BACKUP, at.to_string())).await.map(drop)
+    }
+
+    async fn close(&self) {
+        if let Some(writer) = self.end_writer() {
+            let _ = task::spawn_blocking(move || writer.join()).await;
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use handbill::admin::api::{self, AdminApi, ServedStore};
+use handbill::admin::api::{self, AdminApi};
 use handbill::admin::import::Importer;
 use handbill::app::Deps;
 use handbill_pages::ports::clock::SharedClock;
@@ -74,7 +74,7 @@ impl Operated {
                 Random::System,
             ),
             importer: Importer { store: Arc::clone(&store) as _, renderer },
-            store: ServedStore::Sqlite(store),
+            store,
             clock,
             policy,
             metrics,

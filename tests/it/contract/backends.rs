@@ -4,11 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_sqlite::SqliteStore;
 
-use super::rules::{Started, Store};
+use super::rules::Started;
 use crate::in_process::clock::TestClock;
 
 type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
@@ -16,17 +17,17 @@ type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
 /// One row: how to start an empty backend.
 type Start<T> = fn() -> Starting<T>;
 
-const STORES: [Start<dyn Store>; 1] = [|| {
+const STORES: [Start<dyn OperatedStore>; 1] = [|| {
     Box::pin(async {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path(), false).unwrap();
-        let backend: Arc<dyn Store> = Arc::new(store);
+        let backend: Arc<dyn OperatedStore> = Arc::new(store);
         Started { name: "SQLite", backend, _beside: Box::new(directory) }
     })
 }];
 
 /// Every store, each without any page of the test.
-pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
+pub(crate) async fn stores() -> Vec<Started<dyn OperatedStore>> {
     let mut started = Vec::new();
     for start in STORES {
         started.push(start().await);
@@ -34,7 +35,7 @@ pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
     started
 }
 
-pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
+pub(crate) async fn empty_stores() -> Vec<Started<dyn OperatedStore>> {
     stores().await
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use handbill::settings::RedisSettings;
 use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_rate_limit::RedisLimiter;
@@ -11,21 +12,21 @@ use handbill_store_scylla::{ScyllaSettings, ScyllaStore};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::OnceCell;
 
-use super::rules::{Started, Store};
+use super::rules::Started;
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 use crate::scylla::server::{connected, migrated_settings};
 
 /// Every store, each without any page that the test knows of.
-pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
+pub(crate) async fn stores() -> Vec<Started<dyn OperatedStore>> {
     static SETTINGS: OnceCell<ScyllaSettings> = OnceCell::const_new();
     vec![started(connected(SETTINGS.get_or_init(migrated_settings).await).await)]
 }
 
-pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
+pub(crate) async fn empty_stores() -> Vec<Started<dyn OperatedStore>> {
     vec![started(connected(&migrated_settings().await).await)]
 }
 
-fn started(store: ScyllaStore) -> Started<dyn Store> {
+fn started(store: ScyllaStore) -> Started<dyn OperatedStore> {
     Started { name: "scylla", backend: Arc::new(store), _beside: Box::new(()) }
 }
 

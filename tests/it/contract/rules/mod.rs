@@ -6,16 +6,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_scan::PageScan;
-use handbill_pages::ports::page_store::PageStore;
-
 mod limiter;
+mod operated;
 mod scan;
 mod store;
-
-pub(crate) trait Store: PageStore + PageScan {}
-
-impl<T: PageStore + PageScan> Store for T {}
 
 /// A backend that runs until this value is dropped.
 pub(crate) struct Started<T: ?Sized> {

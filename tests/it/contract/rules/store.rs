@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::language::Language;
@@ -13,7 +14,6 @@ use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 
 use super::super::backends::{empty_stores, stores};
-use super::Store;
 use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, with_head};
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
 #[tokio::test]
 async fn the_secret_for_slugs_stays_and_differs_between_stores() {
     for (store, other) in stores().await.into_iter().zip(empty_stores().await) {
-        let secret = async |store: &dyn Store| *store.slug_secret().await.unwrap().as_bytes();
+        let secret = async |store: &dyn OperatedStore| *store.slug_secret().await.unwrap().as_bytes();
         let first = secret(&*store.backend).await;
         assert_eq!(secret(&*store.backend).await, first, "{}", store.name);
         assert_ne!(secret(&*other.backend).await, first, "{}", store.name);

@@ -1,0 +1,17 @@
+//! Reads the journal of a store.
+
+use std::fs;
+
+use futures_util::TryStreamExt;
+use handbill_pages::ports::operated_store::{Journal, OperatedStore};
+use handbill_pages::values::journal::Line;
+
+pub(crate) async fn lines(store: &dyn OperatedStore) -> Vec<Line> {
+    match store.journal().await.unwrap() {
+        Journal::File(path) => {
+            let text = fs::read_to_string(path).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        }
+        Journal::Lines(lines) => lines.try_collect().await.unwrap(),
+    }
+}
