@@ -17,7 +17,7 @@ use super::negotiation::Coding;
 use super::reads::PageForm;
 use super::state::{AppState, PageMetadata};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::JsonBody;
+use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::credential;
 use crate::http::types::{CreateBody, CreatedBody, FieldsBody, PageBody};
 use handbill_pages::ports::rate_limiter::LimitKind;
@@ -79,11 +79,11 @@ struct SlugParameter {
 )]
 pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let body = JsonBody::of(&head, body).await;
+    let body = RequestBody::of(&head.headers, body, is_json).await;
     if shows_key(&head.uri) {
         return http.failed(&ServiceError::KeyInQuery);
     }
-    let attempt = http.service.create(http.proxies.client(&head), body.read::<CreateBody>().await).await;
+    let attempt = http.service.create(http.proxies.client(&head), body.json::<CreateBody>().await).await;
     respond(attempt, Endpoint::Api, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -146,7 +146,7 @@ pub(super) async fn update(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let body = JsonBody::of(&head, body).await.read::<FieldsBody>();
+    let body = RequestBody::of(&head.headers, body, is_json).await.json::<FieldsBody>();
     let (client, key, precondition) =
         (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
     let attempt = http.service.update(client, &slug, &key, body, &precondition).await;

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use http::header::{AUTHORIZATION, CONTENT_ENCODING};
+use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
@@ -16,10 +16,10 @@ use url::form_urlencoded;
 use super::error_response::Endpoint;
 use super::pages::respond;
 use super::state::AppState;
-use crate::http::request::body::{RequestBody, media_type};
+use crate::http::request::body::RequestBody;
 use crate::http::request::credential::query_holds_key;
 use crate::http::types::{TokenBody, TokenRequest};
-use handbill_pages::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
+use handbill_pages::service::{Credential, FormError, TokenClient, TokenForm};
 use handbill_pages::values::edit_key::EditKey;
 
 /// Others are ignored (RFC 6749 §3.2).
@@ -45,33 +45,23 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
 )]
 pub(super) async fn token(State(http): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let body = RequestBody::of(&head.headers, body).await;
-    let form = async { parse(&head, body.bytes(Ok(())).await) };
+    let is_form = |media_type: &str| media_type == "application/x-www-form-urlencoded";
+    let body = RequestBody::of(&head.headers, body, is_form).await;
+    let form = async { parse(&head, &body.bytes().await?) };
     let attempt = http.service.token(http.proxies.client(&head), form).await;
     respond(attempt, Endpoint::Token, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
-fn parse(parts: &Parts, read: Result<Vec<u8>, BodyReadError>) -> Result<TokenForm, FormError> {
-    let bytes = read?;
-    declared_as_form(&parts.headers)?;
+fn parse(parts: &Parts, bytes: &[u8]) -> Result<TokenForm, FormError> {
     if parts.uri.query().is_some_and(holds_credential) {
         return Err(FormError::InQuery);
     }
-    let [grant_type, id, secret, scope] = fields(&bytes)?;
+    let [grant_type, id, secret, scope] = fields(bytes)?;
     // An empty field counts as missing (RFC 6749 §3.2).
     if grant_type.is_empty() {
         return Err(FormError::NoGrantType);
     }
     Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
-}
-
-/// Requires an unencoded form.
-fn declared_as_form(headers: &HeaderMap) -> Result<(), BodyReadError> {
-    if headers.contains_key(CONTENT_ENCODING) {
-        return Err(BodyReadError::ContentEncoding);
-    }
-    let is_form = media_type(headers) == "application/x-www-form-urlencoded";
-    if is_form { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
 fn holds_credential(query: &str) -> bool {

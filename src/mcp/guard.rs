@@ -16,7 +16,7 @@ use rmcp::model::JsonRpcError;
 use crate::http::error::{ApiError, Interface};
 use crate::http::error_response::Endpoint;
 use crate::http::negotiation::weight;
-use crate::http::request::body::{RequestBody, declared_as_json, why_not_json};
+use crate::http::request::body::{RequestBody, is_json, why_not_json};
 use crate::http::request::credential::query_holds_key;
 use crate::http::request::json;
 use handbill_pages::service::ServiceError;
@@ -30,7 +30,7 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     if head.uri.query().is_some_and(query_holds_key) {
         return Err(ApiError::key_in_address().at(Endpoint::Tools));
     }
-    let body = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
+    let body = RequestBody::of(&head.headers, body, is_json).await.bytes().await;
     let bytes =
         body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).at(Endpoint::Tools))?;
     check_values(&bytes)

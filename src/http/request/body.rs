@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::body::Body as HttpBody;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
-use http::request::Parts;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::Deserialize;
@@ -31,46 +30,41 @@ const BODY_TIME: Duration = Duration::from_secs(12);
 pub enum RequestBody {
     Read(Result<Vec<u8>, BodyReadError>),
     /// The client waits for `100 Continue`.
-    Expected(HttpBody),
+    Expected(HttpBody, Result<(), BodyReadError>),
 }
 
 impl RequestBody {
-    pub async fn of(headers: &HeaderMap, body: HttpBody) -> Self {
-        let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-        let waits = headers.get_all(EXPECT).iter().any(expects);
-        if waits { Self::Expected(body) } else { Self::Read(read_limited(body).await) }
-    }
-
-    /// A body that is too large comes before the error in `declared`. If the head decides, the body is not requested.
-    pub async fn bytes(self, declared: Result<(), BodyReadError>) -> Result<Vec<u8>, BodyReadError> {
-        let read = match self {
-            Self::Read(read) => read,
-            Self::Expected(body) => {
-                let may_be_large = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
-                if !may_be_large && let Err(error) = declared {
-                    return Err(error);
-                }
-                read_limited(body).await
-            }
+    /// Unencoded, and of a media type that `takes` takes, in lower case and without parameters; empty if missing.
+    pub async fn of(headers: &HeaderMap, body: HttpBody, takes: fn(&str) -> bool) -> Self {
+        let declared = if headers.contains_key(CONTENT_ENCODING) {
+            Err(BodyReadError::ContentEncoding)
+        } else {
+            takes(&media_type(headers)).then_some(()).ok_or(BodyReadError::ContentType)
         };
-        read.and_then(|bytes| declared.map(|()| bytes))
+        let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+        if headers.get_all(EXPECT).iter().any(expects) {
+            return Self::Expected(body, declared);
+        }
+        Self::Read(read_limited(body).await.and_then(|bytes| declared.map(|()| bytes)))
     }
-}
 
-/// JSON, read or still to be read.
-pub struct JsonBody {
-    body: RequestBody,
-    declared: Result<(), BodyReadError>,
-}
-
-impl JsonBody {
-    pub async fn of(head: &Parts, body: HttpBody) -> Self {
-        Self { body: RequestBody::of(&head.headers, body).await, declared: declared_as_json(&head.headers) }
+    /// A body that is too large comes before an error in its declaration. If the head decides, the body is not requested.
+    pub async fn bytes(self) -> Result<Vec<u8>, BodyReadError> {
+        match self {
+            Self::Read(read) => read,
+            Self::Expected(body, declared) => {
+                let may_be_large = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
+                if !may_be_large {
+                    declared?;
+                }
+                read_limited(body).await.and_then(|bytes| declared.map(|()| bytes))
+            }
+        }
     }
 
     /// Too large a body fails first.
-    pub async fn read<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
-        parse::<T>(&self.body.bytes(self.declared).await?).map(Into::into)
+    pub async fn json<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
+        parse::<T>(&self.bytes().await?).map(Into::into)
     }
 }
 
@@ -133,14 +127,8 @@ pub fn media_type(headers: &HeaderMap) -> String {
     content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-/// Requires unencoded JSON.
-pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
-    if headers.contains_key(CONTENT_ENCODING) {
-        return Err(BodyReadError::ContentEncoding);
-    }
-    let essence = media_type(headers);
-    let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(BodyReadError::ContentType) }
+pub fn is_json(media_type: &str) -> bool {
+    media_type == "application/json" || (media_type.starts_with("application/") && media_type.ends_with("+json"))
 }
 
 /// For error messages.

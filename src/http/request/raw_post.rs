@@ -4,7 +4,7 @@
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
@@ -35,12 +35,8 @@ pub async fn read(
     is_script: bool,
 ) -> Body<RawPost> {
     let declared_type = media_type(headers);
-    let declared = match declared_type.as_str() {
-        _ if headers.contains_key(CONTENT_ENCODING) => Err(BodyReadError::ContentEncoding),
-        "multipart/form-data" | "text/markdown" | "text/plain" => Ok(()),
-        _ => Err(BodyReadError::ContentType),
-    };
-    let bytes = match RequestBody::of(headers, body).await.bytes(declared).await {
+    let is_text = |media_type: &str| ["multipart/form-data", "text/markdown", "text/plain"].contains(&media_type);
+    let bytes = match RequestBody::of(headers, body, is_text).await.bytes().await {
         Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(other_type(&declared_type, origin))),
         read => read?,
     };
