@@ -69,17 +69,11 @@ fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
 
 /// Axum adds `Allow`.
 async fn method_not_allowed(State(http): State<Arc<AppState>>, route: MatchedPath, uri: Uri) -> Response {
-    let methods: &[&str] = match route.as_str() {
-        "/api/pages" | metadata::path::TOKEN => &["POST"],
-        "/api/pages/{slug}" => &["GET", "HEAD", "PATCH", "DELETE"],
-        "/" => &["GET", "HEAD", "POST"],
-        _ => &["GET", "HEAD"],
-    };
     let is_of_pages = route.as_str().starts_with("/api/pages") || route.as_str().starts_with("/{slug}");
     if is_of_pages && shows_key(&uri) {
         return http.failed(&ServiceError::KeyInQuery);
     }
-    ApiError::method_not_allowed(methods).at(Endpoint::of(&uri))
+    ApiError::method_not_allowed().at(Endpoint::of(&uri))
 }
 
 fn api(document: OpenApi) -> OpenApiRouter<Arc<AppState>> {

@@ -61,7 +61,7 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
         "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
     ),
     (Code::NotFound, "not_found", 404, "check the address"),
-    (Code::MethodNotAllowed, "method_not_allowed", 405, "use a method that the message and `Allow` name"),
+    (Code::MethodNotAllowed, "method_not_allowed", 405, "use a method that `Allow` names"),
     (Code::Timeout, "timeout", 408, "send the request again"),
     (Code::Gone, "gone", 410, "nothing: the page was deleted"),
     (

@@ -50,9 +50,7 @@ async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {
             let kept = if path == TOKEN { "no-store" } else { "no-cache" };
             assert_eq!(answer.header("cache-control"), kept, "{method} {path}: a cache may keep a 405 unasked");
             if method != "HEAD" {
-                let message = answer.expect_error(405, "method_not_allowed").field("message");
-                let told = |method: &&str| message.contains(&method.to_ascii_uppercase());
-                assert!(allowed.iter().all(told), "{method} {path}: {message}");
+                answer.expect_error(405, "method_not_allowed");
             }
         }
     }
