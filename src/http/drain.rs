@@ -8,7 +8,6 @@ use std::{io, thread};
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -66,7 +65,7 @@ const ONE_STOP: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct StopSignals {
-    stops: Stops,
+    last: Option<Instant>,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -75,7 +74,7 @@ impl StopSignals {
     /// Replaces the default action of the signals, which ends the process at once.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
-            stops: Stops::default(),
+            last: None,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -83,34 +82,23 @@ impl StopSignals {
 
     pub async fn next(&mut self) {
         loop {
-            self.any().await;
-            if self.stops.is_another(Instant::now()) {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if is_another_stop(&mut self.last, Instant::now()) {
                 return;
             }
         }
     }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
-#[derive(Debug, Default)]
-struct Stops {
-    last: Option<Instant>,
-}
-
-impl Stops {
-    fn is_another(&mut self, now: Instant) -> bool {
-        let is_another = self.last.is_none_or(|last| now.saturating_duration_since(last) >= ONE_STOP);
-        if is_another {
-            self.last = Some(now);
-        }
-        is_another
+fn is_another_stop(last: &mut Option<Instant>, now: Instant) -> bool {
+    let is_another = last.is_none_or(|last| now.saturating_duration_since(last) >= ONE_STOP);
+    if is_another {
+        *last = Some(now);
     }
+    is_another
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -153,13 +141,12 @@ pub async fn run(
         finished = draining => finished.is_ok(),
         () = signal() => false,
     };
-    if finished {
-        tracing::info!("drained: every request was answered");
-        Ended { is_complete: true, left: whole.saturating_sub(began.elapsed()) }
-    } else {
+    if !finished {
         tracing::warn!("drained in part: requests in flight were cut off");
-        Ended { is_complete: false, left: Duration::ZERO }
+        return Ended { is_complete: false, left: Duration::ZERO };
     }
+    tracing::info!("drained: every request was answered");
+    Ended { is_complete: true, left: whole.saturating_sub(began.elapsed()) }
 }
 
 /// Time to close the store and the log. The chart allows 5 s more than the drain.
@@ -167,16 +154,11 @@ const CLOSING_GRACE: Duration = Duration::from_secs(3);
 
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Overdue {
-    #[error("the process did not end within the time for draining: ending it now")]
-    Timeout,
-    #[error("the process did not end after a second signal: ending it now")]
-    SecondSignal,
-}
+const TIMEOUT: &str = "the process did not end within the time for draining: ending it now";
+const SECOND_SIGNAL: &str = "the process did not end after a second signal: ending it now";
 
-/// Calls `end` if the process does not end in time after the first signal. Replaces the signals' default action.
-pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) -> io::Result<()> {
+/// Calls `end` with the reason if the process does not end in time after the first signal. Replaces the signals' default action.
+pub fn enforce(limits: DrainLimits, end: impl FnOnce(&'static str) + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { StopSignals::install() })?;
     thread::Builder::new().name("drain-deadline".to_owned()).spawn(move || {
@@ -186,8 +168,8 @@ pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) 
     Ok(())
 }
 
-/// Returns once the process should have ended.
-async fn overdue(mut signal: impl AsyncFnMut(), limits: DrainLimits) -> Overdue {
+/// Returns the reason once the process should have ended.
+async fn overdue(mut signal: impl AsyncFnMut(), limits: DrainLimits) -> &'static str {
     signal().await;
     let whole = limits.delay.saturating_add(limits.timeout).saturating_add(CLOSING_GRACE);
     let second = async {
@@ -195,8 +177,8 @@ async fn overdue(mut signal: impl AsyncFnMut(), limits: DrainLimits) -> Overdue 
         tokio::time::sleep(SECOND_SIGNAL_GRACE).await;
     };
     tokio::select! {
-        () = tokio::time::sleep(whole) => Overdue::Timeout,
-        () = second => Overdue::SecondSignal,
+        () = tokio::time::sleep(whole) => TIMEOUT,
+        () = second => SECOND_SIGNAL,
     }
 }
 
@@ -209,17 +191,17 @@ mod tests {
 
     #[test]
     fn signals_within_a_second_are_one() {
-        let (mut stops, began) = (Stops::default(), Instant::now());
-        let at = |millis| began + Duration::from_millis(millis);
-        assert_eq!([0, 1, 999].map(|millis| stops.is_another(at(millis))), [true, false, false]);
+        let (mut last, began) = (None, Instant::now());
+        let mut is_another = |millis| is_another_stop(&mut last, began + Duration::from_millis(millis));
+        assert_eq!([0, 1, 999].map(&mut is_another), [true, false, false]);
         // The second begins with the signal that counted, so a person who repeats it is heard.
-        assert_eq!([1000, 1500, 2000].map(|millis| stops.is_another(at(millis))), [true, false, true]);
+        assert_eq!([1000, 1500, 2000].map(is_another), [true, false, true]);
     }
 
     const LIMITS: DrainLimits = DrainLimits { delay: Duration::from_secs(6), timeout: Duration::from_secs(15) };
 
     /// Why the process is overdue, and how long after the first signal, if signals come at these times.
-    async fn overdue_after(limits: DrainLimits, signals: &'static [u64]) -> (Overdue, Duration) {
+    async fn overdue_after(limits: DrainLimits, signals: &'static [u64]) -> (&'static str, Duration) {
         let (send, mut signal) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             for &seconds in signals {
@@ -236,14 +218,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drain_ends_after_its_delay_its_timeout_and_a_little() {
         let whole = LIMITS.delay + LIMITS.timeout + CLOSING_GRACE;
-        assert_eq!(overdue_after(LIMITS, &[3600]).await, (Overdue::Timeout, whole));
+        assert_eq!(overdue_after(LIMITS, &[3600]).await, (TIMEOUT, whole));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_second_signal_shortens_the_drain() {
         let soon = Duration::from_secs(2) + SECOND_SIGNAL_GRACE;
-        assert_eq!(overdue_after(LIMITS, &[60, 2]).await, (Overdue::SecondSignal, soon));
+        assert_eq!(overdue_after(LIMITS, &[60, 2]).await, (SECOND_SIGNAL, soon));
         let longest = DrainLimits { delay: Duration::MAX, timeout: Duration::MAX };
-        assert_eq!(overdue_after(longest, &[60, 2]).await, (Overdue::SecondSignal, soon));
+        assert_eq!(overdue_after(longest, &[60, 2]).await, (SECOND_SIGNAL, soon));
     }
 }
