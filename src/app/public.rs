@@ -113,7 +113,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         metrics: Arc::clone(metrics),
     };
     let http = AppState::new(service, base_url, proxies, site);
-    front(http, mcp::route(tools, hosts.clone()), hosts, telemetry)
+    front(http, mcp::route(tools, &hosts), hosts, telemetry)
 }
 
 pub(super) fn policy(metrics: &Metrics) -> PublishingPolicy {

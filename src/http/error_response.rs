@@ -7,7 +7,7 @@ use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
 use serde_json::json;
 
-use super::etag::REVALIDATE;
+use super::etag::{NO_STORE, REVALIDATE};
 use super::pages::JSON;
 use super::state::AppState;
 use crate::http::error::{self, ApiError, Code};
@@ -67,7 +67,7 @@ impl ApiError {
         }
         if code == Code::KeyInQuery {
             // A cache's copy would have the key in its name.
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert(CACHE_CONTROL, NO_STORE);
         }
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());

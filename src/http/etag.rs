@@ -19,6 +19,9 @@ const TAG_BYTES: usize = 64;
 /// Caches must revalidate a page each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
+/// For what shows a key.
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 /// A strong tag. `representation` has letters, digits and dots.
 pub(super) fn entity_tag(page: &PageMetadata<'_>, representation: &[&str], coding: &str) -> HeaderValue {
     let mut tag = String::with_capacity(TAG_BYTES);

@@ -1,26 +1,24 @@
 //! What every request passes, with or without a route, and the header fields that all responses share.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, AUTHORIZATION, CACHE_CONTROL,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, LINK, ORIGIN, PRAGMA, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK, ORIGIN,
+    PRAGMA, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Uri};
-use tower::{Layer, ServiceExt, service_fn};
-use tower_http::cors::{Any, CorsLayer};
+use http::{HeaderValue, Method};
 
 use super::error::ApiError;
 use super::error_response::Endpoint;
+use super::etag::NO_STORE;
 use super::listener::{Full, LargeAnswers};
 use super::mcp_host::{AllowedHosts, McpHost};
 use super::request::client_addr::TrustedProxies;
@@ -47,14 +45,15 @@ pub(super) struct Layers {
 /// and turn a panic into 500.
 pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    let (asked, is_safe) = (ResponseContext::of(&head.uri, &head.headers), head.method.is_safe());
-    let endpoint = asked.endpoint;
+    let (endpoint, is_safe) = (Endpoint::of(&head.uri), head.method.is_safe());
+    let origin = head.headers.get(ORIGIN).filter(|_| endpoint == Endpoint::Tools).cloned();
     let observed = layers.telemetry.begin(&mut head);
     layers.warn_of_proxy(&head);
     let is_preflight = head.method == Method::OPTIONS && endpoint != Endpoint::Tools;
     let response = match layers.check(&head) {
         Err(error) => error.at(endpoint),
-        Ok(()) if is_preflight => preflight_of_api(Request::from_parts(head, body)).await,
+        // Scripts of any site may call the API: without cookies, a browser adds no credentials.
+        Ok(()) if is_preflight => preflight(METHODS, REQUEST_FIELDS),
         Ok(()) => {
             let answering = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
             observed.run(answering).await.unwrap_or_else(|_panic| {
@@ -68,7 +67,7 @@ pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, 
         let error = if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() };
         error.at(endpoint)
     });
-    layers.finish.complete(asked, &mut response);
+    layers.finish.complete(endpoint, origin, &mut response);
     observed.answered(&mut response);
     response
 }
@@ -118,27 +117,15 @@ pub(super) struct CommonHeaders {
     allowed: AllowedHosts,
 }
 
-/// What the common header fields depend on: the endpoint and, at `/mcp`, the origin of the caller.
-struct ResponseContext {
-    endpoint: Endpoint,
-    origin: Option<HeaderValue>,
-}
-
-impl ResponseContext {
-    fn of(uri: &Uri, headers: &HeaderMap) -> Self {
-        let endpoint = Endpoint::of(uri);
-        Self { endpoint, origin: headers.get(ORIGIN).filter(|_| endpoint == Endpoint::Tools).cloned() }
-    }
-}
-
 impl CommonHeaders {
     pub(super) fn new(base_url: &Origin, allowed: AllowedHosts) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"), allowed }
     }
 
-    fn complete(&self, asked: ResponseContext, response: &mut Response) {
-        let is_interface = matches!(asked.endpoint, Endpoint::Api | Endpoint::Token);
+    /// `origin` is that of a caller of the tools.
+    fn complete(&self, endpoint: Endpoint, origin: Option<HeaderValue>, response: &mut Response) {
+        let is_interface = matches!(endpoint, Endpoint::Api | Endpoint::Token);
         let is_error = response.status().is_client_error() || response.status().is_server_error();
         let headers = response.headers_mut();
         if is_interface || is_error {
@@ -147,16 +134,16 @@ impl CommonHeaders {
         headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
         headers.insert(REFERRER_POLICY, NO_REFERRER);
         headers.entry(CONTENT_SECURITY_POLICY).or_insert(CSP_NOTHING);
-        if asked.endpoint == Endpoint::Token {
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if endpoint == Endpoint::Token {
+            headers.insert(CACHE_CONTROL, NO_STORE);
             headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
         }
-        let (readers, exposed) = match asked.endpoint {
+        let (readers, exposed) = match endpoint {
             Endpoint::Tools => {
                 // Any response may show an edit key.
-                headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                headers.insert(CACHE_CONTROL, NO_STORE);
                 headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
-                (asked.origin.filter(|origin| self.allowed.admits_origin(origin)), EXPOSED_BY_TOOLS)
+                (origin.filter(|origin| self.allowed.admits_origin(origin)), EXPOSED_BY_TOOLS)
             }
             Endpoint::Site | Endpoint::Api | Endpoint::Token => (Some(ANY_ORIGIN), EXPOSED),
         };
@@ -167,24 +154,16 @@ impl CommonHeaders {
     }
 }
 
-/// How long a browser may remember the answer.
-const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
+const METHODS: &str = "GET,HEAD,POST,PATCH,DELETE";
 
-/// Scripts of any site may call the API: without cookies, a browser adds no credentials.
-async fn preflight_of_api(request: Request) -> Response {
-    let rules = CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH]);
-    preflight(rules, request).await
-}
+const REQUEST_FIELDS: &str = "accept,authorization,content-type,if-match,if-none-match";
 
-pub(crate) async fn preflight(rules: CorsLayer, request: Request) -> Response {
-    let Ok(response) = rules.max_age(PREFLIGHT_AGE).layer(service_fn(never_asked)).oneshot(request).await;
-    response
-}
-
-// An async closure here breaks incremental builds (rustc 1.95, "unstable fingerprints for evaluate_obligation").
-async fn never_asked(_: Request) -> Result<Response, Infallible> {
-    Ok(Response::default())
+/// Says what scripts of the origins that [`CommonHeaders`] names may send, and for a day.
+pub(crate) fn preflight(methods: &'static str, fields: &'static str) -> Response {
+    let allowed = [
+        (ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (ACCESS_CONTROL_ALLOW_HEADERS, fields),
+        (ACCESS_CONTROL_MAX_AGE, "86400"),
+    ];
+    (allowed, ()).into_response()
 }

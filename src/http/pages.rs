@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
 use super::error_response::{Endpoint, shows_key};
-use super::etag::{REVALIDATE, entity_tag, precondition};
+use super::etag::{NO_STORE, REVALIDATE, entity_tag, precondition};
 use super::negotiation::Coding;
 use super::reads::PageForm;
 use super::state::{AppState, PageMetadata};
@@ -89,7 +89,7 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
             (LOCATION, location(&http, &created.page.head)),
             (ETAG, json_tag(&created.page.head, &http)),
             // The response shows the edit key.
-            (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+            (CACHE_CONTROL, NO_STORE),
         ];
         (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
     })

@@ -15,13 +15,11 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, Method};
+use http::Method;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use self::server::McpServer;
 pub use self::tool_calls::Mcp;
@@ -36,21 +34,24 @@ const MOST_AT_ONCE: usize = 16;
 
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
+/// Of requests from scripts.
+const REQUEST_FIELDS: &str =
+    "accept,authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-protocol-version,mcp-session-id";
+
 #[derive(Clone)]
 struct McpEndpoint {
     service: Arc<StreamableHttpService<McpServer, NeverSessionManager>>,
-    allowed: Arc<AllowedHosts>,
     turns: Arc<Semaphore>,
 }
 
 /// The route of the tools.
-pub fn route(mcp: Mcp, allowed: AllowedHosts) -> MethodRouter {
+pub fn route(mcp: Mcp, allowed: &AllowedHosts) -> MethodRouter {
     let tools = McpEndpoint::new(mcp, allowed);
     any(move |request: Request| tools.clone().answer(request))
 }
 
 impl McpEndpoint {
-    fn new(mcp: Mcp, allowed: AllowedHosts) -> Self {
+    fn new(mcp: Mcp, allowed: &AllowedHosts) -> Self {
         let server = McpServer::new(mcp);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -61,12 +62,12 @@ impl McpEndpoint {
             .enforce_origin_validation();
         let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
         let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
-        Self { service: Arc::new(service), allowed: Arc::new(allowed), turns }
+        Self { service: Arc::new(service), turns }
     }
 
     async fn answer(self, request: Request) -> Response {
         match *request.method() {
-            Method::OPTIONS => self.preflight(request).await,
+            Method::OPTIONS => preflight("POST", REQUEST_FIELDS),
             Method::POST => self.answer_message(request).await,
             // `rmcp` refuses other methods.
             _ => self.service.handle(request).await.map(Body::new),
@@ -86,16 +87,5 @@ impl McpEndpoint {
         request.extensions_mut().insert(Arc::clone(&turn));
         let answer = self.service.handle(request).await.map(Body::new);
         guard::discreet(answer).await
-    }
-
-    async fn preflight(self, request: Request) -> Response {
-        let allowed = self.allowed;
-        let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
-        let headers = [ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(named.map(HeaderName::from_static));
-        let rules = CorsLayer::new()
-            .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
-            .allow_methods([Method::POST])
-            .allow_headers(headers.collect::<Vec<_>>());
-        preflight(rules, request).await
     }
 }

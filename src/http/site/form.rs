@@ -20,6 +20,7 @@ use super::templates::{self, EDITOR_POLICY, Layout};
 use super::{HTML, PLAIN_TEXT};
 use crate::http::error::{self, ApiError, Code};
 use crate::http::error_response::{Endpoint, shows_key};
+use crate::http::etag::NO_STORE;
 use crate::http::negotiation::weight;
 use crate::http::pages::{json_tag, respond};
 use crate::http::request::raw_post;
@@ -30,7 +31,6 @@ use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, 
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::title::Title;
 
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Whose page made a browser send a request.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
