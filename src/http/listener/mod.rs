@@ -3,7 +3,6 @@
 //! Put a load balancer with TLS and HTTP/2 in front of a public listener.
 
 mod bodies;
-mod large_answers;
 mod places;
 
 use std::convert::Infallible;
@@ -33,7 +32,7 @@ use tokio_io_timeout::TimeoutWriter;
 use tower::Service;
 
 use self::bodies::CountedBody;
-pub use self::large_answers::{Full, LargeAnswers};
+pub use self::bodies::{Full, LargeAnswers};
 use self::places::{ClientSlot, ClientSlots, ConnectionState, Waiting};
 use super::drain::Phase;
 use crate::http::request::MAX_HEAD_BYTES;
