@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::HeaderValue;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE};
@@ -21,7 +20,7 @@ use crate::http::state::SiteSettings;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::oauth;
-use handbill_pages::values::contact::{Contact, SiteLink};
+use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
@@ -38,7 +37,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
 ) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
     let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
-    let card = server_card(base_url, &mcp, &site.links);
+    let card = server_card(base_url, &mcp);
     let routes = Router::new();
     let routes = match &site.abuse_contact {
         Some(contact) => routes.route(path::SECURITY, security_txt(contact, base_url, Arc::clone(clock))),
@@ -97,7 +96,7 @@ fn protected_resource(base_url: &Origin) -> Value {
 }
 
 /// SEP-2127.
-fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
+fn server_card(base_url: &Origin, mcp: &str) -> Value {
     let identity = metadata::identity(base_url);
     let mut card = json!(identity);
     card["$schema"] = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json".into();
@@ -111,10 +110,6 @@ fn server_card(base_url: &Origin, mcp: &str, links: &[SiteLink]) -> Value {
     card["protocolVersion"] = newest_mcp_version().into();
     card["transport"] = json!({"type": "streamable-http", "endpoint": mcp});
     card["capabilities"] = json!({"tools": {}});
-    if !links.is_empty() {
-        let links = links.iter().map(|link| (link.name.to_owned(), link.target.to_string().into())).collect();
-        card["_meta"] = json!({"io.handbill/links": Value::Object(links)});
-    }
     card
 }
 
@@ -197,12 +192,10 @@ fn security_txt<S: Clone + Send + Sync + 'static>(
     if canonical.starts_with("https://") {
         fixed = format!("{fixed}Canonical: {canonical}\n");
     }
-    get(move || std::future::ready(security_txt_now(&fixed, clock.now())))
-}
-
-fn security_txt_now(fixed: &str, now: UnixMillis) -> Response {
-    let validity = i64::try_from(VALIDITY.as_millis()).unwrap_or(i64::MAX);
-    let expires = UnixMillis::new(now.get().saturating_add(validity));
-    let headers = [(CONTENT_TYPE, HeaderValue::from_static(PLAIN_TEXT)), (CACHE_CONTROL, REVALIDATE)];
-    (headers, format!("{fixed}Expires: {expires}\n")).into_response()
+    get(move || {
+        let validity = i64::try_from(VALIDITY.as_millis()).unwrap_or(i64::MAX);
+        let expires = UnixMillis::new(clock.now().get().saturating_add(validity));
+        let headers = [(CONTENT_TYPE, HeaderValue::from_static(PLAIN_TEXT)), (CACHE_CONTROL, REVALIDATE)];
+        std::future::ready((headers, format!("{fixed}Expires: {expires}\n")))
+    })
 }

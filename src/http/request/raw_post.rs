@@ -37,7 +37,7 @@ pub async fn read(
     let declared_type = media_type(headers);
     let is_text = |media_type: &str| ["multipart/form-data", "text/markdown", "text/plain"].contains(&media_type);
     let bytes = match RequestBody::of(headers, body, is_text).await.bytes().await {
-        Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(other_type(&declared_type, origin))),
+        Err(BodyReadError::ContentType) => return Err(malformed(other_type(&declared_type, origin))),
         read => read?,
     };
     let (title, is_preview) = in_query(query.unwrap_or_default())?;
@@ -53,6 +53,10 @@ pub async fn read(
     }
     post.is_preview |= is_preview;
     Ok(post)
+}
+
+fn malformed(message: impl Into<String>) -> BodyError {
+    BodyError::Malformed(message.into())
 }
 
 /// Why a body of this type is refused, with a command that works.
@@ -74,9 +78,7 @@ fn other_type(media_type: &str, origin: &Origin) -> String {
 /// Refuses unknown, repeated or broken parameters, which would lose a title.
 fn in_query(query: &str) -> Body<(Option<String>, bool)> {
     if percent_decode_str(query).decode_utf8().is_err() {
-        return Err(BodyError::Malformed(
-            "The address is not UTF-8. Encode its parameters in UTF-8, then percent-encode them.".to_owned(),
-        ));
+        return Err(malformed("The address is not UTF-8. Encode its parameters in UTF-8, then percent-encode them."));
     }
     let (mut title, mut action) = (None, None);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -84,13 +86,13 @@ fn in_query(query: &str) -> Body<(Option<String>, bool)> {
             "title" => (&mut title, "title"),
             "action" => (&mut action, "action"),
             _ => {
-                return Err(BodyError::Malformed(
-                    "The address has a parameter that is not known. Send `title` and `action` only; check the spelling.".to_owned(),
+                return Err(malformed(
+                    "The address has a parameter that is not known. Send `title` and `action` only; check the spelling.",
                 ));
             }
         };
         if parameter.replace(value.into_owned()).is_some() {
-            return Err(BodyError::Malformed(format!("The parameter `{name}` is there twice. Send it once.")));
+            return Err(malformed(format!("The parameter `{name}` is there twice. Send it once.")));
         }
     }
     Ok((title, is_preview(&action.unwrap_or_default())?))
@@ -100,13 +102,15 @@ fn is_preview(action: &str) -> Body<bool> {
     match action {
         "" | "publish" => Ok(false),
         "preview" => Ok(true),
-        _ => Err(BodyError::Malformed("The field `action` is not known. Send `publish` or `preview`.".to_owned())),
+        _ => Err(malformed("The field `action` is not known. Send `publish` or `preview`.")),
     }
 }
 
 async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawPost> {
     let unreadable = || {
-        BodyError::Malformed("The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.".to_owned())
+        malformed(
+            "The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.",
+        )
     };
     let mut request = Request::new(HttpBody::from(bytes));
     let content_type = headers.get(CONTENT_TYPE).cloned();
@@ -125,21 +129,18 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
             Some("edit_key") if is_script => (&mut edit_key, "edit_key"),
             // The name may be a key, so it is not repeated.
             _ => {
-                return Err(BodyError::Malformed(
-                    "Unknown field in the form. Allowed: `title`, `content` and `action`. Send a file as `content`."
-                        .to_owned(),
+                return Err(malformed(
+                    "Unknown field in the form. Allowed: `title`, `content` and `action`. Send a file as `content`.",
                 ));
             }
         };
         let bytes = part.bytes().await.map_err(|_| unreadable())?;
         if field.replace(text(bytes.into(), &format!("The field `{name}`"))?).is_some() {
-            return Err(BodyError::Malformed(format!("The field `{name}` is there twice. Send it once.")));
+            return Err(malformed(format!("The field `{name}` is there twice. Send it once.")));
         }
     }
     let Some(content) = content else {
-        return Err(BodyError::Malformed(
-            "The field `content` is missing. Send the text, or a file, as `content`.".to_owned(),
-        ));
+        return Err(malformed("The field `content` is missing. Send the text, or a file, as `content`."));
     };
     let fields = PageFields {
         // Without script, the editor's title takes line breaks.
@@ -156,7 +157,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
 fn text(bytes: Vec<u8>, what: &str) -> Body<String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        BodyError::Malformed(format!("{what} is not UTF-8, at byte {at}. Save it as UTF-8 and send it again."))
+        malformed(format!("{what} is not UTF-8, at byte {at}. Save it as UTF-8 and send it again."))
     })
 }
 

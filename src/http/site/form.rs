@@ -53,7 +53,7 @@ pub(in crate::http) async fn post(State(http): State<Arc<AppState>>, request: Re
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
         let fields = read.map(|post| post.fields);
         // With an error, the text goes back to the browser.
-        let sent = fields.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
+        let sent = fields.as_ref().ok().filter(|_| form.form == AnswerForm::Html).cloned().unwrap_or_default();
         if is_preview {
             let attempt = http.service.preview(client, fields).await;
             let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
@@ -75,12 +75,6 @@ enum AnswerForm {
     Html,
     Json,
     Text,
-}
-
-impl AnswerForm {
-    fn is_html(self) -> bool {
-        self == Self::Html
-    }
 }
 
 /// A wildcard names nothing, so plain `curl` gets text.
@@ -131,7 +125,7 @@ impl Post<'_> {
         let quota = attempt.quota;
         let outcome = match attempt.outcome {
             Ok(value) => Ok(success(value)),
-            Err(error) if self.form.is_html() => Ok(self.refused(&error, sent)),
+            Err(error) if self.form == AnswerForm::Html => Ok(self.refused(&error, sent)),
             Err(error) => Err(error),
         };
         respond(Limited { outcome, quota }, Endpoint::Api, self.http, |response| response)
@@ -178,11 +172,9 @@ impl Post<'_> {
         };
         let page = html(&EditorTemplate { message: Some(&message), ..editor }, 2 * editor.content.len());
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after = problem.retry_after.map(|seconds| [(RETRY_AFTER, HeaderValue::from(seconds))]);
-        match retry_after {
-            Some(header) => (status, header, page).into_response(),
-            None => (status, page).into_response(),
-        }
+        let mut response = (status, page).into_response();
+        response.headers_mut().extend(problem.retry_after.map(|seconds| (RETRY_AFTER, seconds.into())));
+        response
     }
 
     fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {

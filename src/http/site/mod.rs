@@ -186,12 +186,15 @@ fn html_response(status: StatusCode, html: String) -> Response {
 
 /// A wildcard names neither type, so browsers and plain `curl` get HTML.
 pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
-    let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    markdown > 0.0 && markdown >= html
+    prefers(headers, "text/markdown", "text/html")
 }
 
 /// `Accept` must name `text/html`, with no lower weight than `application/json`.
 pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
-    let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    html > 0.0 && html >= json
+    prefers(headers, "text/html", "application/json")
+}
+
+fn prefers(headers: &HeaderMap, wanted: &str, other: &str) -> bool {
+    let [wanted, other] = [wanted, other].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    wanted > 0.0 && wanted >= other
 }

@@ -103,12 +103,7 @@ async fn the_operators_own_documents_are_linked_everywhere() {
             assert!(answer.text().contains(link), "{path}: {link}");
         }
     }
-    let card = app.get("/mcp/server-card").await.json();
-    let named = json!({"privacy": "https://pages.example/privacy", "support": "mailto:help@pages.example"});
-    assert_eq!(card["_meta"]["io.handbill/links"], named);
     assert!(app.get("/llms.txt").await.text().contains("[Privacy](https://pages.example/privacy)"));
-    let without = TestApp::new().get("/mcp/server-card").await.json();
-    assert!(without.get("_meta").is_none());
 }
 
 #[tokio::test]
