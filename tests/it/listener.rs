@@ -1,6 +1,7 @@
 //! The listener over real sockets. Time is paused in most tests: it advances by itself when nothing else happens, so a
 //! limit of a minute takes none.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -264,6 +265,28 @@ async fn kept_connections_lose_no_request_at_a_stop_without_delay() {
     let mut fresh = listener.connect().await;
     fresh.send(GET).await;
     assert!(fresh.until("here").await.contains("connection: close"));
+    drop(stopped);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn connections_that_wait_to_be_accepted_at_a_stop_are_answered() {
+    let listener = Listener::start(LIMITS);
+    let stopped = Stopped::clock();
+    listener.phase.send_replace(Phase::Stopping);
+    tokio::task::yield_now().await;
+    // The server has no turn until all of them wait.
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let mut client = std::net::TcpStream::connect(listener.address).unwrap();
+        client.write_all(GET.as_bytes()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        waiting.push(Client(TcpStream::from_std(client).unwrap()));
+    }
+    tokio::time::advance(Duration::from_millis(60)).await;
+    for client in &mut waiting {
+        assert!(client.until("here").await.contains("connection: close"));
+    }
     drop(stopped);
     listener.stop().await;
 }

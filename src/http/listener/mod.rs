@@ -171,9 +171,11 @@ pub async fn serve<A>(
     let mut stop = std::pin::pin!(stop);
     let mut refused = false;
     loop {
+        // Closing the socket resets connections that wait in it, so these come before the stop.
         let accepted = tokio::select! {
-            () = stop.as_mut() => break,
+            biased;
             accepted = listener.accept() => accepted,
+            () = stop.as_mut() => break,
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -186,11 +188,12 @@ pub async fn serve<A>(
                     server.waiting.end_oldest();
                 }
                 tokio::select! {
-                    () = stop.as_mut() => break,
+                    biased;
                     permit = Arc::clone(&permits).acquire_owned() => {
                         let permit = permit.expect("the semaphore is never closed");
                         server.start(stream, peer, Open::new(&server.metrics.open, place, permit), graceful.watcher());
                     }
+                    () = stop.as_mut() => break,
                 }
             }
             // The client disconnected before.
