@@ -10,7 +10,6 @@ use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::ports::page_store::{Cause, Record, StoreError};
 use handbill_pages::values::hex;
 use handbill_pages::values::journal::{Kind, Line};
-use handbill_pages::values::page::Tombstone;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla::DeserializeRow;
@@ -50,17 +49,8 @@ struct JournalRow {
 
 impl JournalEntry {
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
-        let (slug, at, line) = match next {
-            Record::Deleted(tombstone) => {
-                let Tombstone { slug, deleted_at, .. } = tombstone;
-                (slug, *deleted_at, Line::of_tombstone(tombstone))
-            }
-            Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
-                let head = &page.head;
-                (&head.slug, head.updated_at, Line::of_head(head))
-            }
-            Record::Active(_) => return None,
-        };
+        let line = next.journal_line(was_hidden)?;
+        let (slug, at) = (next.slug(), next.changed_at());
         let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
         Some(Self { key, line })
     }

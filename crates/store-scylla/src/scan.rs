@@ -17,9 +17,6 @@ type Tokens = (i64, i64);
 /// The servers keep the first token for the beginning of the ring.
 const RING: Tokens = (i64::MIN, i64::MAX);
 
-/// Bytes of a record besides its text.
-const RECORD_BYTES: usize = 200;
-
 #[derive(Debug, Error)]
 #[error("the cursor belongs to another store")]
 struct ForeignCursorError;
@@ -53,7 +50,7 @@ impl ScyllaStore {
             }
             last = Some(token);
             if let Some(record) = self.scanned(name, row).await? {
-                bytes += size_of(&record);
+                bytes += record.as_ref().map_or(0, Record::bytes);
                 records.push(record);
             }
         }
@@ -98,13 +95,6 @@ fn ranges(count: u8) -> Vec<Tokens> {
     let bound = |number: u8| RING.0.saturating_add_unsigned(width * u64::from(number));
     let end = |number: u8| if number + 1 >= count { RING.1 } else { bound(number + 1) };
     (0..count.max(1)).map(|number| (bound(number), end(number))).collect()
-}
-
-fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
-    match record {
-        Ok(Record::Active(page)) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
-        Ok(Record::Deleted(_)) | Err(_) => RECORD_BYTES,
-    }
 }
 
 fn cursor_at(ranges: &[Tokens]) -> ScanCursor {

@@ -150,8 +150,8 @@ impl ScyllaStore {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         // The journal gets no act on a slug that is taken.
-        let is_journaled = !matches!(record, Record::Active(page) if page.head.hidden.is_none());
-        if is_journaled && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
+        let is_act = record.journal_line(false).is_some();
+        if is_act && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
             return Ok(false);
         }
         self.write(record, None, deadline).await

@@ -41,13 +41,7 @@ impl Operation {
                 let Some(was_hidden) = put(database, *expected, record.slug(), row)? else {
                     return Ok(PutResult::Refused);
                 };
-                match record {
-                    Record::Active(page) if was_hidden || page.head.hidden.is_some() => {
-                        lines.push(Line::of_head(&page.head));
-                    }
-                    Record::Active(_) => {}
-                    Record::Deleted(tombstone) => lines.push(Line::of_tombstone(tombstone)),
-                }
+                lines.extend(record.journal_line(was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }

@@ -182,11 +182,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
         let name: String = row.get("slug")?;
         let record = record(row);
         // Unpacked, a text takes far more memory than in the file.
-        bytes += name.len()
-            + match &record {
-                Ok(Record::Active(page)) => page.text.content.as_str().len() + page.text.html.len(),
-                _ => 0,
-            };
+        bytes += record.as_ref().map_or(0, Record::bytes);
         records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error }));
         last = Some(name);
     };

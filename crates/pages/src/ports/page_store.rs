@@ -19,9 +19,10 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::values::archive::Stored;
-use crate::values::journal::Act;
+use crate::values::journal::{Act, Line};
 use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::values::slug::{Slug, SlugSecret};
+use crate::values::timestamp::UnixMillis;
 
 #[async_trait]
 pub trait PageStore: Send + Sync {
@@ -99,6 +100,9 @@ pub trait ChangeListener: Send + Sync {
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
 }
 
+/// Bytes of a record besides its text.
+const RECORD_BYTES: usize = 200;
+
 /// What a used slug has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -111,6 +115,32 @@ impl Record {
         match self {
             Self::Active(page) => &page.head.slug,
             Self::Deleted(tombstone) => &tombstone.slug,
+        }
+    }
+
+    /// When its last change was made.
+    pub fn changed_at(&self) -> UnixMillis {
+        match self {
+            Self::Active(page) => page.head.updated_at,
+            Self::Deleted(tombstone) => tombstone.deleted_at,
+        }
+    }
+
+    /// The line that the journal must have before this record is stored; `None` if that is no act. `was_hidden` says
+    /// whether it takes the place of a hidden page.
+    pub fn journal_line(&self, was_hidden: bool) -> Option<Line> {
+        match self {
+            Self::Active(page) if was_hidden || page.head.hidden.is_some() => Some(Line::of_head(&page.head)),
+            Self::Active(_) => None,
+            Self::Deleted(tombstone) => Some(Line::of_tombstone(tombstone)),
+        }
+    }
+
+    /// In memory, about.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Active(page) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
+            Self::Deleted(_) => RECORD_BYTES,
         }
     }
 }
@@ -234,7 +264,6 @@ mod tests {
     use crate::values::content::Content;
     use crate::values::edit_key::EditKeyHash;
     use crate::values::markdown::render;
-    use crate::values::timestamp::UnixMillis;
     use crate::values::title::Title;
 
     #[test]

@@ -65,12 +65,12 @@ impl Kind {
 }
 
 impl Line {
-    pub fn of_tombstone(tombstone: &Tombstone) -> Self {
+    pub(crate) fn of_tombstone(tombstone: &Tombstone) -> Self {
         let kind = if tombstone.takedown.is_some() { Kind::Takedown } else { Kind::Delete };
         Self::new(kind, &tombstone.slug, tombstone.version, tombstone.deleted_at, tombstone.takedown.as_ref())
     }
 
-    pub fn of_head(head: &PageHead) -> Self {
+    pub(crate) fn of_head(head: &PageHead) -> Self {
         let kind = if head.hidden.is_some() { Kind::Hide } else { Kind::Show };
         Self::new(kind, &head.slug, head.version, head.updated_at, head.hidden.as_deref())
     }
