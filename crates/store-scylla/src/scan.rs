@@ -1,5 +1,7 @@
 //! Every record, in ranges of tokens. The caller asks for each batch, which bounds the load.
 
+use std::iter;
+
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
@@ -21,6 +23,9 @@ const RING: Tokens = (i64::MIN, i64::MAX);
 #[error("the cursor belongs to another store")]
 struct ForeignCursorError;
 
+/// Begins each cursor. It is never in UTF-8, so no cursor of the SQLite store is taken for one of these.
+const CURSOR_MARK: u8 = 0xff;
+
 type ScanRow = After<i64, After<String, WholeRow>>;
 
 type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
@@ -31,7 +36,7 @@ impl ScyllaStore {
         let _permit = self.read_permit().await?;
         let connected = self.connected()?;
         // One more shows whether this batch is the last.
-        let most = i32::try_from(limit.records.saturating_add(1)).unwrap_or(i32::MAX);
+        let most = i32::try_from(limit.records.max(1).saturating_add(1)).unwrap_or(i32::MAX);
         let rows =
             Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
@@ -98,12 +103,12 @@ fn ranges(count: u8) -> Vec<Tokens> {
 }
 
 fn cursor_at(ranges: &[Tokens]) -> ScanCursor {
-    let bytes = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
-    ScanCursor::new(bytes.collect::<Vec<_>>().concat())
+    let tokens = ranges.iter().flat_map(|(after, until)| [after.to_be_bytes(), until.to_be_bytes()]);
+    ScanCursor::new(iter::once(CURSOR_MARK).chain(tokens.flatten()).collect::<Vec<_>>())
 }
 
 fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
-    let (tokens, rest) = cursor.as_bytes().as_chunks();
+    let (tokens, rest) = cursor.as_bytes().strip_prefix(&[CURSOR_MARK]).unwrap_or_default().as_chunks();
     let tokens: Vec<_> = tokens.iter().copied().map(i64::from_be_bytes).collect();
     let (ranges, odd) = tokens.as_chunks();
     let is_ours = rest.is_empty() && odd.is_empty() && (1..=usize::from(u8::MAX)).contains(&ranges.len());
@@ -129,7 +134,7 @@ mod tests {
         for ranges in [&[(-5, 7)][..], &[(i64::MIN, -5), (0, i64::MAX)]] {
             assert_eq!(ranges_of(&cursor_at(ranges)).unwrap(), ranges);
         }
-        for foreign in [&b"a-page-22222222"[..], &[], &[0; 8], &[0; 24]] {
+        for foreign in [&b"a-16-page-22222222-22222222-2222"[..], &[], &[0xff], &[0xff; 9], &[0xff; 25]] {
             assert!(ranges_of(&ScanCursor::new(foreign)).is_err(), "{foreign:?}");
         }
     }

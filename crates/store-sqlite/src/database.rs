@@ -175,7 +175,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
     let mut bytes = 0;
     let mut last = None;
     let is_whole = loop {
-        if records.len() >= limit.records || bytes >= limit.bytes {
+        if last.is_some() && (records.len() >= limit.records || bytes >= limit.bytes) {
             break false;
         }
         let Some(row) = rows.next()? else { break true };
@@ -186,7 +186,7 @@ pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Res
         records.push(record.map_err(|error| UnreadableRecord { name: name.clone(), cause: error }));
         last = Some(name);
     };
-    let next = (!is_whole).then(|| ScanCursor::new(last.as_deref().unwrap_or(after)));
+    let next = last.filter(|_| !is_whole).map(ScanCursor::new);
     Ok(ScanBatch { records, next })
 }
 

@@ -206,8 +206,9 @@ impl CreatesSwitch for SqliteStore {
 #[async_trait]
 impl PageScan for SqliteStore {
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let after = after.map_or(Ok(String::new()), |cursor| String::from_utf8(cursor.as_bytes().to_vec()));
-        let after = after.map_err(|_| StoreError::Unavailable("the cursor belongs to another store".into()))?;
+        let name = |cursor: &ScanCursor| String::from_utf8(cursor.as_bytes().to_vec()).ok().filter(|it| !it.is_empty());
+        let after = after.map_or(Some(String::new()), name);
+        let after = after.ok_or_else(|| StoreError::Unavailable("the cursor belongs to another store".into()))?;
         self.read(move |database| database::batch(database, &after, limit)).await
     }
 }

@@ -640,22 +640,6 @@ impl Drop for Witnessed<'_> {
 }
 
 #[tokio::test]
-async fn one_cache_is_told_of_each_change_before_and_after_it() {
-    let directory = tempdir().unwrap();
-    let store = open(directory.path());
-    let [first, other] = [0, 1].map(|_| Witness::in_directory(directory.path()));
-    assert!(store.subscribe(first.clone()));
-    assert!(!store.subscribe(other));
-    let page = page("text");
-    insert(&store, &page).await;
-    found(&store, &page).await;
-    let next = edited(&page, "new", 1);
-    replace(&store, &page, Record::Active(Arc::clone(&next))).await;
-    delete(&store, &next, 2).await;
-    assert_eq!(*first.seen.lock(), [(1, 2), (2, 3)]);
-}
-
-#[tokio::test]
 async fn a_closed_store_refuses_every_call_and_its_directory_is_free() {
     let directory = tempdir().unwrap();
     let store = open(directory.path());

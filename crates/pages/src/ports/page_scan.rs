@@ -15,11 +15,12 @@ use crate::values::hex;
 
 #[async_trait]
 pub trait PageScan: Send + Sync {
-    /// Reads after `after` in the store's own order, or from the beginning.
+    /// Reads after `after` in the store's own order, or from the beginning. A cursor that is not of this store is
+    /// [`StoreError::Unavailable`].
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError>;
 }
 
-/// A batch, or each range of one, ends with the record that reaches one of these bounds.
+/// A batch, or each range of one, ends with the record that reaches one of these bounds. So a bound of 0 allows one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
     pub records: usize,

@@ -37,12 +37,13 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// Tells `listener` of each change of a page from now on. Returns whether the store can: other processes may change
-    /// its pages. A store has one listener.
+    /// Tells `listener` of each change of a page from now on, and need not tell of an insert. Returns whether the store can:
+    /// other processes may change its pages. A store has one listener.
     fn subscribe(&self, _listener: Arc<dyn ChangeListener>) -> bool {
         false
     }
 
+    /// As [`PageStore::lookup`], without the text.
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
     }

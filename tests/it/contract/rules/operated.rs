@@ -10,9 +10,21 @@ use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::{Value, json};
 
-use super::super::backends::stores;
+use super::super::backends::{empty_stores, stores};
 use crate::support::journal::lines;
 use crate::support::pages::{CREATED, edited, insert, page, replace, with_head};
+
+#[tokio::test]
+async fn creates_are_paused_until_they_are_resumed() {
+    for store in empty_stores().await {
+        let (name, store) = (store.name, store.backend);
+        assert!(!store.paused().await.unwrap(), "{name}");
+        for paused in [true, true, false, false] {
+            store.set_paused(paused).await.unwrap();
+            assert_eq!(store.paused().await.unwrap(), paused, "{name}");
+        }
+    }
+}
 
 #[tokio::test]
 async fn the_journal_has_each_act_and_no_other_change() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_scan::ScanLimit;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_scan::{ScanCursor, ScanLimit};
+use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::{Page, PageHead, PageVersion};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -42,9 +42,25 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
             assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
         }
 
-        let few_bytes = store.scan(None, ScanLimit { records: 5, bytes: 1 }).await.unwrap();
-        assert_eq!(few_bytes.records.len(), 1, "{name}: a batch ends with the record that reaches its bytes");
-        assert!(few_bytes.next.is_some(), "{name}");
+        for (records, bytes) in [(5, 1), (5, 0), (0, 5), (0, 0)] {
+            let batch = store.scan(None, ScanLimit { records, bytes }).await.unwrap();
+            assert_eq!(batch.records.len(), 1, "{name}: a batch ends with the record that reaches its bounds");
+            assert!(batch.next.is_some(), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_store_is_refused() {
+    let scylla = [&[0xff][..], &7_i64.to_be_bytes(), &9_i64.to_be_bytes()].concat();
+    let cursors =
+        [("SQLite", b"a-long-slug-that-ends-b-22222222".to_vec()), ("scylla", scylla), ("no store", Vec::new())];
+    for store in stores().await {
+        for (owner, cursor) in &cursors {
+            let scanned = store.backend.scan(Some(&ScanCursor::new(cursor.clone())), ScanLimit::DEFAULT).await;
+            let is_refused = matches!(scanned, Err(StoreError::Unavailable(_)));
+            assert_eq!(is_refused, *owner != store.name, "{}: {owner}", store.name);
+        }
     }
 }
 

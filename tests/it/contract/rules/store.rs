@@ -1,17 +1,21 @@
 //! The contract of `PageStore`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill_pages::ports::operated_store::OperatedStore;
-use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PutResult, Record};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::language::Language;
 use handbill_pages::values::page::{HeadChanges, PageVersion};
+use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::super::backends::{empty_stores, stores};
 use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, with_head};
@@ -167,6 +171,79 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
         let swapped = replace(&*store.backend, first.head.version, Record::Active(next)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn only_an_unreadable_record_is_replaced_as_one() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let [absent, page] = ["absent", "there"].map(|text| Arc::new(page(text)));
+        insert(&*store, page.clone()).await;
+        for (page, found) in [(&absent, Lookup::Absent), (&page, Lookup::Active(page.clone()))] {
+            let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
+            let put = store.put(Expected::Unreadable, Record::Deleted(tombstone), None).await.unwrap();
+            assert_eq!(put, PutResult::Refused, "{name}");
+            assert_eq!(store.lookup(&page.head.slug).await.unwrap(), found, "{name}");
+        }
+    }
+}
+
+/// Notes the version of each page that changes, as a lookup finds it before and after.
+struct Witness {
+    store: Weak<dyn OperatedStore>,
+    runtime: Handle,
+    seen: Mutex<Vec<(u64, u64)>>,
+}
+
+struct Witnessed<'a>(&'a Witness, Vec<(Slug, u64)>);
+
+impl Witness {
+    fn of(store: &Arc<dyn OperatedStore>) -> Arc<Self> {
+        Arc::new(Self { store: Arc::downgrade(store), runtime: Handle::current(), seen: Mutex::default() })
+    }
+
+    /// Waits on a thread of its own, because a store may tell on any thread.
+    fn version(&self, slug: &Slug) -> u64 {
+        let (store, runtime, slug) = (self.store.upgrade().unwrap(), self.runtime.clone(), slug.clone());
+        let looking = thread::spawn(move || match runtime.block_on(store.lookup(&slug)).unwrap() {
+            Lookup::Active(page) | Lookup::Hidden(page) => page.head.version.get(),
+            Lookup::Deleted(tombstone) => tombstone.version.get(),
+            Lookup::Absent => 0,
+        });
+        looking.join().unwrap()
+    }
+}
+
+impl ChangeListener for Witness {
+    fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
+        Box::new(Witnessed(self, slugs.iter().map(|slug| ((*slug).clone(), self.version(slug))).collect()))
+    }
+}
+
+impl Drop for Witnessed<'_> {
+    fn drop(&mut self) {
+        let seen: Vec<_> = self.1.iter().map(|(slug, before)| (*before, self.0.version(slug))).collect();
+        self.0.seen.lock().extend(seen);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_cache_is_told_of_each_change_before_and_after_it() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let (witness, other) = (Witness::of(&store), Witness::of(&store));
+        let can_tell = store.subscribe(witness.clone());
+        assert!(!store.subscribe(other), "{name}");
+        let page = Arc::new(page("text"));
+        insert(&*store, page.clone()).await;
+        let next = edited(&page, "new");
+        replace(&*store, page.head.version, Record::Active(next.clone())).await;
+        let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 2000));
+        replace(&*store, next.head.version, Record::Deleted(tombstone)).await;
+        let mut seen = witness.seen.lock().clone();
+        seen.retain(|(before, _)| *before > 0);
+        assert_eq!(seen, if can_tell { vec![(1, 2), (2, 3)] } else { Vec::new() }, "{name}");
     }
 }
 
