@@ -1,10 +1,8 @@
 //! The OpenAPI document, made from the declarations of the routes and the table of errors (spec §4.7).
 
-use std::collections::BTreeMap;
-
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
-use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Schema, Server};
+use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
 use utoipa::{OpenApi as _, PartialSchema};
 
 use crate::http::error::Code;
@@ -14,9 +12,7 @@ use crate::http::types::{ErrorBody, TokenErrorBody};
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::oauth;
 use handbill_pages::values::contact::Contact;
-use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::title::MAX_CHARS;
 
 /// The tag of the operation that exchanges a key for a token.
 const TOKENS: &str = "tokens";
@@ -56,7 +52,6 @@ pub(super) fn document(mut described: OpenApi, base_url: &Origin, contact: Optio
     let components = described.components.get_or_insert_default();
     components.add_security_scheme("editKey", edit_key());
     components.add_security_scheme("pageToken", page_token(base_url));
-    set_limits(&mut components.schemas);
     for item in described.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(complete);
@@ -176,51 +171,4 @@ fn header<T: PartialSchema>(description: impl Into<String>) -> Header {
     let mut header = Header::new(T::schema());
     header.description = Some(description.into());
     header
-}
-
-/// A schema, one of its fields, and its `maxLength`.
-const LONGEST: [(&str, &str, usize); 5] = [
-    ("CreatePage", "title", MAX_CHARS),
-    ("CreatePage", "content", MAX_BYTES),
-    ("UpdatePage", "title", MAX_CHARS),
-    ("UpdatePage", "content", MAX_BYTES),
-    ("Page", "title", MAX_CHARS),
-];
-
-fn set_limits(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
-    for (name, field, longest) in LONGEST {
-        if let Some(RefOr::T(Schema::Object(schema))) = schemas.get_mut(name)
-            && let Some(RefOr::T(Schema::Object(field))) = schema.properties.get_mut(field)
-        {
-            field.max_length = Some(longest);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use utoipa::PartialSchema;
-
-    use crate::http::types::{CreateBody, FieldsBody, PageBody};
-
-    use super::*;
-
-    #[test]
-    fn the_limits_in_the_schemas_are_the_limits_in_force() {
-        let mut schemas = BTreeMap::from([
-            ("CreatePage".to_owned(), CreateBody::schema()),
-            ("UpdatePage".to_owned(), FieldsBody::schema()),
-            ("Page".to_owned(), PageBody::schema()),
-        ]);
-        set_limits(&mut schemas);
-        let schemas = json!(schemas);
-        for (name, field, longest) in LONGEST {
-            assert_eq!(schemas[name]["properties"][field]["maxLength"], longest, "{name}: {field}");
-        }
-        for name in ["CreatePage", "UpdatePage"] {
-            let description = schemas[name]["properties"]["content"]["description"].as_str().unwrap();
-            assert!(description.contains("Its length counts bytes of UTF-8"), "{name}: {description}");
-        }
-    }
 }

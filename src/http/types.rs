@@ -23,13 +23,14 @@ pub struct FieldsBody {
     #[serde(default, deserialize_with = "sent")]
     #[schema(
         value_type = Option<String>,
+        max_length = 200,
         pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello again"
     )]
     title: Option<Option<String>>,
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
     content: Option<Option<String>>,
 }
 
@@ -56,6 +57,7 @@ pub struct CreateBody {
         value_type = String,
         required = true,
         min_length = 1,
+        max_length = 200,
         pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello, world"
     )]
@@ -63,7 +65,7 @@ pub struct CreateBody {
     title: Option<Option<String>>,
     /// Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = String, required = true, min_length = 1, example = "A *first* page.")]
+    #[schema(value_type = String, required = true, min_length = 1, max_length = 102_400, example = "A *first* page.")]
     #[schemars(with = "String", description = "Markdown. Its length counts bytes of UTF-8.", length(min = 1, max = MAX_BYTES))]
     content: Option<Option<String>>,
     // Not for tools: a model's random text is not random.
@@ -102,7 +104,7 @@ pub struct PageBody {
     #[schemars(extend("format" = "uri"))]
     url: String,
     /// The title; `null` if an update cleared it.
-    #[schema(required = true, example = "Hello, world")]
+    #[schema(required = true, max_length = 200, example = "Hello, world")]
     title: Option<String>,
     /// The Markdown source, byte for byte as it was sent.
     #[schema(value_type = String, required = true, example = "A *first* page.")]
@@ -351,6 +353,9 @@ pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
     use super::*;
 
     #[test]
@@ -361,5 +366,27 @@ mod tests {
         assert_eq!(part(1, 9), (1, 4, 3));
         assert_eq!(part(3, 1), (4, 4, 3));
         assert_eq!(part(usize::MAX, usize::MAX), (4, 4, 3));
+    }
+
+    #[test]
+    fn the_limits_in_the_schemas_are_the_limits_in_force() {
+        let schemas = json!({
+            "CreatePage": CreateBody::schema(),
+            "UpdatePage": FieldsBody::schema(),
+            "Page": PageBody::schema(),
+        });
+        for (name, field, longest) in [
+            ("CreatePage", "title", MAX_CHARS),
+            ("CreatePage", "content", MAX_BYTES),
+            ("UpdatePage", "title", MAX_CHARS),
+            ("UpdatePage", "content", MAX_BYTES),
+            ("Page", "title", MAX_CHARS),
+        ] {
+            assert_eq!(schemas[name]["properties"][field]["maxLength"], longest, "{name}: {field}");
+        }
+        for name in ["CreatePage", "UpdatePage"] {
+            let description = schemas[name]["properties"]["content"]["description"].as_str().unwrap();
+            assert!(description.contains("Its length counts bytes of UTF-8"), "{name}: {description}");
+        }
     }
 }

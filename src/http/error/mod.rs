@@ -122,12 +122,6 @@ impl From<&ServiceError> for ApiError {
     }
 }
 
-impl From<&BodyError> for ApiError {
-    fn from(error: &BodyError) -> Self {
-        Self::of_body(error, Interface::Rest)
-    }
-}
-
 /// Messages of the token endpoint are also the `error_description`: printable ASCII without quotation mark and backslash
 /// (RFC 6749 §5.2).
 impl From<&TokenError> for ApiError {
@@ -178,7 +172,7 @@ impl From<&FormError> for ApiError {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
             FormError::Read(error) => {
-                let shared = Self::from(&BodyError::Read(*error));
+                let shared = Self::of_body(&BodyError::Read(*error), Interface::Rest);
                 let code = if shared.code == Code::InvalidBody { Code::InvalidRequest } else { shared.code };
                 return Self { code, ..shared };
             }

@@ -171,7 +171,7 @@ mod tests {
     use super::super::assets::SCRIPT;
     use super::*;
     use crate::http::error::ApiError;
-    use handbill_pages::service::BodyError;
+    use handbill_pages::service::{BodyError, ServiceError};
     use handbill_pages::values::origin::Origin;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_script_knows_the_message_that_it_puts_in_other_words() {
-        let message = ApiError::from(&BodyError::NoTitle).message;
+        let message = ApiError::from(&ServiceError::from(BodyError::NoTitle)).message;
         let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
         let beginning = rest.split('\'').next().unwrap();
         assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
