@@ -1,8 +1,8 @@
-// Checks what a tab shows with axe-core, and that it fits the screen.
+// Checks what a tab shows with axe-core, and that it fits the screen, on a phone and on a desktop, in light and in dark colours.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { expectNothing } from './browsers.mjs';
+import { expectNothing, keepScreenshot } from './browsers.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -12,8 +12,8 @@ const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-prac
 const LEFT_TO_AUTHORS = ['heading-order', 'empty-heading', 'image-redundant-alt'];
 
 /** The rules whose outcome depends on colours, or on the size of the screen. All others find the same in every scheme and size. */
-export const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
-export const OF_SIZES = ['scrollable-region-focusable', 'target-size'];
+const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
+const OF_SIZES = ['scrollable-region-focusable', 'target-size'];
 
 /** The rules of accessibility that the tab breaks: all rules, or those of `only`. */
 export async function violations(tab, only = null) {
@@ -39,4 +39,25 @@ export async function expectFit(tab, where) {
         return scrollWidth > clientWidth ? [...small, `${scrollWidth} pixels wide of ${clientWidth}`] : small;
     });
     expectNothing(wrong, where);
+}
+
+/** Fails unless what the tab shows is accessible and fits, in each size and, in Chromium, also in dark colours. */
+export async function look(tab, name, view) {
+    const check = async (size, width, scheme, rules) => {
+        // Firefox would need another start for dark mode. Only colours differ there, and Chromium has checked those.
+        if (name === 'chromium') await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+        await tab.setViewport({ width, height: 800 });
+        const where = `${name}-${view}-${size}-${scheme}`;
+        const seen = await tab.evaluate((scheme) => [innerWidth, matchMedia(`(prefers-color-scheme: ${scheme})`).matches], scheme);
+        expectNothing(seen[0] === width && seen[1] ? [] : seen, where);
+        await keepScreenshot(tab, where);
+        await expectFit(tab, where);
+        expectNothing(await violations(tab, rules), where);
+    };
+    await check('desktop', 1280, 'light', OF_SIZES);
+    if (name === 'chromium') {
+        await check('desktop', 1280, 'dark', OF_COLOURS);
+        await check('phone', 320, 'dark', OF_COLOURS);
+    }
+    await check('phone', 320, 'light', null);
 }

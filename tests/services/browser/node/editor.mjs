@@ -3,33 +3,18 @@
 //   node editor.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { OF_COLOURS, OF_SIZES, expectFit, violations } from './axe.mjs';
-import { change, expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { look } from './axe.mjs';
+import { change, expectNothing, withBrowser } from './browsers.mjs';
 import { follow, openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
 const MARKDOWN = 'Some *text* with a [link](https://elsewhere.example/).\n\n    code\n\nThe end, é and 📓.';
 
-/** Checks what the tab shows: accessible and fitting, on a phone and on a desktop, in light and, in Chromium, in dark. */
-async function look(tab, view) {
-    const check = async (size, width, scheme, rules) => {
-        if (name === 'chromium') await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-        await tab.setViewport({ width, height: 800 });
-        const where = `${name}-editor-${view}-${size}-${scheme}`;
-        await keepScreenshot(tab, where);
-        await expectFit(tab, where);
-        expectNothing(await violations(tab, rules), where);
-    };
-    await check('desktop', 1280, 'light', OF_SIZES);
-    if (name === 'chromium') await check('phone', 320, 'dark', OF_COLOURS);
-    await check('phone', 320, 'light', null);
-}
-
 await withBrowser(name, async (browser) => {
     const { tab, complaints, requests } = await openWatchedTab(browser);
     await openEditor(tab, base);
-    await look(tab, 'empty');
+    await look(tab, name, 'editor-empty');
 
     await write(tab, 'title', 'A page by hand');
     await write(tab, 'content', MARKDOWN);
@@ -38,7 +23,7 @@ await withBrowser(name, async (browser) => {
     await press(tab, '[value=preview]');
     await shown(tab, 'preview');
     await tab.waitForFunction(() => document.activeElement.id === 'preview');
-    await look(tab, 'preview');
+    await look(tab, name, 'editor-preview');
 
     // The key is stored before the result is shown.
     await tab.evaluate(() => Object.defineProperty(document.getElementById('published'), 'hidden', {
@@ -55,17 +40,17 @@ await withBrowser(name, async (browser) => {
     const [address, link] = [await text(tab, 'address'), await text(tab, 'edit-link')];
     const key = link.split('#')[1];
     const slug = new URL(address).pathname.slice(1);
-    await look(tab, 'published');
+    await look(tab, name, 'editor-published');
     await press(tab, '#copy-address');
     await said(tab, 'The link was copied');
 
     // The list knows the page, and its link opens the editor with the kept key.
     await openPages(tab, base);
-    await look(tab, 'list');
+    await look(tab, name, 'editor-list');
     await follow(tab, '#pages a[href$="/edit"]');
     await shown(tab, 'editor');
     assert.equal(await text(tab, 'title'), 'A page by hand');
-    await look(tab, 'edit');
+    await look(tab, name, 'editor-edit');
     await write(tab, 'title', 'Renamed by hand');
     await press(tab, '#save');
     await said(tab, 'Saved');
@@ -90,14 +75,14 @@ await withBrowser(name, async (browser) => {
     assert.equal(await text(tab, 'content'), 'My text.');
     assert.equal((await read(base, slug)).content, 'Their text.');
     assert.equal(await tab.$eval('#status a', (link) => link.getAttribute('href')), `/${slug}`);
-    await look(tab, 'conflict');
+    await look(tab, name, 'editor-conflict');
     await press(tab, '#status button:nth-of-type(2)');
     await said(tab, 'Saved');
     assert.equal((await read(base, slug)).content, 'My text.');
 
     // Deleting asks first.
     await unfold(tab, 'deleting');
-    await look(tab, 'sure');
+    await look(tab, name, 'editor-sure');
     await press(tab, '#not-sure');
     assert.equal((await read(base, slug)).status, 200);
     await unfold(tab, 'deleting');
@@ -105,7 +90,7 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'closed');
     assert.equal(await text(tab, 'opening-name'), 'Your page was deleted');
     assert.equal((await read(base, slug)).status, 410);
-    await look(tab, 'deleted');
+    await look(tab, name, 'editor-deleted');
 
     // The same holds for a page that is published. The warning does not repeat the key.
     await openEditor(tab, base);
@@ -115,7 +100,7 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'looks like an edit key');
     assert.ok(!(await text(tab, 'status')).includes('hbk_'), 'the warning shows the key');
     assert.ok(await tab.$eval('#published', (section) => section.hidden), 'it was published at once');
-    await look(tab, 'warned');
+    await look(tab, name, 'editor-warned');
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
 
@@ -128,13 +113,13 @@ await withBrowser(name, async (browser) => {
     assert.deepEqual(
         await tab.evaluate(() => ['title', 'content', 'preview-article'].map((id) => getComputedStyle(document.getElementById(id)).direction)),
         ['rtl', 'rtl', 'rtl']);
-    await look(tab, 'rtl');
+    await look(tab, name, 'editor-rtl');
 
     // An edit link, in a browser that does not know the page.
     const linked = await publishByHand(tab, base, 'Linked', 'Text.');
     await press(tab, '#forget-key');
     await shown(tab, 'edit-link');
-    await look(tab, 'forgotten');
+    await look(tab, name, 'editor-forgotten');
     await press(tab, '#copy-link');
     await said(tab, 'The edit link, which is a secret, was copied');
     const context = await browser.createBrowserContext();
@@ -165,7 +150,7 @@ await withBrowser(name, async (browser) => {
 
     // A wrong key opens nothing and says so.
     await tab.goto(`${base}/${linked.slug}/edit`);
-    await look(tab, 'login');
+    await look(tab, name, 'editor-login');
     await write(tab, 'key', `hbk_${'x'.repeat(43)}`);
     await tab.keyboard.press('Enter');
     await said(tab, 'isn’t the edit key for this page');
