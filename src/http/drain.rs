@@ -32,7 +32,6 @@ impl Readiness {
         self.reasons.lock().remove(component);
     }
 
-    /// Empty if the process is ready.
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
         self.reasons.lock().clone()
     }
@@ -48,7 +47,6 @@ pub enum Phase {
     Serving,
     /// Serves, but asks clients to leave.
     Leaving,
-    /// Only finishes requests.
     Stopping,
 }
 
@@ -105,7 +103,6 @@ fn is_another_stop(last: &mut Option<Instant>, now: Instant) -> bool {
 pub struct Ended {
     /// Every request was answered before the end of the time or a second signal.
     pub is_complete: bool,
-    /// Time for draining that is left.
     pub left: Duration,
 }
 

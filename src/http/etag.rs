@@ -13,10 +13,8 @@ use handbill_pages::service::{Precondition, States};
 use handbill_pages::values::page::{PageState, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
 
-/// Most tags are shorter.
 const TAG_BYTES: usize = 64;
 
-/// Caches must revalidate a page each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// For what shows a key.
@@ -34,7 +32,6 @@ pub(super) fn entity_tag(page: &PageMetadata<'_>, representation: &[&str], codin
     HeaderValue::try_from(tag).expect("it is ASCII")
 }
 
-/// Tags may be weak.
 pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == tag)
 }

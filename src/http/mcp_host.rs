@@ -12,15 +12,12 @@ use handbill_pages::values::origin::{Authority, Origin};
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The hosts and origins that may call the tools, as `rmcp` checks them.
-///
 /// In a DNS rebinding attack, a web page points its own name at this machine. The browser sends that name in `Host` and
 /// `Origin`.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
-    /// Set if the base URL has a loopback name.
     local: bool,
 }
 
@@ -65,14 +62,11 @@ fn with_port(origin: &Origin) -> Option<String> {
     Some(format!("{}://{}:{}", url.scheme(), url.host_str()?, url.port_or_known_default()?))
 }
 
-/// The separate host for the tools.
-///
 /// Hosted clients first ask a server's origin for OAuth documents, and take the public host's for a login. This host
 /// has neither these documents nor pages.
 pub(super) struct McpHost {
     host: Authority,
     paths: Vec<String>,
-    /// For all other paths.
     advice: String,
 }
 
@@ -86,7 +80,6 @@ impl McpHost {
         Some(Self { host, paths, advice })
     }
 
-    /// Refuses paths that do not exist on this host.
     pub(super) fn refuse(&self, head: &Parts) -> Option<ApiError> {
         // The absolute form's authority precedes `Host` (RFC 9112 §3.2.2).
         let in_header = || head.headers.get(HOST)?.to_str().ok();

@@ -98,20 +98,17 @@ impl Layers {
     }
 }
 
-// Constants are checked at compile time.
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const CSP_NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 
-/// Header fields that scripts of any origin may read.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id");
 
 const EXPOSED_BY_TOOLS: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
 
 pub(super) struct CommonHeaders {
-    /// To the OpenAPI document.
     service_desc: HeaderValue,
     /// Whose scripts may read the responses of `/mcp`.
     allowed: AllowedHosts,

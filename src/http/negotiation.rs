@@ -14,10 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio::task;
 
-/// The body may be compressed.
 pub(super) const VARY_CODING: HeaderValue = HeaderValue::from_static("Accept-Encoding");
 
-/// The media type also depends on `Accept`.
 pub(super) const VARY_TYPE_AND_CODING: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +26,6 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The coding as it is named in header fields and entity tags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -52,7 +49,6 @@ impl Coding {
 /// `bytes` compressed; `None` if that is not smaller. The result depends only on `bytes`.
 pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
-    // Writing to memory does not fail.
     let mut compressed = encoder.write_all(bytes).and_then(|()| encoder.finish()).ok()?;
     compressed.shrink_to_fit();
     (compressed.len() < bytes.len()).then(|| compressed.into())
@@ -83,7 +79,6 @@ pub(crate) fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     weight_in(headers, &ACCEPT, wanted)
 }
 
-/// The same in the header `name`.
 pub(crate) fn weight_in(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> Option<f32> {
     let ranges = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)

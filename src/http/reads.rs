@@ -48,7 +48,6 @@ pub(super) async fn page(State(http): State<Arc<AppState>>, SlugParam(name): Slu
 }
 
 impl PageForm {
-    /// What `/<name>` stands for.
     fn named<'a>(name: &'a str, headers: &HeaderMap) -> (Self, &'a str) {
         match name.strip_suffix(".md") {
             Some(slug) => (Self::Markdown(Source::OwnAddress), slug),
@@ -113,7 +112,6 @@ impl PageForm {
         response
     }
 
-    /// 304 if the client holds this form.
     fn unchanged(self, page: &PageHead, http: &AppState, headers: &HeaderMap) -> Option<Response> {
         // Nothing is cached, so the response would be uncompressed, and `*` stands for that.
         unchanged(

@@ -29,7 +29,6 @@ pub fn query_shows_key(query: &str) -> bool {
     form_urlencoded::parse(query.as_bytes()).any(|(name, value)| holds_key(&name) || holds_key(&value))
 }
 
-/// As written or decoded.
 fn holds_key(text: &str) -> bool {
     let mut text = Cow::Borrowed(text);
     for _ in 0..FURTHER_DECODINGS {

@@ -35,7 +35,6 @@ pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Opt
     with_sections(&html).map_or(html, Cow::Owned)
 }
 
-/// `None` without headings.
 fn with_sections(html: &str) -> Option<String> {
     // A `<` in text or an attribute is a reference.
     let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
@@ -82,7 +81,6 @@ fn with_links_to_sections(article: &str, ids: &HashSet<String>) -> String {
     linked
 }
 
-/// On one line.
 fn text_of(heading: &str) -> String {
     let spaced = heading.replace("<img ", " <img ");
     // `<` and `>` in text or attributes are references.
@@ -105,7 +103,6 @@ fn section_name(text: &str) -> String {
     kept.take(MAX_SECTION_CHARS).flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Searches only the leading heading.
 fn with_reachable_code<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
     if code_blocks.is_empty() {

@@ -23,7 +23,6 @@ pub(super) const CARD: &[u8] = include_bytes!("assets/card.png");
 /// Excludes the API, which repeats the pages, but no page: a crawler must read a page to see its own mark.
 pub(super) const ROBOTS_TXT: &str = include_str!("assets/robots.txt");
 
-/// Name, media type, content.
 pub(super) static FILES: [(&str, &str, &[u8]); 9] = [
     ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
     ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),

@@ -38,7 +38,6 @@ pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origi
 pub(super) const KEY_WARNING: &str =
     "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
 
-/// Empty, or with a text in it.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
@@ -58,7 +57,6 @@ pub(super) struct PreviewView<'a> {
     pub(super) article: &'a str,
 }
 
-/// The address and the key of the new page.
 #[derive(Clone, Copy, Template)]
 #[template(path = "published.html")]
 pub(super) struct PublishedTemplate<'a> {
@@ -74,14 +72,12 @@ struct EditTemplate<'a> {
     slug: &'a Slug,
 }
 
-/// Of the keys that the browser keeps.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "pages.html")]
 struct PagesTemplate<'a> {
     layout: Layout<'a>,
 }
 
-/// How to format a text, and how to use a shell.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "help.html")]
 struct HelpTemplate<'a> {
@@ -120,7 +116,6 @@ pub(in crate::http) async fn edit(
     unless_key_shown(request.uri(), &http, page.uncompressed().respond_to(request.headers()))
 }
 
-/// `GET /assets/<version>/<name>`.
 pub(in crate::http) async fn file(
     State(http): State<Arc<AppState>>,
     path: Result<Path<(String, String)>, PathRejection>,

@@ -69,7 +69,6 @@ pub struct PageTemplate<'a> {
     pub title: Option<&'a str>,
     /// Sanitised; shown as `article` returns it.
     pub content_html: &'a str,
-    /// Byte offsets.
     pub code_blocks: &'a [u32],
     pub language: Option<Language>,
     /// Plain text for previews; left out if empty.
@@ -78,32 +77,27 @@ pub struct PageTemplate<'a> {
     /// Equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
     pub noindex: bool,
-    /// `None` if the operators named no contact.
     pub report_url: Option<&'a str>,
 }
 
-/// At an address that never had a page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "not_found.html")]
 pub struct NotFoundTemplate<'a> {
     pub layout: Layout<'a>,
 }
 
-/// At the address of a deleted page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
     pub layout: Layout<'a>,
 }
 
-/// What all pages share.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     pub(super) base_url: &'a str,
     pub(super) mcp_base_url: &'a str,
     pub(super) style: &'static str,
     pub(super) icon_path: &'static str,
-    /// In the addresses of the editor's files.
     pub(super) version: &'static str,
     pub(super) links: &'a [SiteLink],
 }
@@ -152,7 +146,6 @@ impl PageTemplate<'_> {
         first_image(self.content_html)
     }
 
-    /// Such a title is shown smaller.
     pub(super) fn is_long(title: &str) -> bool {
         // Letters of East Asia are about twice as wide as Latin ones.
         title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
@@ -171,7 +164,6 @@ impl PageTemplate<'_> {
     }
 }
 
-/// Reserves memory for `content_bytes`.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     // Every template has the style sheet in it.
     let mut html = String::with_capacity(T::SIZE_HINT + STYLE.len() + content_bytes);
