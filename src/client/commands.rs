@@ -7,7 +7,7 @@ use std::process::Command;
 
 use http::Method;
 use http::header::{ETAG, IF_MATCH};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tempfile::Builder;
 
 use super::api::{Api, authorized, explain, not_handbill};
@@ -79,7 +79,7 @@ fn draft(file: &Path, title: Option<&str>) -> Result<Draft, ClientError> {
     let title = title.map(str::to_owned).or_else(|| heading().filter(is_title)).or_else(|| stem().filter(is_title));
     let title = title
         .ok_or_else(|| ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned()))?;
-    Ok(Draft { title, content, source })
+    Ok(Draft { title, content, others: Map::new(), source })
 }
 
 /// A person who publishes an edited file again means `update`; a script is only told.

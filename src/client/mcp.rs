@@ -192,10 +192,13 @@ impl Bridge {
 
 /// A call whose arguments fit; the server explains what is wrong with others.
 fn draft_in(message: &Value) -> Option<Draft> {
-    let arguments = message["params"]["arguments"].as_object()?;
-    let is_known = |(name, value): (&String, &Value)| matches!(&**name, "title" | "content") || value.is_null();
-    let text = |name| Some(arguments.get(name)?.as_str()?.to_owned());
-    arguments.iter().all(is_known).then_some(Draft { title: text("title")?, content: text("content")?, source: None })
+    let mut others = message["params"]["arguments"].as_object()?.clone();
+    others.retain(|_, value| !value.is_null());
+    let mut text = |name| Some(others.remove(name)?.as_str()?.to_owned());
+    let title = text("title")?;
+    let content = text("content")?;
+    let has_key = others.contains_key("edit_key");
+    (!has_key).then_some(Draft { title, content, others, source: None })
 }
 
 /// The form depends on the revision.
@@ -255,6 +258,14 @@ mod tests {
             agreed: None,
         };
         bridge.answer(json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}})).unwrap()
+    }
+
+    #[test]
+    fn arguments_of_a_newer_server_are_published_with_a_saved_key() {
+        let draft = |arguments| draft_in(&json!({"params": {"arguments": arguments}}));
+        let newer = draft(json!({"title": "T", "content": "c", "author": "A", "absent": null})).unwrap();
+        assert_eq!(Value::from(newer.others), json!({"author": "A"}));
+        assert!(draft(json!({"title": "T", "content": "c", "edit_key": "hbk_"})).is_none());
     }
 
     #[test]

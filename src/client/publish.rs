@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::ClientError;
@@ -20,6 +20,8 @@ use handbill_pages::values::origin::Origin;
 pub(super) struct Draft {
     pub(super) title: String,
     pub(super) content: String,
+    /// What else the server is asked to store; a newer one may know more fields.
+    pub(super) others: Map<String, Value>,
     /// The file with the text.
     pub(super) source: Option<PathBuf>,
 }
@@ -35,10 +37,12 @@ pub(super) fn publish(
     server: &Origin,
     draft: Draft,
 ) -> Result<Result<Published, Answer>, ClientError> {
-    let Draft { title, content, source } = draft;
-    let (sent, edit_key, is_repeat) = begin(keys, server, &title, &content)?;
-    let body = json!({"title": title, "content": content, "edit_key": edit_key.reveal()});
-    let (answer, was_lost) = api.create(server, &body)?;
+    let Draft { title, content, others: mut body, source } = draft;
+    body.insert("title".to_owned(), json!(title));
+    body.insert("content".to_owned(), json!(content));
+    let (sent, edit_key, is_repeat) = begin(keys, server, &body)?;
+    body.insert("edit_key".to_owned(), json!(edit_key.reveal()));
+    let (answer, was_lost) = api.create(server, &body.into())?;
     if answer.status().is_success() {
         let (page, created_at) = created(&answer, server)?;
         save(
@@ -61,8 +65,8 @@ pub(super) fn publish(
 
 /// Makes a key, or finds the key of an earlier attempt, and saves it first. Returns the attempt's name, the key, and
 /// whether the page may exist.
-fn begin(keys: &KeyFile, server: &Origin, title: &str, content: &str) -> Result<(String, EditKey, bool), ClientError> {
-    let sent = hex::encode(&Sha256::digest(json!([server.as_str(), title, content]).to_string()));
+fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(String, EditKey, bool), ClientError> {
+    let sent = hex::encode(&Sha256::digest(json!([server.as_str(), body]).to_string()));
     keys.change(|saved| {
         let earlier = saved.iter().find(|saved| saved.sent.as_deref() == Some(&sent));
         if let Some(key) = earlier.and_then(|earlier| EditKey::parse(&earlier.edit_key).ok()) {
@@ -132,7 +136,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let keys = KeyFile::in_directory(home.path().join("keys"));
         let attempt = |server: &str, title: &str, content: &str| {
-            let (sent, key, _) = begin(&keys, &Origin::parse(server).unwrap(), title, content).unwrap();
+            let body = Map::from_iter([("title".to_owned(), json!(title)), ("content".to_owned(), json!(content))]);
+            let (sent, key, _) = begin(&keys, &Origin::parse(server).unwrap(), &body).unwrap();
             (sent, key.reveal().to_owned())
         };
         let (sent, key) = attempt("https://a.example", "T", "c");

@@ -220,8 +220,9 @@ pub(super) fn json_tag(page: &PageHead, http: &AppState) -> HeaderValue {
     json_tag_in(Coding::Identity, &http.about(page), http)
 }
 
+/// The tag changes with the version, which may add fields.
 pub(super) fn json_tag_in(coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
-    entity_tag(page, &["json.", &http.origin_tag], coding.name())
+    entity_tag(page, &["json.", env!("CARGO_PKG_VERSION"), ".", &http.origin_tag], coding.name())
 }
 
 fn location(http: &AppState, page: &PageHead) -> HeaderValue {
