@@ -75,7 +75,17 @@ pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
         takedown.map_or(Value::Null, |takedown| text(&takedown.by)),
     ]);
     if let Record::Active(page) = record {
-        let PageHead { title, key_hash, link_origins, renderer_version, .. } = &page.head;
+        let PageHead {
+            title,
+            key_hash,
+            link_origins,
+            renderer_version,
+            slug: _,
+            version: _,
+            created_at: _,
+            updated_at: _,
+            hidden: _,
+        } = &page.head;
         values.extend([
             title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
             Value::Blob(key_hash.as_bytes().to_vec()),

@@ -135,18 +135,19 @@ impl Precondition {
 impl PageFields {
     /// Checks sizes first.
     pub(super) fn check_new(self) -> Body<NewPage> {
-        let title = match (self.title.flatten().map(|title| Title::parse(&title)), self.file_name) {
+        let Self { title, file_name, content, edit_key, edits: _, if_updated_at: _ } = self;
+        let title = match (title.flatten().map(|title| Title::parse(&title)), file_name) {
             (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
             (Some(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
             (None, None) => Err(BodyError::Missing("title")),
         };
-        let content = self.content.flatten().ok_or(BodyError::Missing("content"));
+        let content = content.flatten().ok_or(BodyError::Missing("content"));
         match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
             (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
             (content, title) => {
                 let title = title?;
                 let content = content?;
-                let edit_key = self.edit_key.transpose()?;
+                let edit_key = edit_key.transpose()?;
                 if let Some(key) = &edit_key {
                     if let NewTitle::Given(title) = &title {
                         check_text(key, "title", title.as_str())?;
@@ -159,7 +160,8 @@ impl PageFields {
     }
 
     pub(super) fn check_update(self, key: &EditKey) -> Body<PageUpdate> {
-        let text = match (self.content, self.edits) {
+        let Self { title, content, edits, if_updated_at, file_name: _, edit_key: _ } = self;
+        let text = match (content, edits) {
             (None, None) => TextUpdate::Keep,
             (Some(None), None) => return Err(BodyError::NullContent),
             (Some(Some(content)), None) => TextUpdate::Replace(Content::parse(content).map_err(BodyError::Content)?),
@@ -170,7 +172,7 @@ impl PageFields {
             (None, Some(edits)) => TextUpdate::Edit(edits),
             (Some(_), Some(_)) => return Err(BodyError::TwoTexts),
         };
-        let title = match self.title {
+        let title = match title {
             None => None,
             Some(None) => Some(None),
             Some(Some(title)) => match Title::parse(&title) {
@@ -182,7 +184,7 @@ impl PageFields {
         if let Some(Some(title)) = &title {
             check_text(key, "title", title.as_str())?;
         }
-        let if_updated_at = match self.if_updated_at {
+        let if_updated_at = match if_updated_at {
             Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
             None => None,
         };

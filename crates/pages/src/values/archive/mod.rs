@@ -206,16 +206,21 @@ fn sum(covered: &[u8]) -> String {
 impl LineBody {
     fn of(entry: &Entry) -> Self {
         match entry.clone() {
-            Entry::Page(head, content) => Self::Page(PageLine {
-                slug: head.slug,
-                version: head.version,
-                created_at_ms: head.created_at,
-                updated_at_ms: head.updated_at,
-                key_sha256: head.key_hash,
-                title: head.title,
-                content,
-                hidden: head.hidden.map(|hidden| *hidden),
-            }),
+            Entry::Page(head, content) => {
+                let PageHead {
+                    slug,
+                    version,
+                    created_at: created_at_ms,
+                    updated_at: updated_at_ms,
+                    key_hash: key_sha256,
+                    title,
+                    hidden,
+                    link_origins: _,
+                    renderer_version: _,
+                } = head;
+                let hidden = hidden.map(|hidden| *hidden);
+                Self::Page(PageLine { slug, version, created_at_ms, updated_at_ms, key_sha256, title, content, hidden })
+            }
             Entry::Tombstone(tombstone) => Self::Tombstone(tombstone),
         }
     }
