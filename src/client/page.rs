@@ -10,7 +10,7 @@ use super::args::PageArgs;
 use super::key_file::SavedKey;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::slug::{Slug, name_in_path};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageReference {
@@ -19,7 +19,7 @@ pub(super) struct PageReference {
 }
 
 impl PageReference {
-    /// Accepts a whole address, `/slug`, `slug` or `slug.md`.
+    /// Accepts a whole address, or a path of it.
     pub(super) fn parse(text: &str, server: &Origin) -> Result<Self, ClientError> {
         let text = text.trim();
         let (server, path) = match Url::parse(text) {
@@ -29,10 +29,7 @@ impl PageReference {
             }
             Err(_) => (server.clone(), text.to_owned()),
         };
-        let name = path.strip_prefix('/').unwrap_or(&path);
-        let name = name.strip_suffix("/edit").unwrap_or(name);
-        let name = name.strip_suffix(".md").unwrap_or(name);
-        let slug = Slug::parse(name).map_err(|_| not_a_page(text))?;
+        let slug = Slug::parse(name_in_path(&path)).map_err(|_| not_a_page(text))?;
         Ok(Self { server, slug })
     }
 

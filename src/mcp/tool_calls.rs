@@ -22,7 +22,7 @@ use handbill_pages::values::client::Client;
 use handbill_pages::values::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::slug::{Slug, name_in_path};
 
 pub struct Mcp {
     pub service: PageService,
@@ -113,13 +113,10 @@ fn slug_named(text: &str, base_url: &Origin) -> String {
     if text.len() > base_url.as_str().len() + MAX_PATH_BYTES {
         return text.to_owned();
     }
-    let path = match Url::parse(text) {
-        Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
-        _ => text.to_owned(),
-    };
-    let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(&path);
-    let endings = ["/edit", "/", ".md"];
-    endings.into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name).to_owned()
+    match Url::parse(text) {
+        Ok(url) if is_of(&url, base_url) => name_in_path(url.path()).to_owned(),
+        _ => name_in_path(text).to_owned(),
+    }
 }
 
 fn is_of(url: &Url, base_url: &Origin) -> bool {

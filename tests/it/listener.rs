@@ -297,7 +297,7 @@ async fn a_client_that_connected_before_a_stop_may_still_ask() {
     let stopped = Stopped::clock();
     let mut distant = listener.connect().await;
     listener.phase.send_replace(Phase::Stopping);
-    for _ in 0..90 {
+    for _ in 0..24 {
         tokio::time::advance(Duration::from_millis(10)).await;
     }
     distant.send(GET).await;

@@ -51,8 +51,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long new connections are accepted after the stop began.
 const STOP_GRACE: Duration = Duration::from_millis(50);
 
-/// How long connections stay open after that for requests that are on the way.
-const LAST_REQUESTS: Duration = Duration::from_secs(1);
+/// How long connections stay open after that for requests that are on the way: a few round trips.
+const LAST_REQUESTS: Duration = Duration::from_millis(250);
 
 /// Pause after `accept` has failed, usually because the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

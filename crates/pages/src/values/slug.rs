@@ -81,6 +81,12 @@ impl fmt::Display for Slug {
     }
 }
 
+/// The name in a path that Handbill gives out: `/name`, `/name/edit`, `/name.md`, `/api/pages/name`, or the name alone.
+pub fn name_in_path(path: &str) -> &str {
+    let name = path.strip_prefix("/api/pages/").or_else(|| path.strip_prefix('/')).unwrap_or(path);
+    ["/edit", "/", ".md"].into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
+}
+
 /// Cut at a word boundary, unless the first word is too long.
 fn words(title: &str) -> String {
     let ascii = deunicode::deunicode(title).to_ascii_lowercase();
