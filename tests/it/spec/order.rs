@@ -126,7 +126,7 @@ async fn no_documented_route_of_pages_takes_a_key_in_the_query() {
     let page = app.published().await;
     for (method, template, _) in DOCUMENT.operations() {
         if template.starts_with("/api/pages") {
-            let request = Request::new(&method.to_ascii_uppercase(), &template.replace("{slug}", &page.slug));
+            let request = Request::new(&method.to_ascii_uppercase(), template.replace("{slug}", &page.slug));
             app.send(request.query(&format!("a={}", page.key))).await.expect_error(401, "key_in_query");
         }
     }
