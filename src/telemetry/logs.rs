@@ -274,7 +274,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_librarys_warning_is_logged_once_a_minute() {
+    fn a_warning_of_a_library_is_logged_once_a_minute() {
         let (log, seconds) = (Log::default(), Arc::new(AtomicU64::new(0)));
         let clock = Arc::clone(&seconds);
         let layer = log.layer("trace", move || Duration::from_secs(clock.load(Ordering::Relaxed)));

@@ -1,7 +1,7 @@
 //! The HTML pages without script, one struct for each file in `templates/`.
 //!
 //! askama escapes all values but the sanitised `content_html`, its first image's address, and our style sheet.
-//! [`PAGE_POLICY`] forbids all scripts.
+//! `PAGE_POLICY` forbids all scripts.
 //!
 //! The style sheet is embedded: in a rolling update, an old replica could not send a new file. Most readers open one
 //! page anyway.
