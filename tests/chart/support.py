@@ -18,7 +18,8 @@ DASHBOARD = CHART / "files/dashboard.json"
 EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
 # Folder of tests/chart/install.
 TOOLS = Path(os.environ["HANDBILL_CHART_TOOLS"])
-BINARY = Path(os.environ.get("HANDBILL_BINARY", ROOT / "target/debug/handbill"))
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+BINARY = Path(os.environ.get("HANDBILL_BINARY", TARGET / "debug/handbill"))
 # Seconds. Long enough for a process that starts slowly; a test that waits longer hangs.
 PATIENCE = 120
 
