@@ -120,7 +120,7 @@ class Chart(unittest.TestCase):
         given = {each["name"] for example in EXAMPLES for item in objects(example) if pod(item) for each in pod(item)["containers"][0].get("env", [])}
         self.assertEqual(given - known, set())
 
-    def test_the_program_accepts_what_the_smallest_installations_give_it(self):
+    def test_the_program_accepts_the_smallest_installations(self):
         for store in ("sqlite", "scylla"):
             (workload,) = [item for item in objects(CHART / f"ci/{store}-values.yaml") if item["kind"] in ("Deployment", "StatefulSet")]
             environment = {each["name"]: each["value"] for each in pod(workload)["containers"][0]["env"]}

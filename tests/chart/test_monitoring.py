@@ -41,13 +41,13 @@ class Rules(unittest.TestCase):
     def test_prometheus_reads_them(self):
         succeed("promtool", "check", "rules", RULES)
 
-    def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
+    def test_a_window_that_counts_errors_knows_their_interval(self):
         # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
         counted = {"handbill:errors:rate5m", "handbill:requests:rate5m"}
         intervals = {group["interval"] for group in groups() if any(rule.get("record") in counted for rule in group["rules"])}
         self.assertEqual(intervals, {"30s"})
 
-    def test_every_alert_says_who_is_to_act_and_has_an_entry_in_the_runbook(self):
+    def test_every_alert_says_who_acts_and_is_in_the_runbook(self):
         headings = re.findall(r"^## (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
         alerts = [rule for rule in rules() if "alert" in rule]
         self.assertEqual(sorted(headings), sorted({rule["alert"] for rule in alerts}))
@@ -63,7 +63,7 @@ class Rules(unittest.TestCase):
                 labels = [label.strip() for label in inside.split(",")]
                 self.assertIn("cluster", labels, rule.get("record") or rule["alert"])
 
-    def test_the_chart_installs_them_with_links_to_the_operators_runbook(self):
+    def test_the_chart_installs_them_with_links_to_the_runbook(self):
         options = ["--set", "prometheusRule.runbookUrl=https://wiki.example/runbook"]
         made = yaml.safe_load_all(render(CHART / "ci/everything-values.yaml", *options))
         (rule,) = [manifest for manifest in made if manifest and manifest["kind"] == "PrometheusRule"]
@@ -76,7 +76,7 @@ class Rules(unittest.TestCase):
 
 
 class Dashboards(unittest.TestCase):
-    def test_every_expression_can_be_narrowed_to_a_cluster_a_namespace_and_a_release(self):
+    def test_every_expression_can_be_narrowed_to_a_release(self):
         for where, expression in panels():
             for name, matchers in promql.selectors(expression):
                 for label, variable in (("cluster", "cluster"), ("namespace", "namespace"), ("service", "release")):
