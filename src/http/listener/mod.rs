@@ -153,7 +153,7 @@ pub async fn serve<A>(
     http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
     // A client may close its side after its request.
     http.half_close(true);
-    let mut stopping = phase.clone();
+    let stopping = phase.clone();
     let server = Arc::new(Server {
         app,
         http,
@@ -164,16 +164,14 @@ pub async fn serve<A>(
         phase,
     });
     let (permits, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
-    let stop = async {
-        let _ = stopping.wait_for(|&phase| phase == Phase::Stopping).await;
-        tokio::time::sleep(STOP_GRACE).await;
-    };
-    let mut stop = std::pin::pin!(stop);
+    let mut stop = std::pin::pin!(stopped_for(STOP_GRACE, stopping.clone()));
+    let mut overdue = std::pin::pin!(stopped_for(STOP_GRACE + LAST_REQUESTS, stopping));
     let mut refused = false;
     loop {
-        // Closing the socket resets connections that wait in it, so these come before the stop.
+        // Closing the socket resets connections that wait in it, so these come before the stop, but not for long.
         let accepted = tokio::select! {
             biased;
+            () = overdue.as_mut() => break,
             accepted = listener.accept() => accepted,
             () = stop.as_mut() => break,
         };
@@ -212,6 +210,11 @@ pub async fn serve<A>(
     let all_closed = permits.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX));
     let _ = tokio::time::timeout(LAST_REQUESTS, all_closed).await;
     graceful.shutdown().await;
+}
+
+async fn stopped_for(grace: Duration, mut phase: watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|&phase| phase == Phase::Stopping).await;
+    tokio::time::sleep(grace).await;
 }
 
 impl<A> Server<A>
