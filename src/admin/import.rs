@@ -119,7 +119,7 @@ impl Importer {
             Entry::Page(head, _) => (&head.slug, true),
             Entry::Tombstone(tombstone) => (&tombstone.slug, false),
         };
-        // RenderOutcome at the first attempt that stores it.
+        // Made at the first attempt that stores it.
         let mut made = None;
         loop {
             let found = self.store.lookup(slug).await?;

@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use handbill_pages::ports::clock::SharedClock;
-use handbill_pages::ports::page_store::CreatesSwitch;
 use handbill_pages::ports::page_store::{
-    Cause, Expected, Lookup, NotReachedError, PageStore, PutResult, Record, StoreError,
+    Cause, CreatesSwitch, Expected, Lookup, NotReachedError, PageStore, PutResult, Record, StoreError,
 };
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;

@@ -9,8 +9,9 @@ use std::{fs, io};
 use async_trait::async_trait;
 use handbill_pages::ports::operated_store::{self, OperatedStore};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::CreatesSwitch;
-use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{
+    ChangeListener, CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError,
+};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
 use parking_lot::Mutex;
@@ -182,8 +183,8 @@ impl PageStore for SqliteStore {
         Some("sqlite")
     }
 
-    fn subscribe(&self, kept: Arc<dyn ChangeListener>) -> bool {
-        self.shared.kept.set(kept).is_ok()
+    fn subscribe(&self, listener: Arc<dyn ChangeListener>) -> bool {
+        self.shared.listener.set(listener).is_ok()
     }
 
     async fn put(&self, expected: Expected, next: Record, _: Option<Instant>) -> Result<PutResult, StoreError> {

@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::CreatesSwitch;
-use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{
+    ChangeListener, CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError,
+};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
@@ -555,7 +556,7 @@ async fn a_deletion_that_a_failed_commit_left_is_done_first() {
         )
         .unwrap();
     let mut writer = writer(directory.path(), 10_000);
-    assert!(writer.shared.kept.set(witness.clone()).is_ok());
+    assert!(writer.shared.listener.set(witness.clone()).is_ok());
     let answers =
         commit(&mut writer, vec![deletion(&gone), insertion(&refused), Operation::Set("fail", String::new())]);
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::OutcomeUnknown(_)))), "{answers:?}");

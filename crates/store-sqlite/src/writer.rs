@@ -45,19 +45,19 @@ const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())"
 pub(super) struct Shared {
     pub(super) options: DatabaseOptions,
     /// The cache that is told of each change of a page.
-    pub(super) kept: OnceLock<Arc<dyn ChangeListener>>,
+    pub(super) listener: OnceLock<Arc<dyn ChangeListener>>,
     /// Connections for reading that nobody uses.
     pub(super) readers: Mutex<Vec<Connection>>,
 }
 
 impl Shared {
     pub(super) fn new(options: DatabaseOptions) -> Self {
-        Self { options, kept: OnceLock::new(), readers: Mutex::default() }
+        Self { options, listener: OnceLock::new(), readers: Mutex::default() }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        let kept = self.readers.lock().pop();
-        let database = kept.map_or_else(|| self.options.for_reading(), Ok)?;
+        let spare = self.readers.lock().pop();
+        let database = spare.map_or_else(|| self.options.for_reading(), Ok)?;
         let found = read(&database);
         // A failed connection is not used again.
         if !matches!(found, Err(ReadError::Database(_))) {
@@ -151,7 +151,7 @@ impl Writer {
         let caught_up = if self.is_behind { self.catch_up() } else { Ok(()) };
         let shared = Arc::clone(&self.shared);
         let changed: Vec<_> = batch.iter().filter_map(|write| write.operation.changed()).collect();
-        let changing = shared.kept.get().map(|kept| kept.change(&changed));
+        let changing = shared.listener.get().map(|listener| listener.change(&changed));
         let caught_up = caught_up.map_err(|error| Failure::new(&error, true));
         let outcomes = caught_up.and_then(|()| self.try_commit(&batch));
         drop(changing);
@@ -227,7 +227,7 @@ impl Writer {
         for lines in lines.chunks(LINES_AT_ONCE) {
             let acts: Vec<_> = lines.iter().filter_map(Line::act).collect();
             let slugs: Vec<_> = acts.iter().map(Act::slug).collect();
-            let _changing = self.shared.kept.get().map(|kept| kept.change(&slugs));
+            let _changing = self.shared.listener.get().map(|listener| listener.change(&slugs));
             run(database, BEGIN)?;
             for act in &acts {
                 changed += u64::from(replay(database, act.clone())?);

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::CreatesSwitch;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::ScyllaStore;

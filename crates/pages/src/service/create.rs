@@ -54,8 +54,8 @@ impl PageService {
         self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
     }
 
-    /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that could be no title
-    /// is none.
+    /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that cannot be a title
+    /// counts as no heading.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
             let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
