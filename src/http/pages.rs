@@ -69,7 +69,7 @@ struct SlugParameter {
     tag = "pages",
     request_body = CreateBody,
     responses(
-        (status = 201, description = "Published, by this request or, with the same `edit_key` and content, by an earlier one. A key that the server made is shown this once.", body = CreatedBody, headers(
+        (status = 201, description = "Published, by this request or, with the same `edit_key`, title and content, by an earlier one. A key that the server made is shown this once.", body = CreatedBody, headers(
             ("Location" = String, description = "The address for reading, updating and deleting the page."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),

@@ -6,7 +6,7 @@ pub enum Code {
     EmptyContent,
     /// On the operators' blocklist.
     ContentRefused,
-    /// A page with the client's key and title exists or existed.
+    /// The client's key and title made another page, or one that is gone.
     KeyInUse,
     MissingKey,
     InvalidKey,

@@ -105,7 +105,7 @@ impl ApiError {
             ),
             ServiceError::KeyInUse => Self::new(
                 Code::KeyInUse,
-                "A page with this `edit_key` and title exists or existed, and its content is not the one that was sent. Nothing was published. Make a new key for a new page, or update the page with its key.",
+                "A page with this `edit_key` and such a title exists or existed, and it is not the one that was sent. Nothing was published. Make a new key for a new page, or update the page with its key.",
             ),
             ServiceError::BlocklistUnknown => Self::after(
                 Code::Unavailable,

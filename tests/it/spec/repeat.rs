@@ -37,7 +37,7 @@ async fn a_create_sent_again_with_its_key_finds_its_page() {
         let (again, answer) = create(replica, &key, "Hello, world", "Text").await;
         assert_eq!((answer, again.etag), (first.clone(), page.etag.clone()));
     }
-    let updated = app.update(&page, json!({"title": "Opened by the client's key"})).await;
+    let updated = app.update(&page, json!({"title": "Hello, world"})).await;
     updated.expect_status(200);
     let (again, answer) = create(&other, &key, "Hello, world", "Text").await;
     assert_eq!(answer, first);
@@ -54,13 +54,15 @@ async fn creates_with_one_key_at_the_same_time_make_one_page() {
 }
 
 #[tokio::test]
-async fn other_content_with_the_same_key_and_title_is_key_in_use() {
+async fn another_title_or_content_at_the_slug_of_the_key_is_key_in_use() {
     let app = TestApp::new();
     let key = new_key();
-    let (page, _) = create(&app, &key, "T", "first").await;
+    let (page, _) = create(&app, &key, "Questions?", "first").await;
     let before = app.page(&page.slug).await;
-    let message = app.create(body(&key, "T", "second")).await.expect_error(400, "key_in_use").field("message");
-    assert!(message.contains("exists or existed") && !message.contains(&key), "{message}");
+    for (title, content) in [("Questions?", "second"), ("Questions!", "first")] {
+        let message = app.create(body(&key, title, content)).await.expect_error(400, "key_in_use").field("message");
+        assert!(message.contains("exists or existed") && !message.contains(&key), "{message}");
+    }
     assert_eq!(app.page(&page.slug).await, before);
 }
 
@@ -71,7 +73,9 @@ async fn a_repeat_after_a_change_or_a_deletion_is_key_in_use() {
     let (page, first) = create(&app, &key, "T", "first").await;
     app.update(&page, json!({"content": "second"})).await.expect_status(200);
     app.create(body(&key, "T", "first")).await.expect_error(400, "key_in_use");
-    app.update(&page, json!({"content": "first"})).await.expect_status(200);
+    app.update(&page, json!({"title": "t", "content": "first"})).await.expect_status(200);
+    app.create(body(&key, "T", "first")).await.expect_error(400, "key_in_use");
+    app.update(&page, json!({"title": "T"})).await.expect_status(200);
     assert_eq!(create(&app, &key, "T", "first").await.1, first);
     app.delete(&page).await.expect_status(204);
     app.create(body(&key, "T", "first")).await.expect_error(400, "key_in_use");

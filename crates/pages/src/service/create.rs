@@ -146,7 +146,11 @@ impl PageService {
             if secret.is_some() {
                 match store_budget.wait(self.parts.store.lookup(&candidate.head.slug)).await? {
                     Lookup::Active(page) if !page.head.key_hash.matches(key) => {}
-                    Lookup::Active(page) if page.text.content == candidate.text.content => return Ok(page),
+                    Lookup::Active(page)
+                        if page.head.title == candidate.head.title && page.text.content == candidate.text.content =>
+                    {
+                        return Ok(page);
+                    }
                     _ => return Err(ServiceError::KeyInUse),
                 }
             }

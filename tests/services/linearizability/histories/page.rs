@@ -39,7 +39,7 @@ pub(crate) enum Answer {
     Created {
         version: u64,
     },
-    /// The page has other content by now, or was deleted.
+    /// The page has another title or content by now, or was deleted.
     KeyInUse,
     Page {
         version: u64,
@@ -84,7 +84,10 @@ impl State {
                 let (title, content) = (Some(Arc::clone(title)), Arc::clone(content));
                 (Answer::Created { version: 1 }, Self::Active { version: 1, title, content })
             }
-            (Self::Active { version, content, .. }, Call::Create { content: sent, .. }) if content == sent => {
+            (
+                Self::Active { version, title: Some(title), content },
+                Call::Create { title: sent_title, content: sent_content },
+            ) if (title, content) == (sent_title, sent_content) => {
                 (Answer::Created { version: *version }, self.clone())
             }
             (_, Call::Create { .. }) => (Answer::KeyInUse, self.clone()),
