@@ -143,8 +143,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
         return Err(malformed("The field `content` is missing. Send the text, or a file, as `content`."));
     };
     let fields = PageFields {
-        // Without script, the editor's title takes line breaks.
-        title: title.map(|title| Some(title.replace(['\r', '\n'], " "))),
+        title: title.map(Some),
         // Browsers send every line break as CR LF.
         content: Some(Some(content.replace("\r\n", "\n").into())),
         edit_key: edit_key.map(|key| EditKey::parse_new(&key)),

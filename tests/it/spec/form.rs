@@ -99,7 +99,7 @@ async fn the_title_is_the_field_the_query_a_heading_or_the_file() {
     let app = Setup::unlimited().start();
     let text = "text\n\n## Second level\n\n# First *level*\n";
     for (request, title) in [
-        (form(&[field("title", "Two\r\nlines\n"), field("content", text)]), "Two  lines"),
+        (form(&[field("title", "One line\r\n"), field("content", text)]), "One line"),
         (form(&[field("title", " Field "), field("content", text)]).query("title=Query"), "Field"),
         (form(&[field("title", ""), field("content", text)]).query("title=Que%20ry"), "Que ry"),
         (form(&[field("title", " \u{200b}"), field("content", text)]), "First level"),
@@ -183,6 +183,16 @@ async fn an_error_is_json_and_for_browsers_the_form_with_the_text() {
     assert!(html.contains("\n\nMy &#60;b&#62;text&#60;/b&#62; &#38; more</textarea>"), "{html}");
     assert!(html.contains("\na\u{7}b &#38; c</textarea>"), "{html}");
     assert!(html.contains("role=\"status\"><span>The field title is not valid"), "{html}");
+}
+
+#[tokio::test]
+async fn a_line_break_within_a_title_answers_400_in_a_form_as_in_json() {
+    let app = TestApp::new();
+    for line_break in ["\r\n", "\n", "\r", "\u{2028}"] {
+        let request = form(&[field("title", &format!("a{line_break}b")), field("content", "c")]);
+        let message = app.send(request).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title`"), "{message}");
+    }
 }
 
 #[tokio::test]
