@@ -87,9 +87,12 @@ pub fn name_in_path(path: &str) -> &str {
     ["/edit", "/", ".md"].into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
+/// As typed, and as the transliteration writes them: Georgian `ქ` is ``k` ``. They divide no word.
+const APOSTROPHES: [char; 2] = ['\'', '`'];
+
 /// Cut at a word boundary, unless the first word is too long.
 fn words(title: &str) -> String {
-    let ascii = deunicode::deunicode(title).to_ascii_lowercase();
+    let ascii = deunicode::deunicode(title).to_ascii_lowercase().replace(APOSTROPHES, "");
     let mut joined = String::new();
     for word in ascii.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         if joined.is_empty() {
@@ -200,6 +203,22 @@ mod tests {
         #[test]
         fn parsing_never_panics(text in "\\PC*") {
             let _ = Slug::parse(&text);
+        }
+    }
+
+    #[test]
+    fn apostrophes_divide_no_word_whoever_writes_them() {
+        for (title, expected) in [
+            ("Don't panic", "dont-panic"),
+            ("Don’t panic", "dont-panic"),
+            ("L´été à l`eau", "lete-a-leau"),
+            ("ქართული ენა", "kartuli-ena"),
+            ("объект", "obekt"),
+            ("rock ’n’ roll", "rock-n-roll"),
+            ("''", "page"),
+            ("\"a\"b", "a-b"),
+        ] {
+            assert_eq!(words(title), expected, "{title}");
         }
     }
 
