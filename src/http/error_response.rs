@@ -2,7 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode, Uri};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
 use serde_json::json;
@@ -65,7 +65,7 @@ impl ApiError {
             // A cache may keep these unasked, but a page may appear at any moment.
             headers.insert(CACHE_CONTROL, REVALIDATE);
         }
-        if code == Code::KeyInQuery {
+        if matches!(code, Code::KeyInQuery | Code::KeyInQueryOfPost) {
             // A cache's copy would have the key in its name.
             headers.insert(CACHE_CONTROL, NO_STORE);
         }
@@ -96,6 +96,16 @@ impl AppState {
 
     pub(super) fn failed(&self, error: &ServiceError) -> Response {
         self.failed_at(Endpoint::Api, error)
+    }
+
+    /// For an address that shows a key.
+    pub(super) fn key_shown(&self, method: &Method) -> Response {
+        let error = ServiceError::KeyInQuery;
+        if *method == Method::POST {
+            ApiError { code: Code::KeyInQueryOfPost, ..ApiError::from(&error) }.into_response()
+        } else {
+            self.failed(&error)
+        }
     }
 }
 

@@ -92,8 +92,8 @@ fn complete(operation: &mut Operation) {
 }
 
 fn codes_of(operation: &Operation, limit: Option<LimitKind>, known: Option<&metadata::Operation>) -> Vec<Code> {
-    let mut codes =
-        vec![Code::InvalidRequest, Code::KeyInQuery, Code::HeadersTooLarge, Code::Internal, Code::Unavailable];
+    let key_in_query = if limit == Some(LimitKind::Create) { Code::KeyInQueryOfPost } else { Code::KeyInQuery };
+    let mut codes = vec![Code::InvalidRequest, key_in_query, Code::HeadersTooLarge, Code::Internal, Code::Unavailable];
     if operation.request_body.is_some() {
         codes.extend([Code::InvalidBody, Code::EmptyContent, Code::ContentRefused]);
         codes.extend([Code::Timeout, Code::ContentTooLarge, Code::BodyTooLarge]);
@@ -151,6 +151,9 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
                     "X-Robots-Tag",
                     "`noindex`, if the page links to another origin or the operators want no page indexed.",
                 );
+            }
+            "400" if limit == Some(LimitKind::Create) => {
+                add("Cache-Control", "`no-store`, if the address holds a key.");
             }
             "401" => add("Cache-Control", "`no-store`, if the address holds a key."),
             "404" | "410" => add("Cache-Control", "`no-cache`: may be kept, must be revalidated."),

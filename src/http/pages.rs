@@ -81,7 +81,7 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     let (head, body) = request.into_parts();
     let body = RequestBody::of(&head.headers, body, is_json).await;
     if shows_key(&head.uri) {
-        return http.failed(&ServiceError::KeyInQuery);
+        return http.key_shown(&head.method);
     }
     let attempt = http.service.create(http.proxies.client(&head), body.json::<CreateBody>().await).await;
     respond(attempt, Endpoint::Api, &http, |created| {

@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use http::Uri;
+use http::{Method, Uri};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,7 +22,6 @@ use super::state::AppState;
 use super::{discovery, metadata, openapi, pages, reads, site, token};
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::log_throttle::LogThrottle;
-use handbill_pages::service::ServiceError;
 use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 
@@ -68,10 +67,15 @@ fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
 }
 
 /// Axum adds `Allow`.
-async fn method_not_allowed(State(http): State<Arc<AppState>>, route: MatchedPath, uri: Uri) -> Response {
+async fn method_not_allowed(
+    State(http): State<Arc<AppState>>,
+    route: MatchedPath,
+    method: Method,
+    uri: Uri,
+) -> Response {
     let is_of_pages = route.as_str().starts_with("/api/pages") || route.as_str().starts_with("/{slug}");
     if is_of_pages && shows_key(&uri) {
-        return http.failed(&ServiceError::KeyInQuery);
+        return http.key_shown(&method);
     }
     ApiError::method_not_allowed().at(Endpoint::of(&uri))
 }

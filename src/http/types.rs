@@ -264,7 +264,8 @@ impl ErrorBody {
 }
 
 fn codes() -> Object {
-    enum_of(Code::all().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
+    let same_text = Code::KeyInQueryOfPost;
+    enum_of(Code::all().filter(|code| !code.is_of_oauth() && !code.is_of_form() && *code != same_text))
 }
 
 fn token_codes() -> Object {

@@ -11,6 +11,8 @@ pub enum Code {
     MissingKey,
     InvalidKey,
     KeyInQuery,
+    /// No create answers 401 (spec §7).
+    KeyInQueryOfPost,
     /// A browser sent another site's form.
     CrossOrigin,
     /// Nothing was ever at this address.
@@ -36,7 +38,7 @@ pub enum Code {
 }
 
 /// Text, HTTP status and advice, in the order of declaration.
-const TABLE: [(Code, &str, u16, &str); 23] = [
+const TABLE: [(Code, &str, u16, &str); 24] = [
     (Code::InvalidBody, "invalid_body", 400, "correct the field that the message names"),
     (Code::EmptyContent, "empty_content", 400, "send at least one character"),
     (
@@ -54,6 +56,7 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
         "send this page's edit key, not that of another; a lost key cannot be recovered",
     ),
     (Code::KeyInQuery, "key_in_query", 401, "send the key in the header only, never in the address"),
+    (Code::KeyInQueryOfPost, "key_in_query", 400, "send no key in the address"),
     (
         Code::CrossOrigin,
         "cross_origin",

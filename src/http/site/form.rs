@@ -46,7 +46,7 @@ pub(in crate::http) async fn post(State(http): State<Arc<AppState>>, request: Re
     let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
         ApiError::cross_origin().into_response()
     } else if shows_key(&parts.uri) {
-        http.failed(&ServiceError::KeyInQuery)
+        http.key_shown(&parts.method)
     } else {
         let is_script = form.form == AnswerForm::Json;
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;

@@ -121,12 +121,12 @@ async fn a_read_ignores_the_names_of_parameters() {
 }
 
 #[tokio::test]
-async fn a_create_with_a_key_in_the_query_answers_401() {
+async fn a_create_with_a_key_in_the_query_answers_400() {
     let app = TestApp::new();
     let key = app.published().await.key;
     for query in queries_around(&key) {
         let answer = app.send(Request::create(r#"{"title": "T", "content": "c"}"#).query(&query)).await;
-        answer.expect_error(401, "key_in_query");
+        answer.expect_error(400, "key_in_query");
         assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
     }
 }

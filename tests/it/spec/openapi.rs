@@ -15,7 +15,7 @@ use crate::in_process::document::{DOCUMENT, Document};
 #[test]
 fn each_operation_lists_exactly_its_statuses() {
     let expected = BTreeMap::from([
-        ("post /api/pages", vec![201, 400, 401, 408, 413, 429, 431, 500, 503]),
+        ("post /api/pages", vec![201, 400, 408, 413, 429, 431, 500, 503]),
         ("get /api/pages/{slug}", vec![200, 304, 400, 401, 404, 410, 431, 500, 503]),
         ("patch /api/pages/{slug}", vec![200, 400, 401, 404, 408, 410, 412, 413, 429, 431, 500, 503]),
         ("delete /api/pages/{slug}", vec![204, 400, 401, 404, 410, 412, 429, 431, 500, 503]),
@@ -113,10 +113,10 @@ fn the_codes_of_errors_are_listed() {
     };
     let (of_pages, of_tokens) = (listed("Error"), listed("TokenError"));
     // The form on the home page is no operation of the document.
-    let described = || Code::all().filter(|code| !code.is_of_form());
-    assert_eq!(of_pages, described().filter(|code| !code.is_of_oauth()).map(Code::as_str).collect());
-    let both: BTreeSet<&str> = &of_pages | &of_tokens;
-    assert_eq!(both.len(), described().count());
+    let described: Vec<Code> = Code::all().filter(|code| !code.is_of_form()).collect();
+    let all_of_pages = described.iter().filter(|code| !code.is_of_oauth());
+    assert_eq!(of_pages, all_of_pages.map(|code| code.as_str()).collect());
+    assert_eq!(&of_pages | &of_tokens, described.iter().map(|code| code.as_str()).collect());
     assert!(!of_tokens.contains("gone") && of_tokens.contains("rate_limited") && of_tokens.contains("invalid_client"));
     for schema in ["Error", "TokenError"] {
         assert!(schemas[schema]["required"].as_array().unwrap().contains(&json!("error")), "{schema}");
