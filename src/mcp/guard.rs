@@ -46,10 +46,14 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
 /// Refuses too many values, and objects with a member twice.
 fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
     json::check_values(bytes).map_err(|error| {
-        if error.to_string().starts_with(json::TWICE) {
+        let reason = error.to_string();
+        if reason.starts_with(json::TWICE) {
             return ErrorData::invalid_request("The message has the same member twice. Send each once.", None);
         }
         let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
+        if reason.starts_with(json::TOO_MANY) {
+            return ErrorData::invalid_request(message, None);
+        }
         ErrorData::parse_error(message, None)
     })
 }

@@ -66,7 +66,7 @@ const TABLE: [(Code, &str, u16, &str); 24] = [
     (Code::NotFound, "not_found", 404, "check the address"),
     (Code::MethodNotAllowed, "method_not_allowed", 405, "use a method that `Allow` names"),
     (Code::Timeout, "timeout", 408, "send the request again"),
-    (Code::Gone, "gone", 410, "nothing: the page was deleted"),
+    (Code::Gone, "gone", 410, "nothing: the page was deleted, or an operator has hidden it"),
     (
         Code::PreconditionFailed,
         "precondition_failed",

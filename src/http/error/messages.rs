@@ -91,7 +91,7 @@ impl ApiError {
             ),
             ServiceError::Gone => Self::new(
                 Code::Gone,
-                "This page was deleted. It cannot come back, and its address will not be used again; publish a new page instead.",
+                "This page was removed: its author deleted it, or the operators of this service removed it. No other page will get its address; publish a new page instead.",
             ),
             ServiceError::PreconditionFailed => Self::new(Code::PreconditionFailed, interface.stale_advice()),
             ServiceError::StateExcluded => Self::new(
@@ -167,6 +167,9 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
+            BodyError::Null(field) => {
+                invalid(format!("The field `{field}` is null, but a new page needs it. Send it as a string."))
+            }
             BodyError::Missing(field) => invalid(format!("The field `{field}` is missing. Send it as a string.")),
             BodyError::NoTitle => invalid(
                 "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
@@ -274,7 +277,8 @@ fn edit_advice(error: &TextEditError) -> String {
             )
         }
         TextEditError::Ambiguous { edit, places: [first, second] } => format!(
-            "The `old` of edit {edit} is in the page's content more than once: in {first:?} and in {second:?}. Give `old` more of the words around it, so that it occurs once."
+            "The `old` of edit {edit} is in the page's content more than once: on line {} in {:?} and on line {} in {:?}. Give `old` more of the words around it, so that it occurs once.",
+            first.line, first.words, second.line, second.words,
         ),
         TextEditError::Overlap { edits: [first, second] } => {
             format!("Edits {first} and {second} change the same words. Join them into one edit.")

@@ -198,6 +198,9 @@ pub fn why_not_json(bytes: &[u8], error: &serde_json::Error) -> String {
         return "The body begins with a byte order mark, which JSON does not allow (RFC 8259 §8.1). Leave it out."
             .to_owned();
     }
+    if bytes.trim_ascii().is_empty() {
+        return "The body is empty.".to_owned();
+    }
     let (line, column, reason) = (error.line(), error.column(), error.to_string());
     let problem = if reason.starts_with("recursion limit exceeded") {
         "is nested deeper than 127 levels"
@@ -229,6 +232,8 @@ fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, fields: &F
     } else if let Some(field) = named("unknown field") {
         let field = if is_plain(field) { format!(" `{field}`") } else { String::new() };
         format!("Unknown field{field}. Allowed: {listed}.")
+    } else if path == "edit_key" && reason.starts_with("invalid type: null") {
+        "The field `edit_key` is null. Leave it out, or send a key.".to_owned()
     } else if is_plain(&path) || list.is_some() {
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
             Some("a boolean") => "`true` or `false`".to_owned(),

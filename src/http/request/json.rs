@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 pub const MAX_VALUES: usize = 1024;
 
 /// Begins the error.
-pub(super) const TOO_MANY: &str = "too many values";
+pub const TOO_MANY: &str = "too many values";
 
 /// Begins the error.
 pub const TWICE: &str = "a member is there twice";

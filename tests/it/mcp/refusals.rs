@@ -62,7 +62,7 @@ async fn a_message_of_more_than_1024_values_is_refused() {
     };
     for place in ["", "/params", "/params/arguments"] {
         send(&app, message(place, 1000)).await.expect_status(200);
-        let error = send(&app, message(place, 1024)).await.refuses(400, -32700);
+        let error = send(&app, message(place, 1024)).await.refuses(400, -32600);
         assert!(error["message"].as_str().unwrap().contains("1024 values"), "{place}: {error}");
     }
 }

@@ -154,6 +154,10 @@ async fn a_400_names_the_field_or_header_and_says_why() {
     for (request, named, why) in [
         (create(r#"{"content": "c"}"#), "`title`", "is missing"),
         (create(r#"{"title": "T"}"#), "`content`", "is missing"),
+        (create(r#"{"title": null, "content": "c"}"#), "`title`", "is null"),
+        (create(r#"{"title": "T", "content": null}"#), "`content`", "is null"),
+        (create(r#"{"title": "T", "content": "c", "edit_key": null}"#), "`edit_key` is null", "Leave it out"),
+        (create(" \n"), "The body is empty.", "Send one JSON object"),
         (create(r#"{"title": " ", "content": "c"}"#), "`title`", "is empty"),
         (create(r#"{"title": "T", "content": ""}"#), "`content`", "is empty"),
         (create(r#"{"title": 1, "content": "c"}"#), "`title`", "has the wrong type"),

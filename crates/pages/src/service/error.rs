@@ -84,9 +84,10 @@ pub enum BodyError {
     Malformed(String),
     #[error("the edit key is not a string")]
     KeyType,
-    /// Not sent, or `null`.
     #[error("the field {0} is missing")]
     Missing(&'static str),
+    #[error("the field {0} is null")]
+    Null(&'static str),
     #[error("there is no title")]
     NoTitle,
     #[error(transparent)]

@@ -136,12 +136,12 @@ impl PageFields {
     /// Checks sizes first.
     pub(super) fn check_new(self) -> Body<NewPage> {
         let Self { title, file_name, content, edit_key, edits: _, if_updated_at: _ } = self;
-        let title = match (title.flatten().map(|title| Title::parse(&title)), file_name) {
-            (None | Some(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
-            (Some(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
-            (None, None) => Err(BodyError::Missing("title")),
+        let title = match (sent(title, "title").map(|title| Title::parse(&title)), file_name) {
+            (Err(_) | Ok(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
+            (Ok(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
+            (Err(error), None) => Err(error),
         };
-        let content = content.flatten().ok_or(BodyError::Missing("content"));
+        let content = sent(content, "content");
         match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
             (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
             (content, title) => {
@@ -193,6 +193,10 @@ impl PageFields {
         }
         Ok(PageUpdate { head: HeadChanges { title }, text, if_updated_at })
     }
+}
+
+fn sent<T>(field: Option<Option<T>>, name: &'static str) -> Body<T> {
+    field.ok_or(BodyError::Missing(name))?.ok_or(BodyError::Null(name))
 }
 
 pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {

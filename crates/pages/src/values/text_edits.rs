@@ -1,6 +1,8 @@
 //! Replaces parts of a text, each named by its exact words. All edits apply to the original text, so their order does
 //! not matter.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 pub const MAX_EDITS: usize = 100;
@@ -28,9 +30,17 @@ pub enum TextEditError {
         differs_in_white_space: bool,
     },
     #[error("the text contains the part that edit {edit} names more than once")]
-    Ambiguous { edit: usize, places: [String; 2] },
+    Ambiguous { edit: usize, places: [Place; 2] },
     #[error("the parts that edits {} and {} name overlap", edits[0], edits[1])]
     Overlap { edits: [usize; 2] },
+}
+
+/// Where a part stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Counts from 1.
+    pub line: usize,
+    pub words: String,
 }
 
 pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
@@ -68,7 +78,10 @@ fn only_place(text: &str, old: &str, edit: usize) -> Result<usize, TextEditError
     match text[next..].find(old) {
         None => Ok(at),
         Some(after) => {
-            let places = [at, next + after].map(|at| words_around(text, at));
+            // Neither excerpt reaches into the other, so that near places do not look the same.
+            let second = next + after;
+            let end_of_first = second.min(at + old.len());
+            let places = [place(text, at, 0..second), place(text, second, end_of_first..text.len())];
             Err(TextEditError::Ambiguous { edit, places })
         }
     }
@@ -78,12 +91,15 @@ fn without_white_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-fn words_around(text: &str, at: usize) -> String {
+/// What is at `at`, with words around it from `within`.
+fn place(text: &str, at: usize, within: Range<usize>) -> Place {
     let start = text[..at].char_indices().rev().take(SHOWN_CHARS / 2).last().map_or(at, |(start, _)| start);
     let end = text[at..].char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(length, _)| at + length);
+    let (start, end) = (start.max(within.start), end.min(within.end));
     let ellipsis = |cut: bool| if cut { "…" } else { "" };
     let words = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{}{words}{}", ellipsis(start > 0), ellipsis(end < text.len()))
+    let words = format!("{}{words}{}", ellipsis(start > 0), ellipsis(end < text.len()));
+    Place { line: text[..at].matches('\n').count() + 1, words }
 }
 
 #[cfg(test)]
@@ -121,8 +137,11 @@ mod tests {
         else {
             panic!("it is ambiguous")
         };
-        assert_eq!(places, ["x. one apple, one pear", "x. one apple, one pear"]);
-        assert!(matches!(error("aaa", &[("aa", "")]), TextEditError::Ambiguous { edit: 1, .. }));
+        assert_eq!(places.map(|place| place.words), ["x. one apple,…", "…apple, one pear"]);
+        let TextEditError::Ambiguous { edit: 1, places } = error("aaa", &[("aa", "")]) else {
+            panic!("it is ambiguous")
+        };
+        assert_eq!(places.map(|place| place.words), ["a…", "…aa"]);
     }
 
     #[test]
@@ -148,9 +167,10 @@ mod tests {
 
     #[test]
     fn few_words_are_shown_around_each_place() {
-        let text = format!("{0}é{0}é{0}", "x ".repeat(1000));
+        let text = format!("{0}é{0}é{0}", "x \n".repeat(1000));
         let TextEditError::Ambiguous { places, .. } = error(&text, &[("é", "")]) else { panic!("it is ambiguous") };
-        assert!(places.iter().all(|words| words.chars().count() <= SHOWN_CHARS + 2), "{places:?}");
+        assert!(places.iter().all(|place| place.words.chars().count() <= SHOWN_CHARS + 2), "{places:?}");
+        assert_eq!(places.map(|place| place.line), [1001, 2001]);
     }
 
     proptest! {
