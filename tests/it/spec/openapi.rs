@@ -1,7 +1,10 @@
 //! The OpenAPI document and the interface's version (spec §4.7 and §9).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
+use axum::body::{Body, Bytes};
+use futures_util::stream;
 use handbill::http::error::Code;
 use handbill::http::request::MAX_BODY_BYTES;
 use handbill_pages::values::content::MAX_BYTES;
@@ -9,8 +12,11 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::title::{MAX_CHARS, Title, TitleError};
 use serde_json::{Value, json};
 
-use crate::in_process::app::{Setup, TestApp};
+use super::order::NEVER_USED;
+use crate::in_process::app::{Published, Setup, TestApp};
 use crate::in_process::document::{DOCUMENT, Document};
+use crate::in_process::exchange::{Request, TOKEN};
+use crate::in_process::stores::{Fault, Operation};
 
 #[test]
 fn each_operation_lists_exactly_its_statuses() {
@@ -28,6 +34,67 @@ fn each_operation_lists_exactly_its_statuses() {
         let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, expected[format!("{method} {path}").as_str()], "{method} {path}");
+    }
+}
+
+/// The request that succeeds on `page`.
+fn valid(method: &str, template: &str, page: &Published) -> Request {
+    if template == TOKEN {
+        let form = format!("grant_type=client_credentials&client_id={}&client_secret={}", page.slug, page.key);
+        return Request::token(form);
+    }
+    let request = Request::new(&method.to_uppercase(), template.replace("{slug}", &page.slug));
+    match method {
+        "post" => request.json(r#"{"title": "T", "content": "c"}"#),
+        "patch" => request.json("{}").key(&page.key),
+        "delete" => request.key(&page.key),
+        _ => request,
+    }
+}
+
+/// No request of the suite gets another status than the document lists (`TestApp::send`). Each that it lists is here.
+#[tokio::test]
+async fn each_status_of_an_operation_is_one_that_it_answers() {
+    for (method, template, operation) in DOCUMENT.operations() {
+        let app = Setup::unlimited().start();
+        let (page, deleted) = (app.published().await, app.deleted().await);
+        let never = Published { slug: NEVER_USED.to_owned(), ..page.clone() };
+        let other_key = Published { key: deleted.key.clone(), ..page.clone() };
+        let of = |page: &Published| valid(method, template, page);
+        let requests = [
+            of(&never),
+            of(&deleted),
+            of(&other_key),
+            of(&page).without("host"),
+            of(&page).header("x-long", "x".repeat(16 * 1024)),
+            of(&page).query(&format!("x={}", page.key)),
+            of(&page).header("if-match", "\"stale\""),
+            of(&page).header("if-none-match", &page.etag),
+            of(&page).body(" ".repeat(MAX_BODY_BYTES + 1)),
+        ];
+        let mut answered = BTreeSet::new();
+        for request in requests {
+            answered.insert(app.send(request).await.status);
+        }
+        for fault in [|| Fault::Unavailable, || Fault::Panic] {
+            // It has read nothing yet.
+            let other = Setup::unlimited().over_the_store_of(&app).start();
+            for operation in [Operation::Insert, Operation::Lookup, Operation::Swap] {
+                other.store.always(operation, fault);
+            }
+            answered.insert(other.send(of(&page)).await.status);
+        }
+        let limited = Setup::new().limits(1, 1).token_limit(1).over_the_store_of(&app).start();
+        tokio::time::pause();
+        let stalled = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        answered.insert(app.send(of(&page).body(stalled)).await.status);
+        tokio::time::resume();
+        for _ in 0..2 {
+            answered.insert(limited.send(of(&page)).await.status);
+        }
+        let listed: BTreeSet<u16> =
+            operation["responses"].as_object().unwrap().keys().map(|status| status.parse().unwrap()).collect();
+        assert_eq!(answered, listed, "{method} {template}");
     }
 }
 
