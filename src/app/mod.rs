@@ -197,6 +197,9 @@ async fn serve_async(
     };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
+    if base_url.as_str().starts_with("https://") && settings.moderation.contacts.abuse_contact.is_none() {
+        tracing::warn!("readers cannot report pages: name a mail address or URL with --abuse-contact");
+    }
     announce(&base_url, address, admin_address, &location.await, limits.connections);
     let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let serving = serve_connections(listener, public, limits, counted, phases);

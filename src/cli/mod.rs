@@ -173,6 +173,7 @@ mod tests {
             let values: Vec<_> =
                 arg.get_default_values().iter().map(|value| format!("`{}`", value.display())).collect();
             let default = if values.is_empty() { default_in_words.to_owned() } else { values.join(", ") };
+            assert!(!default.is_empty(), "the help of --{flag} has no default");
             writeln!(table, "| `--{flag}` | `{}` | {default} | {meaning} |", variable.display()).unwrap();
         }
         table

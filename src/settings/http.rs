@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
+use super::{address_and_port, duration, number};
 use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::origin::{Authority, Origin};
 
 #[derive(Args, Debug)]
 pub struct AddressSettings {
     /// Public listener; port 0 takes a free one
-    #[arg(long, env = "HANDBILL_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, env = "HANDBILL_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address_and_port)]
     pub listen: SocketAddr,
     /// Origin of every URL given out, e.g. `https://pages.example` [default: http:// and the public listener]
     #[arg(long, env = "HANDBILL_BASE_URL", value_name = "ORIGIN", value_parser = Origin::parse)]
@@ -51,14 +52,14 @@ pub struct HttpSettings {
     /// Documents to link on each page: privacy=URL, terms=URL, support=URL [default: none]
     #[arg(long, env = "HANDBILL_SITE_LINKS", value_name = "NAME=URL,…", value_delimiter = ',', value_parser = SiteLink::parse)]
     pub site_links: Vec<SiteLink>,
-    /// Connections at once; one client gets an eighth, except a trusted proxy
-    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "NUMBER", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Connections at once; a client has an eighth, except trusted proxies and this machine
+    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "NUMBER", default_value = "4096", value_parser = number(1..=1_000_000, 4096))]
     max_connections: u32,
     /// Time to accept requests after SIGTERM, while /readyz answers 503
-    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub drain_delay: Duration,
     /// Time for requests in flight to finish after --drain-delay
-    #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub drain_timeout: Duration,
 }
 
@@ -67,10 +68,10 @@ impl HttpSettings {
         usize::try_from(self.max_connections).unwrap_or(usize::MAX)
     }
 
-    /// The service would then have no pages.
+    /// The service would then have no pages, whatever the ports.
     pub(super) fn has_shared_host(&self) -> bool {
-        let hosts = self.address.base_url.as_ref().zip(self.mcp_base_url.as_ref());
-        hosts.is_some_and(|(site, tools)| site.host_text().eq_ignore_ascii_case(tools.host_text()))
+        let site = self.address.origin(self.address.listen);
+        self.mcp_base_url.as_ref().is_some_and(|tools| site.host_text().eq_ignore_ascii_case(tools.host_text()))
     }
 
     /// The further names of the service, and the origins whose pages may call the tools besides the service's own.
@@ -96,7 +97,11 @@ fn allowed_host(text: &str) -> Result<AllowedHost, String> {
     if text.contains("://") {
         let origin = Origin::parse(text).map_err(|error| error.to_string())?;
         // The URL standard allows `*`, which would look like a wildcard.
-        origin.host().is_some().then_some(AllowedHost::Origin(origin)).ok_or_else(|| "its host is no name".to_owned())
+        origin
+            .host()
+            .is_some()
+            .then_some(AllowedHost::Origin(origin))
+            .ok_or_else(|| "its host is no name: give one such as https://app.example".to_owned())
     } else {
         Authority::parse(text).map(AllowedHost::Name).map_err(|error| error.to_string())
     }

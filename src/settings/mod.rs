@@ -10,9 +10,13 @@ mod store;
 mod telemetry;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Command};
+use ipnet::IpNet;
 use thiserror::Error;
 
 pub use self::cache::CacheSettings;
@@ -24,6 +28,7 @@ pub use self::operators::{
 use self::store::OF_SCYLLA;
 pub use self::store::{MigrateSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
+use handbill_pages::values::client::SharedNetwork;
 
 const VARIABLE_PREFIX: &str = "HANDBILL_";
 
@@ -59,11 +64,19 @@ pub struct Settings {
 
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    #[error("--mcp-base-url has the host of --base-url: give the tools a host of their own, or leave it out")]
+    #[error(
+        "--mcp-base-url has the host of --base-url, by default that of --listen: give the tools a host of their own, for example https://mcp.pages.example, or leave it out"
+    )]
     SharedHost,
     /// Each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
+    #[error(
+        "{0} has no effect without --redis-url: give that too, for example redis://localhost:6379, or leave {0} out"
+    )]
+    NoEffectWithoutRedis(&'static str),
+    #[error("{option} has the same {what} twice: leave one out")]
+    Twice { option: &'static str, what: &'static str },
     #[error("--scylla-nodes are given, and --store is not scylla: give --store scylla, or leave them out")]
     NodesWithoutStore,
 }
@@ -79,10 +92,50 @@ impl Settings {
         if self.http.has_shared_host() {
             return Err(SettingsError::SharedHost);
         }
-        match self.store.store {
-            StoreKind::Scylla if self.redis.redis_url.is_empty() => Err(SettingsError::NoRedis),
-            StoreKind::Sqlite | StoreKind::Scylla => Ok(()),
+        let (http, networks) = (&self.http, &self.rate_limits.limit_networks);
+        let lists = [
+            ("--trusted-proxies", "network", has_twice(http.trusted_proxies.iter().map(IpNet::trunc))),
+            ("--allowed-hosts", "host or origin", has_twice(&http.allowed_hosts)),
+            ("--site-links", "document", has_twice(http.site_links.iter().map(|link| link.name))),
+            ("--limit-networks", "network", has_twice(networks.iter().map(SharedNetwork::network))),
+            ("--redis-url", "address", has_twice(&self.redis.redis_url)),
+        ];
+        if let Some((option, what, _)) = lists.into_iter().find(|(.., has_twice)| *has_twice) {
+            return Err(SettingsError::Twice { option, what });
         }
+        match (self.store.store, self.redis.idle_option()) {
+            (StoreKind::Scylla, _) if self.redis.redis_url.is_empty() => Err(SettingsError::NoRedis),
+            (_, Some(option)) => Err(SettingsError::NoEffectWithoutRedis(option)),
+            (StoreKind::Sqlite | StoreKind::Scylla, None) => Ok(()),
+        }
+    }
+}
+
+fn has_twice<T: PartialEq>(values: impl IntoIterator<Item = T>) -> bool {
+    let values: Vec<T> = values.into_iter().collect();
+    values.iter().enumerate().any(|(at, value)| values[..at].contains(value))
+}
+
+/// Refuses with a value that works.
+fn address_and_port(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "give an IP address and a port, for example 127.0.0.1:8080 or [::1]:8080")
+}
+
+/// Refuses with a value that works.
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    humantime::parse_duration(text).map_err(|_| "give a time with its unit, for example 15s or 2m")
+}
+
+/// Refuses with a value that works.
+fn number(
+    range: RangeInclusive<u32>,
+    example: u32,
+) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            format!("give a whole number from {} to {}, for example {example}", range.start(), range.end())
+        })
     }
 }
 
@@ -133,10 +186,26 @@ mod tests {
         let refused =
             |args: &[&str]| parse_args::<Settings>(args).unwrap().check().err().map(|error| error.to_string());
         assert_eq!(refused(&[]), None);
-        assert_eq!(refused(&["--store=scylla", "--redis-url=redis://localhost"]), None);
+        assert_eq!(refused(&["--store=scylla", "--redis-url=redis://localhost", "--redis-timeout=1s"]), None);
         for (args, setting) in [
             (&["--store=scylla"][..], "--redis-url"),
             (&["--base-url=https://a.example", "--mcp-base-url=https://A.example"], "--mcp-base-url"),
+            (&["--mcp-base-url=http://127.0.0.1:24999"], "--mcp-base-url"),
+            (&["--listen=[::1]:0", "--mcp-base-url=https://[::1]"], "--mcp-base-url"),
+            (&["--redis-mode=cluster"], "--redis-mode has no effect"),
+            (&["--redis-sentinel-master=x"], "--redis-sentinel-master has no effect"),
+            (&["--redis-timeout=1s"], "--redis-timeout has no effect"),
+            (&["--redis-username=x"], "--redis-username has no effect"),
+            (&["--redis-password-file=/none"], "--redis-password-file has no effect"),
+            (&["--redis-ca-file=/none"], "--redis-ca-file has no effect"),
+            (&["--redis-client-cert-file=/none"], "--redis-client-cert-file has no effect"),
+            (&["--limit-networks=10.0.0.0/8=2,10.9.9.9/8=3"], "--limit-networks has the same network twice"),
+            (
+                &["--trusted-proxies=10.0.0.0/8", "--trusted-proxies=10.9.9.9/8"],
+                "--trusted-proxies has the same network",
+            ),
+            (&["--site-links=terms=https://a.example/,terms=https://b.example/"], "--site-links has the same document"),
+            (&["--allowed-hosts=a.example,A.example"], "--allowed-hosts has the same host"),
         ] {
             assert!(refused(args).is_some_and(|reason| reason.contains(setting)), "{args:?}: {:?}", refused(args));
         }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings};
+use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings, address_and_port};
 use handbill_pages::values::contact::Contact;
 
 #[derive(Args, Debug)]
 pub struct AdminSettings {
     /// Port for /metrics, /livez and /readyz; keep the public away
-    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
+    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090", value_parser = address_and_port)]
     pub admin_listen: SocketAddr,
 }
 
@@ -56,8 +56,16 @@ pub struct ModerationSettings {
     #[command(flatten)]
     pub contacts: ContactSettings,
     /// Mark every page noindex, not only pages with external links
-    #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = switch, action = clap::ArgAction::SetTrue)]
     pub noindex_all: bool,
+}
+
+fn switch(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "y" | "t" | "1" => Ok(true),
+        "false" | "no" | "off" | "n" | "f" | "0" => Ok(false),
+        _ => Err("give true or false"),
+    }
 }
 
 #[derive(Args, Clone, Debug)]

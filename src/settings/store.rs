@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use handbill_store_scylla::ScyllaConsistency;
 
-use super::{LogSettings, SettingsError};
+use super::{LogSettings, SettingsError, duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
@@ -22,7 +22,7 @@ pub(super) const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)"
 
 #[derive(Args, Debug)]
 pub struct StoreSettings {
-    /// Where pages are kept; options of the other store are ignored
+    /// Where pages are kept; options of the other store have no effect
     #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value_t = StoreKind::Sqlite)]
     pub store: StoreKind,
 }
@@ -45,7 +45,7 @@ const SCHEMA_WAIT: Duration = Duration::from_mins(5);
 
 #[derive(Args, Clone, Debug)]
 pub struct ScyllaSettings {
-    /// Nodes to reach the cluster through, comma-separated
+    /// Nodes to reach the cluster through, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
     /// Keyspace of the pages
@@ -60,13 +60,13 @@ pub struct ScyllaSettings {
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
-    /// File with the password, read for each new connection
+    /// File with the password, read for each new connection [default: none]
     #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
     pub scylla_password_file: Option<PathBuf>,
-    /// PEM file of the nodes' authorities; turns on TLS
+    /// PEM file of the nodes' authorities; turns on TLS [default: none]
     #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
-    /// PEM files of this process: certificate, its chain and key, comma-separated
+    /// PEM files of this process: certificate, its chain and key, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE,…", value_delimiter = ',')]
     pub scylla_client_cert_file: Vec<PathBuf>,
 }
@@ -78,10 +78,10 @@ pub struct MigrateSettings {
     #[command(flatten, next_help_heading = OF_SCYLLA)]
     scylla: ScyllaSettings,
     /// Copies of each page in the datacentre, for a new keyspace
-    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32), help_heading = OF_SCYLLA)]
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = copies, help_heading = OF_SCYLLA)]
     scylla_replication_factor: u8,
     /// How long to wait for the cluster and its schema
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration, help_heading = OF_SCYLLA)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, help_heading = OF_SCYLLA)]
     schema_wait: Duration,
     /// Journal from export --journal, to apply to a restored keyspace
     #[arg(long, value_name = "FILE", help_heading = "Restore")]
@@ -123,6 +123,11 @@ impl ScyllaSettings {
     }
 }
 
+fn copies(text: &str) -> Result<u8, &'static str> {
+    let copies = text.parse().ok().filter(|copies| (1..=32).contains(copies));
+    copies.ok_or("give a whole number from 1 to 32, for example 3")
+}
+
 /// An IPv6 address is in brackets.
 fn node(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
@@ -140,7 +145,9 @@ fn keyspace(text: &str) -> Result<String, &'static str> {
     if first_fits && rest_fits && text.len() <= MAX_KEYSPACE_CHARS {
         Ok(text.to_owned())
     } else {
-        Err("give a lower-case letter, then lower-case letters, digits and underscores, 48 characters at most")
+        Err(
+            "give a lower-case letter, then lower-case letters, digits and underscores, at most 48, for example handbill",
+        )
     }
 }
 

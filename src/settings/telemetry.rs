@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 use url::Url;
 
 const TRACES_PATH: &str = "/v1/traces";
@@ -33,8 +32,10 @@ pub struct TraceSettings {
 }
 
 /// Refuses directives that cannot be parsed. The conversion that clap would choose drops them silently.
-fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
-    EnvFilter::builder().parse(text)
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::builder()
+        .parse(text)
+        .map_err(|error| format!("{error}: give directives, for example info,handbill=debug"))
 }
 
 /// Without a login, since logs show the address.

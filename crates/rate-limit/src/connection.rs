@@ -57,6 +57,9 @@ impl Manager {
         if several && mode == RedisMode::Single {
             return Err(OpenError::SeveralForSingle);
         }
+        if settings.sentinel_master.is_some() && mode != RedisMode::Sentinel {
+            return Err(OpenError::NoSentinel);
+        }
         let manager = Self { settings: settings.clone(), addresses, mode };
         match mode {
             RedisMode::Single => drop(manager.single()?),

@@ -71,6 +71,8 @@ pub enum OpenError {
     /// Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
+    #[error("--redis-sentinel-master has no effect without --redis-mode sentinel: give that too, or leave it out")]
+    NoSentinel,
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
     #[error("--redis-ca-file and --redis-client-cert-file need addresses that begin with rediss://")]

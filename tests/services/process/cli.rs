@@ -35,43 +35,59 @@ fn refused_with(data_dir: &Path) -> String {
 
 /// The types of the settings and their tests say which values make sense.
 #[test]
-fn a_value_that_makes_no_sense_is_refused_with_its_option() {
-    for (option, value) in [
-        ("listen", "localhost:80"),
-        ("admin-listen", ":9090"),
-        ("allowed-hosts", "a.example,b c"),
-        ("allowed-hosts", "https://*.a.example"),
-        ("base-url", "https://a.example/path"),
-        ("mcp-base-url", "https://mcp.pages.example/mcp"),
-        ("site-links", "imprint=https://a.example/"),
-        ("trusted-proxies", "10.0.0.0/8,nonsense"),
-        ("cache-size", "512mb"),
-        ("cache-size", "99999999999999999999GiB"),
-        ("max-connections", "0"),
-        ("edge-max-age", "301s"),
-        ("edge-max-age", "1500ms"),
-        ("drain-delay", "5"),
-        ("drain-timeout", "-5s"),
-        ("store", "nonsense"),
-        ("create-limit", "-1"),
-        ("edit-limit", "1000001"),
-        ("token-limit", "1.5"),
-        ("limit-networks", "10.0.0.0/8=0"),
-        ("limit-networks", "2001:db8::/65=2"),
-        ("rate-window", "1500ms"),
-        ("otlp-endpoint", "http://u:p@c.example"),
-        ("log-format", "xml"),
-        ("log", "handbill=nonsense"),
+fn a_value_that_makes_no_sense_is_refused_with_its_option_and_a_value_that_works() {
+    for (option, value, works) in [
+        ("listen", "localhost:80", "127.0.0.1:8080"),
+        ("admin-listen", ":9090", "127.0.0.1:8080"),
+        ("allowed-hosts", "a.example,b c", "pages.example"),
+        ("allowed-hosts", "https://*.a.example", "https://app.example"),
+        ("base-url", "https://a.example/path", "https://pages.example"),
+        ("base-url", "ftp://a.example", "https://pages.example"),
+        ("mcp-base-url", "https://mcp.pages.example/mcp", "https://pages.example"),
+        ("site-links", "imprint=https://a.example/", "terms=URL"),
+        ("trusted-proxies", "10.0.0.0/8,nonsense", "10.0.0.0/8"),
+        ("cache-size", "512mb", "64MiB"),
+        ("cache-size", "99999999999999999999GiB", "64MiB"),
+        ("max-connections", "0", "4096"),
+        ("max-connections", "x", "4096"),
+        ("edge-max-age", "301s", "1m"),
+        ("edge-max-age", "1500ms", "1m"),
+        ("drain-delay", "5", "15s"),
+        ("drain-timeout", "-5s", "15s"),
+        ("store", "nonsense", "sqlite"),
+        ("create-limit", "-1", "10"),
+        ("edit-limit", "1000001", "60"),
+        ("token-limit", "1.5", "60"),
+        ("limit-networks", "10.0.0.0/8=0", "192.0.2.0/24=30"),
+        ("limit-networks", "2001:db8::/65=2", "192.0.2.0/24=30"),
+        ("rate-window", "1500ms", "1h"),
+        ("rate-window", "x", "1h"),
+        ("otlp-endpoint", "http://u:p@c.example", "http://collector:4318"),
+        ("log-format", "xml", "json"),
+        ("log", "handbill=nonsense", "info,handbill=debug"),
+        ("abuse-contact", "abuse", "abuse@example.org"),
+        ("scylla-nodes", "db-1", "db-1.example:9042"),
+        ("scylla-keyspace", "a b", "handbill"),
+        ("scylla-consistency", "quorum", "local"),
+        ("redis-mode", "nonsense", "cluster"),
+        ("redis-timeout", "1", "100ms"),
     ] {
         let mut by_variable = handbill::<&str>([]);
         by_variable.env(variable(option), value);
         let empty = handbill([format!("--{option}=")]);
-        let refused = [handbill([format!("--{option}={value}")]), by_variable];
-        for command in refused.into_iter().chain((option != "log").then_some(empty)) {
+        for command in [handbill([format!("--{option}={value}")]), by_variable] {
             let line = refusal(command);
-            assert!(line.contains(&format!("--{option}")), "{line}");
+            assert!(line.contains(&format!("--{option}")) && line.contains(works), "{line}");
+        }
+        if option != "log" {
+            assert!(refusal(empty).contains(&format!("--{option}")), "{option}");
         }
     }
+    let mut switch = handbill::<&str>([]);
+    switch.env("HANDBILL_NOINDEX_ALL", "maybe");
+    let line = refusal(switch);
+    assert!(line.contains("--noindex-all") && line.contains("true or false"), "{line}");
+    assert!(refused_with(Path::new("/etc/passwd")).contains("--data-dir"));
 }
 
 fn variable(option: &str) -> String {
@@ -99,7 +115,10 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
         (&scylla, &["--scylla-ca-file", &missing], "--scylla-ca-file"),
         (&scylla, &["--scylla-client-cert-file", &empty], "--scylla-ca-file"),
         (&[], &["--redis-url", "nonsense"], "--redis-url"),
-        (&redis, &["--redis-mode", "nonsense"], "--redis-mode"),
+        (&redis, &["--redis-sentinel-master", "x"], "--redis-mode sentinel"),
+        (&[], &["--redis-mode", "cluster"], "--redis-mode has no effect"),
+        (&[], &["--limit-networks", "10.0.0.0/8=2,10.0.0.0/8=3"], "--limit-networks"),
+        (&[], &["--mcp-base-url", "http://127.0.0.1:24999"], "--mcp-base-url"),
         (&redis, &["--redis-client-cert-file", &empty], "rediss://"),
     ] {
         let own = [&base[..], with, wrong].concat();
@@ -132,7 +151,7 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 #[test]
-fn settings_of_a_store_that_is_not_chosen_are_ignored() {
+fn settings_of_a_store_that_is_not_chosen_have_no_effect() {
     let directory = tempdir().unwrap();
     let of_scylla = [
         ("scylla-nodes", "127.0.0.1:1"),
@@ -354,6 +373,19 @@ fn the_start_says_where_everything_is_and_its_curl_publishes() {
     let url = page["url"].as_str().unwrap();
     let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
     assert_eq!(request(server.address, "GET", path, &[], b"").unwrap().status, 200);
+}
+
+#[test]
+fn a_public_service_without_a_contact_for_reports_starts_with_a_warning() {
+    let directory = tempdir().unwrap();
+    let warns = |settings: &[&str]| {
+        let (status, _, log) = Server::start(directory.path(), settings).stop();
+        assert!(status.success(), "{log}");
+        log.contains("--abuse-contact")
+    };
+    assert!(warns(&["--base-url", "https://pages.example"]));
+    assert!(!warns(&["--base-url", "https://pages.example", "--abuse-contact", "abuse@pages.example"]));
+    assert!(!warns(&[]));
 }
 
 #[test]

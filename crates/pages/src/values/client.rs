@@ -99,6 +99,12 @@ pub struct SharedNetwork {
 )]
 pub struct NotASharedNetwork;
 
+impl SharedNetwork {
+    pub fn network(&self) -> IpNet {
+        self.network
+    }
+}
+
 impl FromStr for SharedNetwork {
     type Err = NotASharedNetwork;
 

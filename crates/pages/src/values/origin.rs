@@ -16,9 +16,9 @@ pub struct Origin(String);
 pub enum OriginError {
     #[error("it is not an absolute URL such as https://pages.example")]
     NotAUrl,
-    #[error("its scheme is neither http nor https")]
+    #[error("its scheme is neither http nor https, as in https://pages.example")]
     Scheme,
-    #[error("it is more than an origin: leave out path, query, fragment and credentials")]
+    #[error("it is more than an origin such as https://pages.example: leave out path, query, fragment and credentials")]
     MoreThanAnOrigin,
 }
 
