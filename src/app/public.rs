@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 
 use super::backends::Backends;
+use crate::http::discovery::skill;
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::{AllowedHosts, AppState, SiteSettings, front};
 use crate::mcp::{self, Mcp};
@@ -107,6 +108,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         trusted_proxies: proxies.networks.clone(),
     };
     let tools = Mcp {
+        skill: skill::markdown(&base_url, &site.mcp_url(&base_url)),
         service: service.clone(),
         base_url: base_url.clone(),
         proxies: proxies.clone(),

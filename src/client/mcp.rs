@@ -35,7 +35,7 @@ const DIFFERENT_WORDS: [(&str, &str); 5] = [
     ),
     ("take the `slug` and the key;", "take the `slug`;"),
     (
-        "Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it. `<url>/edit#<edit_key>` is a secret link to the editor.",
+        "Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it. The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`.",
         "Returns `url`. The edit key is saved on this machine.",
     ),
     ("Needs its edit key.", "Uses the edit key that is saved on this machine."),

@@ -62,6 +62,20 @@ fn with_port(origin: &Origin) -> Option<String> {
     Some(format!("{}://{}:{}", url.scheme(), url.host_str()?, url.port_or_known_default()?))
 }
 
+/// The icons too.
+const OF_TOOLS: [&str; 10] = [
+    path::MCP,
+    path::SERVER_CARD,
+    path::SERVER_CARD_BESIDE,
+    path::AI_CATALOG,
+    path::SKILL_INDEX,
+    path::SKILL,
+    path::SKILL_SHORT,
+    path::LLMS,
+    path::ICON_PHONE,
+    path::ROBOTS,
+];
+
 /// Hosted clients first ask a server's origin for OAuth documents, and take the public host's for a login. This host
 /// has neither these documents nor pages.
 pub(super) struct McpHost {
@@ -73,9 +87,8 @@ pub(super) struct McpHost {
 impl McpHost {
     pub(super) fn of(base_url: &Origin, site: &SiteSettings) -> Option<Self> {
         let host = site.mcp_base_url.as_ref()?.host()?;
-        let ours = [path::MCP, path::SERVER_CARD, path::SERVER_CARD_BESIDE, path::LLMS, path::ICON_PHONE, path::ROBOTS];
-        let icons = ICONS.map(|(path, ..)| path.to_owned());
-        let paths = ours.map(str::to_owned).into_iter().chain(icons).collect();
+        let icons = ICONS.map(|(path, ..)| path);
+        let paths = OF_TOOLS.into_iter().chain(icons).map(str::to_owned).collect();
         let advice = format!("This host serves the tools alone, at {}. Everything else is at {base_url}.", path::MCP);
         Some(Self { host, paths, advice })
     }

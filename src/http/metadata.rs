@@ -90,7 +90,7 @@ pub const CREATE_PAGE: Operation = Operation {
     title: "Publish a page",
     summary: "Publishes a Markdown page at a new public address. Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it.",
     rest_notes: "Needs no credential. A body that is refused spends no quota, unless the error is `content_refused` or `key_in_use`.",
-    tool_notes: "`<url>/edit#<edit_key>` is a secret link to the editor. \
+    tool_notes: "The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`. \
                  The title is shown as the heading, so leave it out of the content. \
                  Markdown: paragraphs, headings, bold, italic, strikethrough, lists, quotes, code, rules, links and https images. Bare web addresses become links; raw HTML and tables show as text. \
                  Calling again makes another page.",
@@ -107,7 +107,7 @@ pub const GET_PAGE: Operation = Operation {
     rest_notes: "Needs no credential. `content_html` is the Markdown as sanitised HTML.",
     tool_notes: "Needs no key. \
                  Set `include_html` to true for `content_html` too, which doubles the result. \
-                 `max_chars` reads a long page in parts: the result's `next_offset` is the `offset` of the next part, and `total_chars` the whole length.",
+                 A page can have 100 KB. Reading it in parts with `max_chars` costs less: the result's `next_offset` is the `offset` of the next part, and `total_chars` the whole length.",
     tags: ["read", "markdown"],
     scope: None,
     limit: None,
@@ -153,8 +153,17 @@ pub mod path {
     pub const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
     /// Where scanners look (spec §4.7).
     pub const SERVER_CARD: &str = "/.well-known/mcp/server-card.json";
-    /// As SEP-2127 defines.
+    /// As SEP-2127 defines: the address of the server with this behind it.
     pub const SERVER_CARD_BESIDE: &str = "/mcp/server-card";
+    pub const SERVER_CARD_SUFFIX: &str = "/server-card";
+    pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
+    /// RFC 9727.
+    pub const API_CATALOG: &str = "/.well-known/api-catalog";
+    /// Agent Skills Discovery 0.2.0.
+    pub const SKILL_INDEX: &str = "/.well-known/agent-skills/index.json";
+    pub const SKILL: &str = "/.well-known/agent-skills/handbill/SKILL.md";
+    /// For a person to say.
+    pub const SKILL_SHORT: &str = "/skill.md";
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
     /// RFC 9116.
     pub const SECURITY: &str = "/.well-known/security.txt";

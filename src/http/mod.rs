@@ -1,6 +1,6 @@
 //! HTTP: listeners, routes, requests, answers, and what describes them.
 
-mod discovery;
+pub(crate) mod discovery;
 pub mod drain;
 pub mod error;
 pub(crate) mod error_response;

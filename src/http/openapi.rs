@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the declarations of the routes and the table of errors (spec §4.7).
 
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
 use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
 use utoipa::{OpenApi as _, PartialSchema};
@@ -98,8 +98,12 @@ fn codes_of(operation: &Operation, limit: Option<LimitKind>, known: Option<&meta
         codes.extend([Code::InvalidBody, Code::EmptyContent, Code::ContentRefused]);
         codes.extend([Code::Timeout, Code::ContentTooLarge, Code::BodyTooLarge]);
     }
-    if operation.parameters.is_some() {
+    if let Some(parameters) = &operation.parameters {
         codes.extend([Code::NotFound, Code::Gone]);
+        let has_query = parameters
+            .iter()
+            .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query));
+        codes.extend(has_query.then_some(Code::InvalidBody));
     }
     if known.is_some_and(|known| known.scope.is_some()) {
         codes.extend([Code::MissingKey, Code::InvalidKey, Code::PreconditionFailed]);

@@ -14,12 +14,12 @@ use utoipa::IntoParams;
 use super::error_response::{Endpoint, shows_key};
 use super::etag::{NO_STORE, REVALIDATE, entity_tag, precondition};
 use super::negotiation::Coding;
-use super::reads::PageForm;
+use super::reads::{self, PageForm};
 use super::state::{AppState, PageMetadata};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::{RequestBody, is_json};
-use crate::http::request::credential;
-use crate::http::types::{CreateBody, CreatedBody, FieldsBody, PageBody};
+use crate::http::request::body::{Fields, RequestBody, is_json};
+use crate::http::request::{credential, part};
+use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::{Limited, ServiceError};
 use handbill_pages::values::page::PageHead;
@@ -83,7 +83,8 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     if shows_key(&head.uri) {
         return http.key_shown(&head.method);
     }
-    let attempt = http.service.create(http.proxies.client(&head), body.json::<CreateBody>().await).await;
+    let attempt =
+        http.service.create(http.proxies.client(&head), body.json::<CreateBody>(Fields::of::<CreateBody>).await).await;
     respond(attempt, Endpoint::Api, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -105,19 +106,22 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     tag = "pages",
     params(
         SlugParameter,
+        ("offset" = Option<u32>, Query, description = "Asks for a part of the content: the characters (Unicode scalar values) to skip, which is `next_offset` of the part before."),
+        ("max_chars" = Option<u32>, Query, description = "Asks for a part of the content: the most characters to return.", minimum = 1),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
     ),
     responses(
-        (status = 200, description = "The page.", body = PageBody),
+        (status = 200, description = "The page, or the part of it that `offset` and `max_chars` name.", body = ReadBody),
         (status = 304, description = "The page has not changed since the client read it."),
     ),
     security(()),
 )]
 pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    match Slug::parse(&slug) {
-        Ok(slug) => PageForm::Json.read(&slug, &http, &head).await,
-        Err(_) => http.failed(&ServiceError::NotFound),
+    let Ok(slug) = Slug::parse(&slug) else { return http.failed(&ServiceError::NotFound) };
+    match head.uri.query().and_then(part::in_query) {
+        Some(part) => reads::part(&slug, part, &http, &head).await,
+        None => PageForm::Json.read(&slug, &http, &head).await,
     }
 }
 
@@ -134,7 +138,7 @@ pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): Slu
         ("If-Match" = Option<String>, Header, description = "An entity tag of the page that the change is for, in any representation; 412 if the page has changed since. `*` matches any tag."),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
-    request_body = FieldsBody,
+    request_body = UpdateBody,
     responses(
         (status = 200, description = "The updated page.", body = PageBody),
     ),
@@ -146,13 +150,13 @@ pub(super) async fn update(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let body = RequestBody::of(&head.headers, body, is_json).await.json::<FieldsBody>();
+    let body = RequestBody::of(&head.headers, body, is_json).await.json::<UpdateBody>(Fields::of_update);
     let (client, key, precondition) =
         (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
     let attempt = http.service.update(client, &slug, &key, body, &precondition).await;
     respond(attempt, Endpoint::Api, &http, |page| {
         let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &http)), (CONTENT_TYPE, JSON)];
-        let mut response = (fields, PageBody::json(&page, &http.base_url)).into_response();
+        let mut response = (fields, PageBody::json(&page, &http.base_url, Included::ALL)).into_response();
         http.about(&page.head).mark_noindex(response.headers_mut());
         response
     })
@@ -217,12 +221,12 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
 }
 
 pub(super) fn json_tag(page: &PageHead, http: &AppState) -> HeaderValue {
-    json_tag_in(Coding::Identity, &http.about(page), http)
+    json_tag_in("json.", Coding::Identity, &http.about(page), http)
 }
 
 /// The tag changes with the version, which may add fields.
-pub(super) fn json_tag_in(coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
-    entity_tag(page, &["json.", env!("CARGO_PKG_VERSION"), ".", &http.origin_tag], coding.name())
+pub(super) fn json_tag_in(form: &str, coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
+    entity_tag(page, &[form, env!("CARGO_PKG_VERSION"), ".", &http.origin_tag], coding.name())
 }
 
 fn location(http: &AppState, page: &PageHead) -> HeaderValue {

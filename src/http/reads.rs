@@ -9,15 +9,15 @@ use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::error_response::unless_key_shown;
-use super::etag::{REVALIDATE, entity_tag};
+use super::error_response::{shows_key, unless_key_shown};
+use super::etag::REVALIDATE;
 use super::negotiation::{Coding, VARY_CODING, gzip};
 use super::pages::{self, FIELDS, JSON, SlugParam};
-use super::representation::{respond, unchanged};
+use super::representation::{Cacheable, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{AppState, PageMetadata};
-use crate::http::types::PageBody;
-use handbill_pages::service::{CachedPage, FormNumber, PageRead, ServiceError};
+use crate::http::types::{Included, PageBody, Part};
+use handbill_pages::service::{Body, CachedPage, FormNumber, PageRead, ServiceError};
 use handbill_pages::values::page::PageHead;
 use handbill_pages::values::slug::Slug;
 
@@ -26,6 +26,12 @@ pub(super) enum PageForm {
     Json,
     Html,
     Markdown(Source),
+}
+
+struct DescribedPart<'a> {
+    page: PageMetadata<'a>,
+    part: Part,
+    http: &'a AppState,
 }
 
 struct DescribedPage<'a> {
@@ -45,6 +51,23 @@ pub(super) async fn page(State(http): State<Arc<AppState>>, SlugParam(name): Slu
             None => form.error(&ServiceError::NotFound, &http, &head.headers),
         },
     }
+}
+
+/// A part of the page's text as JSON, which is not cached.
+pub(super) async fn part(slug: &Slug, part: Body<Part>, http: &AppState, head: &Parts) -> Response {
+    let answer = async {
+        let page = http.service.read(slug).await?;
+        if shows_key(&head.uri) {
+            return Err(ServiceError::KeyInQuery);
+        }
+        let part = part?;
+        let included = Included { content: true, html: false, part: Some(part) };
+        let described = DescribedPart { page: http.about(&page.head), part, http };
+        let body = Bytes::from(PageBody::json(&page, &http.base_url, included));
+        let made = |coding| Some((coding == Coding::Identity).then_some(&body));
+        Ok(respond(&head.headers, &described, made).0.expect("the body without a coding is there"))
+    };
+    answer.await.unwrap_or_else(|error| http.failed(&error))
 }
 
 impl PageForm {
@@ -122,27 +145,44 @@ impl PageForm {
         )
     }
 
-    /// Both addresses of the Markdown share a number.
     fn number(self, coding: Coding) -> FormNumber {
         let form = match self {
             Self::Json => 0,
             Self::Html => 3,
-            Self::Markdown(_) => 6,
+            Self::Markdown(Source::OwnAddress) => 6,
+            Self::Markdown(Source::Negotiated) => 9,
         };
         form + coding as u8
     }
 
     fn body(self, page: &PageRead<'_>, http: &AppState) -> Bytes {
         match self {
-            Self::Json => PageBody::json(page, &http.base_url).into(),
+            Self::Json => PageBody::json(page, &http.base_url, Included::ALL).into(),
             // Holds no spare capacity.
             Self::Html => site::html_of(page, http).into_boxed_str().into_boxed_bytes().into(),
-            Self::Markdown(_) => Bytes::copy_from_slice(page.text.content.as_str().as_bytes()),
+            Self::Markdown(source) => site::markdown_of(page, source),
         }
     }
 }
 
-impl super::representation::Cacheable for DescribedPage<'_> {
+impl Cacheable for DescribedPart<'_> {
+    fn content_type(&self) -> HeaderValue {
+        JSON
+    }
+
+    fn fields(&self) -> HeaderMap {
+        let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE)]);
+        self.page.mark_noindex(&mut fields);
+        fields
+    }
+
+    fn tag(&self, coding: Coding) -> HeaderValue {
+        let Part { offset, max_chars } = self.part;
+        pages::json_tag_in(&format!("part.{offset}.{max_chars}."), coding, &self.page, self.http)
+    }
+}
+
+impl Cacheable for DescribedPage<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.form {
             PageForm::Json => JSON,
@@ -168,9 +208,9 @@ impl super::representation::Cacheable for DescribedPage<'_> {
 
     fn tag(&self, coding: Coding) -> HeaderValue {
         match self.form {
-            PageForm::Json => pages::json_tag_in(coding, &self.page, self.http),
+            PageForm::Json => pages::json_tag_in("json.", coding, &self.page, self.http),
             PageForm::Html => site::html_tag(coding, &self.page, self.http),
-            PageForm::Markdown(_) => entity_tag(&self.page, &["md"], coding.name()),
+            PageForm::Markdown(source) => site::markdown_tag(coding, &self.page, source),
         }
     }
 }

@@ -50,12 +50,14 @@ fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
         "application/json",
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
     );
-    let (home, pages, help) = (site::editor::home(http), site::editor::pages(http), site::editor::help(http));
+    let home = discovery::home_markdown(&http.base_url, http.service.quotas(), &http.site);
+    let home = site::home_route(site::editor::home(http), home);
+    let (pages, help) = (site::editor::pages(http), site::editor::help(http));
     let (api, _) = api(openapi::description()).split_for_parts();
     api.merge(discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock))
         .merge(site::files())
         .route(metadata::path::OPENAPI, openapi.route())
-        .route("/", home.route().post(site::form::post))
+        .route("/", home.post(site::form::post))
         .route("/pages", pages.route())
         .route(metadata::path::HELP, help.route())
         .route("/assets/{version}/{name}", get(site::editor::file))

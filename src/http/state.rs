@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::http::metadata;
 use crate::http::negotiation::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::site::assets::short_hash;
@@ -61,6 +62,11 @@ impl PageMetadata<'_> {
 impl SiteSettings {
     pub(super) fn mcp_origin<'a>(&'a self, base_url: &'a Origin) -> &'a Origin {
         self.mcp_base_url.as_ref().unwrap_or(base_url)
+    }
+
+    /// Where the tools are.
+    pub fn mcp_url(&self, base_url: &Origin) -> String {
+        format!("{}{}", self.mcp_origin(base_url), metadata::path::MCP)
     }
 }
 

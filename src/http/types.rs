@@ -1,9 +1,11 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use utoipa::ToSchema;
-use utoipa::openapi::{Object, ObjectBuilder, Type};
+use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::error::{ApiError, Code};
 use handbill_pages::service::{Created, PageFields, oauth};
@@ -12,13 +14,14 @@ use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
+use handbill_pages::values::text_edits::TextEdit;
 use handbill_pages::values::title::MAX_CHARS;
 
 /// The body of an update. An omitted field keeps its value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UpdatePage)]
-pub struct FieldsBody {
+pub struct UpdateBody {
     /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
     #[serde(default, deserialize_with = "sent")]
     #[schema(
@@ -31,6 +34,51 @@ pub struct FieldsBody {
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
+    content: Option<Option<String>>,
+    /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
+    #[serde(default, deserialize_with = "list")]
+    #[schema(value_type = Vec<EditBody>, required = false, max_items = 100, example = json!([{"old": "first", "new": "second"}]))]
+    edits: Option<Vec<EditBody>>,
+}
+
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<EditBody>>, D::Error> {
+    Vec::deserialize(deserializer).map(Some)
+}
+
+impl From<UpdateBody> for PageFields {
+    fn from(UpdateBody { title, content, edits }: UpdateBody) -> Self {
+        let edits = edits.map(|edits| edits.into_iter().map(Into::into).collect());
+        Self { edits, ..FieldsBody { title, content }.into() }
+    }
+}
+
+// For tools, each word costs.
+#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Edit, description = "One change of a part of the Markdown. No two may overlap.")]
+#[schemars(inline)]
+pub struct EditBody {
+    /// The words to replace, copied exactly from `content`, where they must occur once.
+    #[schema(min_length = 1)]
+    #[schemars(length(min = 1))]
+    old: String,
+    /// The words in their place; empty removes them.
+    new: String,
+}
+
+impl From<EditBody> for TextEdit {
+    fn from(EditBody { old, new }: EditBody) -> Self {
+        Self { old, new }
+    }
+}
+
+/// The fields of a create by a tool, which takes no key.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldsBody {
+    #[serde(default, deserialize_with = "sent")]
+    title: Option<Option<String>>,
+    #[serde(default, deserialize_with = "sent")]
     content: Option<Option<String>>,
 }
 
@@ -139,6 +187,40 @@ pub struct PageBody {
     next_offset: Option<usize>,
 }
 
+/// A page, or the part of it that the query names.
+#[derive(ToSchema)]
+#[schema(as = PageOrPart)]
+#[serde(untagged)]
+pub enum ReadBody {
+    Page(PageBody),
+    Part(PartBody),
+}
+
+/// A page with a part of its content, which only a client that names a part gets.
+#[derive(Debug)]
+pub struct PartBody;
+
+impl PartialSchema for PartBody {
+    fn schema() -> RefOr<Schema> {
+        let as_in_page = ["slug", "url", "title", "content", "created_at", "updated_at"];
+        let part = as_in_page.into_iter().fold(ObjectBuilder::new(), |part, name| {
+            part.property(name, Ref::new(format!("#/components/schemas/Page/properties/{name}"))).required(name)
+        });
+        let count = |description| ObjectBuilder::new().schema_type(Type::Integer).description(Some(description));
+        part.description(Some("A page with a part of its content, without `content_html`."))
+            .property("total_chars", count("The length of the whole content in characters (Unicode scalar values)."))
+            .required("total_chars")
+            .property("next_offset", count("The `offset` of the next part. It is there if this is not the last part."))
+            .into()
+    }
+}
+
+impl ToSchema for PartBody {
+    fn name() -> Cow<'static, str> {
+        "PagePart".into()
+    }
+}
+
 /// The long texts that a result includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Included {
@@ -192,8 +274,8 @@ impl PageBody {
         }
     }
 
-    pub fn json(page: &Page, base_url: &Origin) -> Vec<u8> {
-        serde_json::to_vec(&Self::of(page, base_url, Included::ALL)).expect("strings and numbers serialise")
+    pub fn json(page: &Page, base_url: &Origin, included: Included) -> Vec<u8> {
+        serde_json::to_vec(&Self::of(page, base_url, included)).expect("strings and numbers serialise")
     }
 }
 
@@ -352,10 +434,14 @@ pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
     format!("{base_url}/{slug}")
 }
 
+/// Secret: it has the key, in the fragment, which browsers do not send.
+pub fn edit_url(created: &Created, base_url: &Origin) -> String {
+    format!("{}/edit#{}", page_url(&created.page.head.slug, base_url), created.edit_key.reveal())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use utoipa::PartialSchema;
 
     use super::*;
 
@@ -373,7 +459,7 @@ mod tests {
     fn the_limits_in_the_schemas_are_the_limits_in_force() {
         let schemas = json!({
             "CreatePage": CreateBody::schema(),
-            "UpdatePage": FieldsBody::schema(),
+            "UpdatePage": UpdateBody::schema(),
             "Page": PageBody::schema(),
         });
         for (name, field, longest) in [

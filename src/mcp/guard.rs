@@ -64,6 +64,12 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
+/// Whether a message is an error, which some methods answer with 200. Its id stands before.
+fn is_error(message: &[u8]) -> bool {
+    let begin = &message[..message.len().min(MAX_REFUSAL_BYTES)];
+    memchr::memmem::find(begin, br#","error":{"code":"#).is_some()
+}
+
 /// A refusal that is long or repeats a key loses its text, and keeps its status and code.
 pub(super) async fn discreet(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
@@ -73,10 +79,10 @@ pub(super) async fn discreet(response: Response) -> Response {
         let refusal = JsonRpcError::new(None, ErrorData::invalid_request(advice, None));
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
     }
-    if !head.status.is_client_error() {
-        return Response::from_parts(head, body);
-    }
     let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    if !head.status.is_client_error() && !is_error(&bytes) {
+        return Response::from_parts(head, Body::from(bytes));
+    }
     let text = String::from_utf8_lossy(&bytes);
     // A header may have a key in base64.
     let is_discreet = bytes.len() <= MAX_REFUSAL_BYTES && !EditKey::stands_in(&text) && !text.contains("base64");

@@ -8,24 +8,29 @@ use futures_util::FutureExt;
 use http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    DiscoverResult, ErrorCode, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig,
+    DiscoverResult, ErrorCode, GetSkillRequestParams, GetSkillResult, ListResourcesResult, ListSkillsResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, Skill,
+    SkillFrontmatter, SkillResource, SkillResources,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::tool_calls::{Mcp, tool_error};
 use super::tools::{INSTRUCTIONS, ToolName};
+use crate::http::discovery::skill;
 use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans;
 
-/// Only a new release changes the answer.
+/// Only a new release, or another address of the server, changes the answer.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
 
 /// A restart with other limits changes the list.
 const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
+
+const MARKDOWN: &str = "text/markdown";
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -48,14 +53,27 @@ impl McpServer {
         let identity = metadata::identity(&mcp.base_url);
         let mut server_info = MetaObject::default();
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
-        let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(identity)
-            .with_instructions(INSTRUCTIONS);
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_skills();
+        let config = ServerConfig::new(capabilities.build()).with_server_info(identity).with_instructions(INSTRUCTIONS);
         let spoken = |version: &&ProtocolVersion| MCP_PROTOCOL_VERSIONS.contains(&version.as_str());
         let versions = ProtocolVersion::KNOWN_VERSIONS.iter().filter(spoken).cloned().collect();
         let quotas = mcp.service.quotas();
         let tools = ListToolsResult::with_all_items(ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec());
         Self(Arc::new(Inner { mcp, config, versions, tools, server_info }))
+    }
+
+    /// What 2026-07-28 wants in a result that is the same for everybody: how long to keep it, for whom, and who answers.
+    fn hints(&self, context: &Context, ttl_ms: u64) -> (Option<u64>, Option<CacheScope>, Option<MetaObject>) {
+        if !speaks(context, &ProtocolVersion::V_2026_07_28) {
+            return (None, None, None);
+        }
+        (Some(ttl_ms), Some(CacheScope::Public), Some(self.0.server_info.clone()))
+    }
+
+    fn skill(&self) -> Skill {
+        let file = SkillResource::from_bytes(skill::URI, self.0.mcp.skill.as_bytes());
+        let frontmatter = SkillFrontmatter::new(skill::NAME, skill::DESCRIPTION);
+        Skill::new(skill::URI, frontmatter, SkillResources::Files(vec![file]))
     }
 
     fn count(&self, tool: &'static str, outcome: &'static str) {
@@ -83,15 +101,9 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        if request.is_some_and(|request| request.cursor.is_some()) {
-            let advice = "The list of tools is one page, without a cursor. Leave out `cursor`.";
-            return Err(ErrorData::invalid_params(advice, None));
-        }
+        without_cursor(request)?;
         let mut tools = self.0.tools.clone();
-        if speaks(&context, &ProtocolVersion::V_2026_07_28) {
-            tools = tools.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public);
-            tools.meta = Some(self.0.server_info.clone());
-        }
+        (tools.ttl_ms, tools.cache_scope, tools.meta) = self.hints(&context, TOOLS_TTL_MS);
         Ok(tools)
     }
 
@@ -126,6 +138,55 @@ impl ServerHandler for McpServer {
         Ok(result.into())
     }
 
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        without_cursor(request)?;
+        let resource = Resource::new(skill::URI, skill::NAME)
+            .with_description(skill::DESCRIPTION)
+            .with_mime_type(MARKDOWN)
+            .with_size(self.0.mcp.skill.len() as u64);
+        let mut resources = ListResourcesResult::with_all_items(vec![resource]);
+        (resources.ttl_ms, resources.cache_scope, resources.meta) = self.hints(&context, DISCOVER_TTL_MS);
+        Ok(resources)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if request.uri != skill::URI {
+            return Err(ErrorData::resource_not_found(format!("The one resource is `{}`.", skill::URI), None));
+        }
+        let text = ResourceContents::text(&self.0.mcp.skill, skill::URI).with_mime_type(MARKDOWN);
+        let mut read = ReadResourceResult::new(vec![text]);
+        (read.ttl_ms, read.cache_scope, read.meta) = self.hints(&context, DISCOVER_TTL_MS);
+        Ok(read.into())
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        without_cursor(request)?;
+        let mut skills = ListSkillsResult::with_all_items(vec![self.skill()]);
+        (skills.ttl_ms, skills.cache_scope, skills.meta) = self.hints(&context, DISCOVER_TTL_MS);
+        Ok(skills)
+    }
+
+    async fn get_skill(&self, request: GetSkillRequestParams, context: Context) -> Result<GetSkillResult, ErrorData> {
+        if request.uri != skill::URI {
+            return Err(ErrorData::invalid_params(format!("The one skill is `{}`.", skill::URI), None));
+        }
+        let mut got = GetSkillResult::new(self.skill());
+        (got.ttl_ms, got.cache_scope, got.meta) = self.hints(&context, DISCOVER_TTL_MS);
+        Ok(got)
+    }
+
     /// A known method with wrong parameters comes here too.
     async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
@@ -139,10 +200,17 @@ impl ServerHandler for McpServer {
             ),
             _ => ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
-                "This server does not have this method. It has tools: tools/list and tools/call.",
+                "This server does not have this method. It has tools (tools/list and tools/call) and a skill (skills/list, skills/get and resources/read).",
                 None,
             ),
         })
+    }
+}
+
+fn without_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        Some(_) => Err(ErrorData::invalid_params("The list is one page, without a cursor. Leave out `cursor`.", None)),
+        None => Ok(()),
     }
 }
 

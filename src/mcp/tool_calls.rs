@@ -15,7 +15,7 @@ use crate::http::error::{self, ApiError, Interface};
 use crate::http::request::body::{Fields, NoFields, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::request::credential;
-use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, page_url};
+use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, edit_url, page_url};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::service::{Body, BodyError, Created, Credential, PageService, Precondition, ServiceError};
 use handbill_pages::values::client::Client;
@@ -29,6 +29,8 @@ pub struct Mcp {
     pub base_url: Origin,
     pub proxies: TrustedProxies,
     pub metrics: Arc<Metrics>,
+    /// The text of the one skill.
+    pub skill: String,
 }
 
 impl Mcp {
@@ -127,13 +129,15 @@ fn is_of(url: &Url, base_url: &Origin) -> bool {
 pub(super) struct ToolResult {
     structured: Value,
     link: Option<Resource>,
+    /// For the person, who cannot do much with a bare key.
+    edit_link: Option<String>,
     warning: Option<&'static str>,
 }
 
 impl ToolResult {
     fn of(body: &impl Serialize) -> Self {
         let structured = serde_json::to_value(body).expect("strings and numbers serialise");
-        Self { structured, link: None, warning: None }
+        Self { structured, link: None, edit_link: None, warning: None }
     }
 
     pub(super) fn deleted(slug: String) -> Self {
@@ -150,13 +154,22 @@ impl ToolResult {
 
     pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
         let page = &created.page;
-        let (link, warning) = (Some(link_to(page, base_url)), warning_about(page));
-        Self { link, warning, ..Self::of(&CreatedBody::new(created, base_url)) }
+        let edit_link = format!(
+            "The secret edit link, for the user alone: {} Anyone who has it can change and delete the page.",
+            edit_url(created, base_url),
+        );
+        Self {
+            link: Some(link_to(page, base_url)),
+            edit_link: Some(edit_link),
+            warning: warning_about(page),
+            ..Self::of(&CreatedBody::new(created, base_url))
+        }
     }
 
     pub(super) fn for_client(self, knows_links: bool) -> CallToolResult {
         let mut result = CallToolResult::structured(self.structured);
         result.content.extend(self.link.filter(|_| knows_links).map(ContentBlock::ResourceLink));
+        result.content.extend(self.edit_link.map(ContentBlock::text));
         result.content.extend(self.warning.map(ContentBlock::text));
         result
     }

@@ -3,19 +3,19 @@
 use std::iter;
 use std::sync::Arc;
 
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::metadata::{self, Operation};
 use crate::http::request::body::{Fields, names_of};
-use crate::http::types::{CreateBody, CreatedBody, DeletedBody, Included, PageBody, Part};
+use crate::http::types::{CreateBody, CreatedBody, DeletedBody, EditBody, Included, PageBody, Part};
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::PageFields;
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::quota::Quota;
-use handbill_pages::values::text_edits::{MAX_EDITS, TextEdit};
+use handbill_pages::values::text_edits::MAX_EDITS;
 use handbill_pages::values::title::MAX_CHARS;
 
 /// Agents read this before any call.
@@ -27,6 +27,12 @@ update_page and delete_page take the `slug` and the key; get_page needs no key. 
 To change some words of a page, send them as `edits` to update_page; to read a long page, use max_chars. \
 A failed call is an error result whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds; \
 `message` says what to do next.";
+
+/// Claude Code saves a longer result to a file, and shows its agent the beginning.
+const MAX_RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
+
+/// The most that Claude Code allows. A whole page of printable text fits, even where each character is escaped twice.
+const MAX_RESULT_CHARS: usize = 500_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
@@ -76,6 +82,10 @@ impl ToolName {
             Self::Update => tool.with_input_schema::<UpdateOptions>().with_output_schema::<PageBody>(),
         };
         let mut tool = tidied(self.with_required(tool.with_annotations(hints)));
+        if matches!(self, Self::Get | Self::Update) {
+            let size = (MAX_RESULT_SIZE.to_owned(), MAX_RESULT_CHARS.into());
+            tool = tool.with_meta(MetaObject(JsonObject::from_iter([size])));
+        }
         if let Some(schema) = tool.output_schema.as_mut().map(Arc::make_mut) {
             self.narrow(schema);
         }
@@ -221,7 +231,7 @@ pub(super) struct UpdateOptions {
     content: Option<String>,
     /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
     #[schemars(length(max = MAX_EDITS))]
-    edits: Option<Vec<EditArgument>>,
+    edits: Option<Vec<EditBody>>,
     /// The page's `updated_at` when it was last read; until the first change it is `created_at`.
     if_updated_at: Option<String>,
     /// Whether the result has `content`; by default unless `edits` are sent.
@@ -229,18 +239,6 @@ pub(super) struct UpdateOptions {
     /// Whether the result has `content_html`.
     #[schemars(extend("default" = false))]
     include_html: Option<bool>,
-}
-
-// One change of a part of the Markdown.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-struct EditArgument {
-    /// The words to replace, copied exactly from `content`, where they must occur once.
-    #[schemars(length(min = 1))]
-    old: String,
-    /// The words in their place; empty removes them.
-    new: String,
 }
 
 pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
@@ -265,7 +263,7 @@ impl GetOptions {
 impl UpdateOptions {
     pub(super) fn fields() -> Fields {
         let fields = with_slug(&["edit_key"], names_of::<Self>());
-        Fields { in_list: names_of::<EditArgument>(), ..fields }
+        Fields { in_list: names_of::<EditBody>(), ..fields }
     }
 
     pub(super) fn included(&self) -> Included {
@@ -275,13 +273,10 @@ impl UpdateOptions {
 
     /// The fields that are to be changed.
     pub(super) fn into_page_fields(self) -> PageFields {
-        let edits = |edits: Vec<EditArgument>| {
-            edits.into_iter().map(|EditArgument { old, new }| TextEdit { old, new }).collect()
-        };
         PageFields {
             title: self.title.map(Some),
             content: self.content.map(|content| Some(content.into())),
-            edits: self.edits.map(edits),
+            edits: self.edits.map(|edits| edits.into_iter().map(Into::into).collect()),
             if_updated_at: self.if_updated_at,
             ..PageFields::default()
         }

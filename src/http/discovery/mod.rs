@@ -1,13 +1,17 @@
-//! The documents that describe the service to programs (spec §4.7), made from [`crate::http::metadata`].
+//! The documents that describe the service to programs (spec §4.7; contract, decision 26), made from
+//! [`crate::http::metadata`].
+
+pub(crate) mod skill;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
+use axum::body::Bytes;
 use axum::routing::{MethodRouter, get};
 use http::HeaderValue;
-use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE, LINK};
 use serde_json::{Value, json};
 
 use crate::http::error::Code;
@@ -15,7 +19,7 @@ use crate::http::etag::REVALIDATE;
 use crate::http::metadata::{self, path};
 use crate::http::representation::Representation;
 use crate::http::request::MAX_BODY_BYTES;
-use crate::http::site::PLAIN_TEXT;
+use crate::http::site::{MARKDOWN_TYPE, PLAIN_TEXT};
 use crate::http::state::SiteSettings;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
@@ -28,6 +32,9 @@ use handbill_pages::values::{content, title};
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";
+const AI_CATALOG: &str = "application/ai-catalog+json";
+/// RFC 9727 §4.
+const API_CATALOG: &str = r#"application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727""#;
 
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     base_url: &Origin,
@@ -36,8 +43,11 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     clock: &SharedClock,
 ) -> Router<S> {
     let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
-    let mcp = format!("{}{}", site.mcp_origin(base_url), path::MCP);
-    let card = server_card(base_url, &mcp);
+    let mcp = site.mcp_url(base_url);
+    let card = bytes(&server_card(base_url, &mcp));
+    let skill = skill::markdown(base_url, &mcp);
+    let index = bytes(&skill_index(&skill));
+    let api_catalog_link = format!(r#"<{base_url}{}>; rel="api-catalog""#, path::API_CATALOG);
     let routes = Router::new();
     let routes = match &site.abuse_contact {
         Some(contact) => routes.route(path::SECURITY, security_txt(contact, base_url, Arc::clone(clock))),
@@ -48,14 +58,32 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         // Not under `…/mcp`, where it would say that the MCP server wants a token.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
-        .route(path::LLMS, Representation::document(PLAIN_TEXT, llms(base_url, &mcp, quotas, site)).route())
-        .route(path::SERVER_CARD, card_route(JSON, &card))
-        .route(path::SERVER_CARD_BESIDE, card_route(SERVER_CARD, &card))
+        .route(path::LLMS, Representation::document(PLAIN_TEXT, llms(base_url, quotas, site)).route())
+        .route(path::SERVER_CARD, route_for_browsers(JSON, card.clone()))
+        .route(path::SERVER_CARD_BESIDE, route_for_browsers(SERVER_CARD, card))
+        .route(path::AI_CATALOG, route_for_browsers(AI_CATALOG, bytes(&ai_catalog(base_url, &mcp))))
+        .route(path::SKILL_INDEX, route_for_browsers(JSON, index))
+        .route(path::SKILL, route_for_browsers(MARKDOWN_TYPE, skill.clone()))
+        .route(path::SKILL_SHORT, route_for_browsers(MARKDOWN_TYPE, skill))
+        .route(
+            path::API_CATALOG,
+            Representation::document(API_CATALOG, bytes(&api_catalog(base_url)))
+                .with(LINK, HeaderValue::try_from(api_catalog_link).expect("an origin is ASCII"))
+                .route(),
+        )
 }
 
-/// SEP-2127 requires the two header fields on every answer.
-fn card_route<S: Clone + Send + Sync + 'static>(media_type: &'static str, card: &Value) -> MethodRouter<S> {
-    Representation::document(media_type, bytes(card))
+/// The text of `/llms.txt`, for who asks for the home page as Markdown.
+pub(super) fn home_markdown(base_url: &Origin, quotas: Quotas, site: &SiteSettings) -> Representation {
+    Representation::document(MARKDOWN_TYPE, llms(base_url, quotas, site))
+}
+
+/// SEP-2127 requires the two header fields on every answer with a server card.
+fn route_for_browsers<S: Clone + Send + Sync + 'static>(
+    media_type: &'static str,
+    document: impl Into<Bytes>,
+) -> MethodRouter<S> {
+    Representation::document(media_type, document)
         .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
         .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
         .route()
@@ -109,8 +137,44 @@ fn server_card(base_url: &Origin, mcp: &str) -> Value {
     card["serverInfo"] = json!({"name": identity.name, "title": identity.title, "version": identity.version});
     card["protocolVersion"] = newest_mcp_version().into();
     card["transport"] = json!({"type": "streamable-http", "endpoint": mcp});
-    card["capabilities"] = json!({"tools": {}});
+    card["capabilities"] = json!({"tools": {}, "resources": {}});
     card
+}
+
+/// Leads a client that knows only the host to the server card.
+fn ai_catalog(base_url: &Origin, mcp: &str) -> Value {
+    json!({
+        "specVersion": "1.0",
+        "entries": [{
+            "identifier": format!("urn:air:{}:mcp:handbill", base_url.host_text()),
+            "type": SERVER_CARD,
+            "url": format!("{mcp}{}", path::SERVER_CARD_SUFFIX),
+        }],
+    })
+}
+
+/// RFC 9727, as a set of links (RFC 9264).
+fn api_catalog(base_url: &Origin) -> Value {
+    json!({"linkset": [{
+        "anchor": format!("{base_url}/api/pages"),
+        "service-desc": [{"href": format!("{base_url}{}", path::OPENAPI), "type": JSON}],
+        "service-doc": [{"href": format!("{base_url}{}", path::LLMS), "type": "text/plain"}],
+    }]})
+}
+
+/// Agent Skills Discovery 0.2.0. `files` is for programs that read the version before, which has no digest.
+fn skill_index(skill: &str) -> Value {
+    json!({
+        "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+        "skills": [{
+            "name": skill::NAME,
+            "type": "skill-md",
+            "description": skill::DESCRIPTION,
+            "url": path::SKILL,
+            "digest": skill::digest(skill),
+            "files": ["SKILL.md"],
+        }],
+    })
 }
 
 /// Handbill does not speak A2A: the interface in the card is the MCP server, with a binding that no A2A client uses.
@@ -168,14 +232,16 @@ fn window(quota: &Quota) -> humantime::FormattedDuration {
     humantime::format_duration(quota.window)
 }
 
-fn llms(base_url: &Origin, mcp_url: &str, quotas: Quotas, site: &SiteSettings) -> String {
+fn llms(base_url: &Origin, quotas: Quotas, site: &SiteSettings) -> String {
     let quotas = [
         ("Creates", quotas.create),
         ("Edits and deletes", quotas.edit),
         ("Tokens", quotas.token),
         ("Previews", quotas.of(LimitKind::Preview)),
     ];
-    LlmsTemplate { base_url, mcp_url, quotas, site }.render().expect("writing to a string does not fail")
+    LlmsTemplate { base_url, mcp_url: &site.mcp_url(base_url), quotas, site }
+        .render()
+        .expect("writing to a string does not fail")
 }
 
 /// RFC 9116 recommends less than a year. Each answer has the running process's contact.

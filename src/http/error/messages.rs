@@ -77,6 +77,13 @@ impl ApiError {
                     interface.key_advice(),
                 ),
             ),
+            ServiceError::LinkForKey => Self::new(
+                Code::InvalidKey,
+                format!(
+                    "This is an edit link. The edit key is the part after its `#`: send that alone, {}.",
+                    interface.key_place(),
+                ),
+            ),
             ServiceError::KeyInQuery => Self::new(
                 Code::KeyInQuery,
                 format!(
@@ -273,7 +280,7 @@ fn edit_advice(error: &TextEditError) -> String {
         TextEditError::NotFound { edit, differs_in_white_space } => {
             let reason = if *differs_in_white_space { ": its white space or line breaks differ" } else { "" };
             format!(
-                "The `old` of edit {edit} is not in the page's content{reason}. Copy `old` exactly from the Markdown that get_page returns."
+                "The `old` of edit {edit} is not in the page's content{reason}. Copy `old` exactly from the page's `content`."
             )
         }
         TextEditError::Ambiguous { edit, places: [first, second] } => format!(

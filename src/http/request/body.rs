@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
 use super::json::TOO_MANY;
+use crate::http::types::{EditBody, UpdateBody};
 use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::edit_key::PREFIX;
@@ -63,8 +64,8 @@ impl RequestBody {
     }
 
     /// Too large a body fails first.
-    pub async fn json<T: DeserializeOwned + Into<PageFields>>(self) -> Body<PageFields> {
-        parse::<T>(&self.bytes().await?).map(Into::into)
+    pub async fn json<T: DeserializeOwned + Into<PageFields>>(self, fields: fn() -> Fields) -> Body<PageFields> {
+        parse::<T>(&self.bytes().await?, fields).map(Into::into)
     }
 }
 
@@ -142,6 +143,10 @@ impl Fields {
     pub fn of<T: DeserializeOwned>() -> Self {
         Self { names: names_of::<T>(), in_list: Vec::new() }
     }
+
+    pub fn of_update() -> Self {
+        Self { in_list: names_of::<EditBody>(), ..Self::of::<UpdateBody>() }
+    }
 }
 
 pub fn names_of<T: DeserializeOwned>() -> Vec<String> {
@@ -150,14 +155,14 @@ pub fn names_of<T: DeserializeOwned>() -> Vec<String> {
     refusal.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
-/// Content that is too large fails first.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
+/// Content that is too large fails first. `fields` are for messages.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: fn() -> Fields) -> Body<T> {
     let no_json = |error: &serde_json::Error| {
         BodyError::Malformed(format!("{} Send one JSON object in UTF-8.", why_not_json(bytes, error)))
     };
     // Serde would also take a list of values.
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        let no_object = || BodyError::Malformed(no_object(&Fields::of::<T>()));
+        let no_object = || BodyError::Malformed(no_object(&fields()));
         return Err(serde_json::from_slice::<IgnoredAny>(bytes).map_or_else(|error| no_json(&error), |_| no_object()));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -168,7 +173,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Body<T> {
             let members = serde_json::from_slice::<HashMap<String, &RawValue>>(bytes).unwrap_or_default();
             let content = members.get("content").and_then(|content| serde_json::from_str::<String>(content.get()).ok());
             check_content_size(content.as_deref())?;
-            Err(BodyError::Malformed(wrong_shape(&error, &Fields::of::<T>())))
+            Err(BodyError::Malformed(wrong_shape(&error, &fields())))
         }
         Err(error) => Err(no_json(error.inner())),
     }
@@ -235,7 +240,8 @@ fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, fields: &F
     } else if path == "edit_key" && reason.starts_with("invalid type: null") {
         "The field `edit_key` is null. Leave it out, or send a key.".to_owned()
     } else if is_plain(&path) || list.is_some() {
-        let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
+        let expected = reason.rsplit_once("expected ").and_then(|(_, expected)| expected.split(" at line ").next());
+        let expected = match expected {
             Some("a boolean") => "`true` or `false`".to_owned(),
             Some("a sequence") => format!("a list of objects with {}", enumerate(&fields.in_list)),
             Some("f64") => "a whole number".to_owned(),
@@ -266,7 +272,7 @@ fn enumerate(fields: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::types::{CreateBody, FieldsBody};
+    use crate::http::types::{CreateBody, UpdateBody};
 
     #[test]
     fn the_fields_that_a_message_lists_are_those_of_the_type() {
@@ -281,7 +287,7 @@ mod tests {
             [format!(r#"{{"x": 1, "content": "{content}"}}"#), format!(r#"{{"content": "{content}", "title": 1}}"#)]
         {
             assert!(
-                matches!(parse::<FieldsBody>(body.as_bytes()).err(), Some(BodyError::Content(_))),
+                matches!(parse::<UpdateBody>(body.as_bytes(), Fields::of_update).err(), Some(BodyError::Content(_))),
                 "{}",
                 &body[..20]
             );

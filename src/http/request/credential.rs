@@ -16,6 +16,9 @@ use handbill_pages::values::edit_key::EditKey;
 /// Taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
 
+/// Before the key in an edit link.
+const LINK: &str = "/edit#";
+
 /// An address in another's query is encoded twice, or three times if nested again.
 const FURTHER_DECODINGS: usize = 2;
 
@@ -54,7 +57,10 @@ fn in_headers(headers: &HeaderMap) -> Credential {
         return Credential::Malformed;
     }
     let Ok(text) = first.to_str() else { return Credential::Malformed };
-    without_scheme(text).map_or(Credential::Missing, key)
+    match without_scheme(text) {
+        Some(link) if link.contains(LINK) => Credential::Link,
+        text => text.map_or(Credential::Missing, key),
+    }
 }
 
 /// With or without `Bearer`, or in an edit link.
@@ -63,7 +69,7 @@ pub fn in_argument(value: Option<&Value>) -> Credential {
         None => Credential::Missing,
         Some(Value::String(text)) => {
             let text = without_scheme(text.trim()).unwrap_or(text);
-            key(text.split_once("/edit#").map_or(text, |(_, key)| key))
+            key(text.split_once(LINK).map_or(text, |(_, key)| key))
         }
         Some(_) => Credential::WrongType,
     }

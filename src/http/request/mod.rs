@@ -5,6 +5,7 @@ pub mod client_addr;
 pub mod credential;
 pub mod head;
 pub mod json;
+pub mod part;
 pub mod raw_post;
 
 pub use self::head::MAX_HEAD_BYTES;

@@ -63,7 +63,7 @@ fn with_sections(html: &str) -> Option<String> {
     Some(article)
 }
 
-fn text_of(heading: &str) -> String {
+pub(super) fn text_of(heading: &str) -> String {
     let spaced = heading.replace("<img ", " <img ");
     // `<` and `>` in text or attributes are references.
     let text: String = spaced.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();

@@ -92,7 +92,8 @@ impl<'a> EditorTemplate<'a> {
 }
 
 pub(in crate::http) fn home(http: &AppState) -> Representation {
-    with_scripts(&EditorTemplate::new(Layout::of(http))).with(LINK, links(http, r#"</help>; rel="help""#))
+    let others = format!(r#"</help>; rel="help", <{}>; rel="api-catalog""#, metadata::path::API_CATALOG);
+    with_scripts(&EditorTemplate::new(Layout::of(http))).with(LINK, links(http, &others))
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.
@@ -150,9 +151,9 @@ fn page(template: &impl Template, policy: HeaderValue) -> Representation {
     Representation::document(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
 }
 
-fn links(http: &AppState, other: &str) -> HeaderValue {
+fn links(http: &AppState, others: &str) -> HeaderValue {
     let (base_url, docs) = (&http.base_url, metadata::path::LLMS);
-    HeaderValue::try_from(format!(r#"<{base_url}{docs}>; rel="service-doc"; type="text/plain", {other}"#))
+    HeaderValue::try_from(format!(r#"<{base_url}{docs}>; rel="service-doc"; type="text/plain", {others}"#))
         .expect("an origin is ASCII")
 }
 

@@ -4,16 +4,17 @@ mod article;
 pub mod assets;
 pub(in crate::http) mod editor;
 pub(in crate::http) mod form;
+mod markdown;
 pub mod templates;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY,
-};
+use axum::routing::{MethodRouter, get};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
@@ -32,7 +33,8 @@ use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::title::Title;
 
-pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+pub(in crate::http) const MARKDOWN_TYPE: &str = "text/markdown; charset=utf-8";
+pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static(MARKDOWN_TYPE);
 pub(in crate::http) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static(HTML_TYPE);
@@ -58,6 +60,15 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
     ];
     files.into_iter().fold(Router::new(), |routes, (path, media_type, bytes, caching)| {
         routes.route(path, Representation::document(media_type, bytes).with(CACHE_CONTROL, caching).route())
+    })
+}
+
+/// The home page, as HTML for people and as Markdown for programs that would rather have it.
+pub(in crate::http) fn home_route(home: Representation, markdown: Representation) -> MethodRouter<Arc<AppState>> {
+    let [home, markdown] = [home, markdown].map(|form| form.with(VARY, VARY_TYPE_AND_CODING));
+    get(move |headers: HeaderMap| {
+        let form = if prefers_markdown(&headers) { &markdown } else { &home };
+        std::future::ready(form.respond_to(&headers))
     })
 }
 
@@ -124,12 +135,16 @@ pub(in crate::http) fn html_tag(coding: Coding, page: &PageMetadata<'_>, http: &
 }
 
 pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &AppState, slug: &Slug) {
-    let markdown = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
-    fields.insert(LINK, HeaderValue::try_from(markdown.concat()).expect("an origin is ASCII"));
+    fields.insert(LINK, link_to_source(http, slug));
     fields.insert(CACHE_CONTROL, REVALIDATE);
     fields.insert(CONTENT_SECURITY_POLICY, PAGE_POLICY.clone());
     fields.insert(VARY, VARY_TYPE_AND_CODING);
     admit_shared_caches(fields, http);
+}
+
+fn link_to_source(http: &AppState, slug: &Slug) -> HeaderValue {
+    let link = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+    HeaderValue::try_from(link.concat()).expect("an origin is ASCII")
 }
 
 /// If operators allow it (contract, decision 21). Browsers ignore this field (RFC 9213), and ask each time.
@@ -144,8 +159,24 @@ fn admit_shared_caches(fields: &mut HeaderMap, http: &AppState) {
 pub(in crate::http) enum Source {
     /// At `/<slug>.md`.
     OwnAddress,
-    /// By `Accept`, at the address of the HTML.
+    /// By `Accept`, at the address of the HTML, and with the title.
     Negotiated,
+}
+
+pub(in crate::http) fn markdown_of(page: &Page, source: Source) -> Bytes {
+    let markdown = match source {
+        Source::OwnAddress => page.text.content.as_str().into(),
+        Source::Negotiated => markdown::with_title(page),
+    };
+    Bytes::copy_from_slice(markdown.as_bytes())
+}
+
+/// The title may be written in another way by another version.
+pub(in crate::http) fn markdown_tag(coding: Coding, page: &PageMetadata<'_>, source: Source) -> HeaderValue {
+    match source {
+        Source::OwnAddress => entity_tag(page, &["md"], coding.name()),
+        Source::Negotiated => entity_tag(page, &["titled.", env!("CARGO_PKG_VERSION")], coding.name()),
+    }
 }
 
 pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, slug: &Slug, source: Source) {
@@ -159,7 +190,7 @@ pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, 
             admit_shared_caches(fields, http);
         }
         Source::Negotiated => {
-            fields.insert(CONTENT_LOCATION, value(["/", slug.as_str(), ".md"]));
+            fields.insert(LINK, link_to_source(http, slug));
             // A shared cache that ignores `Vary` would send this to browsers.
             fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
             fields.insert(VARY, VARY_TYPE_AND_CODING);

@@ -14,7 +14,7 @@ const FIELDS: [&str; 2] = ["title", "content"];
 const MAX_MESSAGE_BYTES: usize = 300;
 
 pub(crate) fn check(input: &[u8]) {
-    let body: Body<FieldsBody> = parse(input);
+    let body: Body<FieldsBody> = parse(input, Fields::of::<FieldsBody>);
     let object = match serde_json::from_slice(input) {
         Ok(Value::Object(object)) => Some(object),
         _ => None,

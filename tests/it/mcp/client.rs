@@ -78,7 +78,8 @@ impl Client {
         if self.is_modern() {
             request = request.header("mcp-method", message["method"].as_str().unwrap_or_default());
         }
-        match message["params"]["name"].as_str() {
+        let params = &message["params"];
+        match params["name"].as_str().or(params["uri"].as_str()) {
             Some(name) if self.is_modern() => request.header("mcp-name", name),
             _ => request,
         }

@@ -8,7 +8,7 @@ use crate::in_process::exchange::{Answer, Request};
 
 const HOST: &str = "mcp.pages.example";
 
-fn start() -> TestApp {
+pub(crate) fn start() -> TestApp {
     let site = SiteSettings {
         mcp_base_url: Some(Origin::parse("https://mcp.pages.example").unwrap()),
         ..SiteSettings::default()
@@ -28,6 +28,10 @@ async fn the_host_of_the_tools_has_them_and_their_descriptions_alone() {
         for path in [
             "/.well-known/mcp/server-card.json",
             "/mcp/server-card",
+            "/.well-known/ai-catalog.json",
+            "/.well-known/agent-skills/index.json",
+            "/.well-known/agent-skills/handbill/SKILL.md",
+            "/skill.md",
             "/llms.txt",
             "/favicon.ico",
             "/apple-touch-icon.png",
@@ -43,6 +47,7 @@ async fn the_host_of_the_tools_has_them_and_their_descriptions_alone() {
             "/.well-known/oauth-protected-resource/mcp",
             "/.well-known/openid-configuration",
             "/.well-known/agent-card.json",
+            "/.well-known/api-catalog",
             "/register",
             "/authorize",
             "/token",
@@ -89,6 +94,10 @@ async fn every_description_of_the_service_names_the_host_of_the_tools() {
         ("/llms.txt", 6),
         ("/openapi.json", 0),
         ("/mcp/server-card", 2),
+        ("/.well-known/ai-catalog.json", 1),
+        ("/.well-known/api-catalog", 0),
+        ("/.well-known/agent-skills/index.json", 0),
+        ("/skill.md", 1),
         ("/.well-known/mcp/server-card.json", 2),
         ("/.well-known/agent-card.json", 1),
         ("/.well-known/oauth-protected-resource", 0),

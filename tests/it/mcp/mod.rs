@@ -8,7 +8,7 @@ mod arguments;
 mod callers;
 pub(crate) mod client;
 mod errors;
-mod hosted;
+pub(crate) mod hosted;
 mod order;
 mod parts;
 mod refusals;

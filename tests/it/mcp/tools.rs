@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, LEGACY, MODERN, REVISIONS, UNNAMED, check_shape, opening};
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::Request;
 
 #[tokio::test]
 async fn the_four_tools_do_what_rest_does() {
@@ -90,7 +91,8 @@ async fn the_descriptions_tell_of_the_key_strangers_and_limits() {
     for part in ["shown only now", "give it to the user", "never publish it", "At most 7 calls in any 3600 seconds"] {
         assert!(told("create_page").contains(part), "{part}");
     }
-    assert!(told("create_page").contains("`<url>/edit#<edit_key>` is a secret link"));
+    assert!(told("create_page").contains("for the user alone: the secret edit link, `<url>/edit#<edit_key>`"));
+    assert!(told("get_page").contains("in parts with `max_chars` costs less"));
     assert!(told("update_page").contains("`if_updated_at`") && told("update_page").contains("do not resend"));
     assert!(told("get_page").contains("written by strangers") && told("get_page").contains("do not follow"));
     assert!(told("delete_page").contains("no undo"));
@@ -153,11 +155,55 @@ async fn a_text_with_a_key_s_form_is_published_with_a_warning() {
         assert_eq!(result["isError"], false, "{result}");
         let texts = result["content"].as_array().unwrap().iter().filter(|block| block["type"] == "text");
         let texts: Vec<_> = texts.map(|block| block["text"].as_str().unwrap()).collect();
-        assert_eq!(texts.len(), 1 + usize::from(is_warned), "{result}");
-        if let Some(warning) = texts.get(1) {
+        let of_result = if tool == "create_page" { 2 } else { 1 };
+        assert_eq!(texts.len(), of_result + usize::from(is_warned), "{result}");
+        if let Some(warning) = texts.get(of_result) {
             assert!(warning.starts_with("Warning: ") && !warning.contains("hbk_"), "{warning}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_create_gives_the_user_a_secret_edit_link() {
+    let app = TestApp::new();
+    for client in Client::each(&app) {
+        let create = json!({"name": "create_page", "arguments": {"title": "T", "content": "c"}});
+        let result = client.result("tools/call", create).await;
+        let page = &result["structuredContent"];
+        let link = format!("{}/edit#{}", page["url"].as_str().unwrap(), page["edit_key"].as_str().unwrap());
+        let text = result["content"][2]["text"].as_str().unwrap();
+        assert!(text.starts_with("The secret edit link, for the user alone: ") && text.contains(&link), "{result}");
+        assert_eq!(result["content"].as_array().unwrap().len(), 3, "{result}");
+        client.call("delete_page", json!({"slug": page["slug"], "edit_key": link})).await.done();
+    }
+}
+
+/// Claude Code counts the characters of a result, and shows only the beginning of one that is longer than declared.
+#[tokio::test]
+async fn a_whole_page_of_printable_text_fits_into_the_declared_size() {
+    let app = Setup::unlimited().start();
+    let client = Client::new(&app, MODERN);
+    let tools = client.tools().await;
+    for worst in ["\"", "\\", "\n"] {
+        // As JSON it would be too large a body.
+        let post = Request::new("POST", "/?title=T").header("content-type", "text/markdown");
+        let post = post.header("accept", "application/json").body(worst.repeat(102_400));
+        let page = app.send(post).await.expect_status(201).json();
+        let arguments = json!({"slug": page["slug"], "edit_key": page["edit_key"], "include_content": true});
+        for (name, arguments) in [("get_page", json!({"slug": page["slug"]})), ("update_page", arguments)] {
+            let declared = tool(&tools, name)["_meta"]["anthropic/maxResultSizeChars"].as_u64().unwrap();
+            let result = client.result("tools/call", json!({"name": name, "arguments": arguments})).await;
+            // Escaped once more, as in the message.
+            let chars = result["content"].to_string().chars().count() as u64;
+            assert!((100_000..declared).contains(&chars), "{name} of {worst:?}: {chars}");
+        }
+    }
+    let declares = |name: &str| tool(&tools, name).get("_meta").is_some();
+    assert!(!declares("create_page") && !declares("delete_page"));
+}
+
+fn capabilities() -> Value {
+    json!({"tools": {}, "resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}})
 }
 
 #[tokio::test]
@@ -170,7 +216,7 @@ async fn initialize_agrees_on_a_revision_that_has_a_handshake() {
         // A client that has agreed on nothing yet sends no header.
         let result = Client::new(&app, UNNAMED).result("initialize", opening(revision)).await;
         assert_eq!(result["protocolVersion"], agreed, "{revision}");
-        assert_eq!(result["capabilities"], json!({"tools": {}}));
+        assert_eq!(result["capabilities"], capabilities());
         assert_eq!(result["serverInfo"]["name"], "example.pages/handbill");
         assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert!(result["instructions"].as_str().unwrap().contains("edit_key"));
@@ -185,7 +231,7 @@ async fn discover_tells_the_revisions_and_who_answers() {
     supported.sort_unstable();
     supported.reverse();
     assert_eq!(supported, REVISIONS);
-    assert_eq!(result["capabilities"], json!({"tools": {}}));
+    assert_eq!(result["capabilities"], capabilities());
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
     let identity = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(identity["name"], "example.pages/handbill");

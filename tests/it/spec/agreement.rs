@@ -19,9 +19,8 @@ const MCP: &str = "/mcp";
 fn paths_of_ours(text: &str) -> BTreeSet<String> {
     let ends_an_address = |c: char| c.is_whitespace() || "\"'`<>(),;".contains(c);
     let paths = text.split(BASE_URL).skip(1).map(|rest| rest.split(ends_an_address).next().unwrap());
-    paths
-        .map(|path| if path.is_empty() { "/".to_owned() } else { path.trim_end_matches(['.', ':']).to_owned() })
-        .collect()
+    let paths = paths.map(|path| path.trim_end_matches(['.', ':']));
+    paths.map(|path| if path.is_empty() { "/".to_owned() } else { path.to_owned() }).collect()
 }
 
 #[tokio::test]
@@ -128,13 +127,14 @@ async fn the_examples_of_llms_txt_work_as_they_are_written() {
     let app = TestApp::new();
     let text = app.get(LLMS).await.text().to_owned();
     let bodies: Vec<&str> = text.split("-d '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
-    let [create, update, call] = bodies.as_slice() else { panic!("{bodies:?}") };
+    let [create, update, edits, call] = bodies.as_slice() else { panic!("{bodies:?}") };
     let created = app.create((*create).to_owned()).await;
     let (slug, key) = (created.expect_status(201).field("slug"), created.field("edit_key"));
-    app.send(Request::update(&slug, (*update).to_owned()).key(&key)).await.expect_status(200);
-    let call = call.replace("<slug>", &slug).replace("<edit_key>", &key);
-    app.send(Request::new("POST", "/mcp").json(call)).await.expect_status(200);
-    assert_eq!(app.page(&slug).await["content"], "My *third* thoughts.");
+    for body in [update, edits] {
+        app.send(Request::update(&slug, (*body).to_owned()).key(&key)).await.expect_status(200);
+    }
+    let answer = app.send(Request::new("POST", "/mcp").json(call.replace("<slug>", &slug))).await;
+    assert_eq!(answer.json()["result"]["structuredContent"]["content"], "My *third* thoughts.");
     assert!(text.contains(&format!("`{BASE_URL}/<slug>`")));
 }
 
@@ -150,6 +150,7 @@ async fn no_document_gives_an_address_of_another_origin() {
                 "http://127.0.0.1:18080",
                 "https://static.modelcontextprotocol.io/schemas/",
                 "https://modelcontextprotocol.io/specification/",
+                "https://schemas.agentskills.io/discovery/",
                 // An example of an address in the OpenAPI document.
                 "https://pages.example/",
             ];

@@ -25,6 +25,45 @@ async fn a_page_is_read_whatever_credential_is_sent() {
 }
 
 #[tokio::test]
+async fn a_part_of_the_content_comes_only_to_a_client_that_names_it() {
+    let app = Setup::unlimited().start();
+    let (page, deleted) = (app.publish("T", "aéb").await, app.deleted().await);
+    let path = format!("/api/pages/{}", page.slug);
+    let whole = app.read(&page.slug).await;
+    for query in ["", "limit=1", "Offset=1", "maxchars=1"] {
+        assert_eq!(app.get(&format!("{path}?{query}")).await.body, whole.body, "{query}");
+    }
+    for (query, content, next) in [
+        ("offset=1&max_chars=1", "é", Some(2)),
+        ("max_chars=2&other=x", "aé", Some(2)),
+        ("offset=3", "", None),
+        ("offset=99999999999999999999&max_chars=99999999999999999999", "", None),
+    ] {
+        let answer = app.get(&format!("{path}?{query}")).await;
+        let part = answer.expect_status(200).json();
+        assert_eq!((&part["content"], &part["total_chars"]), (&json!(content), &json!(3)), "{query}");
+        assert_eq!(part.get("next_offset"), next.map(|next| json!(next)).as_ref(), "{query}");
+        assert_eq!((&part["updated_at"], part.get("content_html")), (&whole.json()["updated_at"], None), "{query}");
+        assert_eq!(answer.header("cache-control"), "no-cache", "{query}");
+        assert_ne!(answer.header("etag"), whole.header("etag"), "{query}");
+        let held = Request::get(&path).query(query).header("if-none-match", answer.header("etag"));
+        app.send(held).await.expect_status(304);
+        let update = Request::update(&page.slug, "{}").key(&page.key).header("if-match", answer.header("etag"));
+        app.send(update).await.expect_status(200);
+    }
+    for query in ["offset=x", "offset=", "offset=-1", "offset=1.5", "max_chars=0", "offset=1&offset=2"] {
+        for (slug, status, code) in
+            [(&*page.slug, 400, "invalid_body"), ("never-was-2222bbbb", 404, "not_found"), (&deleted.slug, 410, "gone")]
+        {
+            app.get(&format!("/api/pages/{slug}?{query}")).await.expect_error(status, code);
+        }
+        let with_key = format!("{path}?{query}&x={}", page.key);
+        app.get(&with_key).await.expect_error(401, "key_in_query");
+    }
+    app.get(&format!("{path}?offset=0&x={}", page.key)).await.expect_error(401, "key_in_query");
+}
+
+#[tokio::test]
 async fn reading_is_not_limited() {
     let app = TestApp::new();
     let page = app.published().await;

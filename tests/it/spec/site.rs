@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::in_process::app::{BASE_URL, TestApp};
+use super::discovery::linked;
+use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::exchange::{Answer, Request};
 
 /// The value of the first attribute `name` after `marker`.
@@ -160,7 +161,7 @@ async fn a_client_that_would_rather_have_markdown_gets_it() {
         assert!(answer.expect_status(200).members("vary").contains(&"accept".to_owned()), "{answer:?}");
         if gets_markdown {
             assert_eq!(answer.header("content-type"), "text/markdown; charset=utf-8", "{accept}");
-            assert_eq!(answer.text(), "A *first* page.");
+            assert_eq!(answer.text(), "# Hello, world\n\nA *first* page.");
             assert_eq!(answer.members("cache-control"), ["private", "no-cache"], "no shared cache may keep it");
         } else {
             assert!(is_html(&answer), "{accept}: {answer:?}");
@@ -180,10 +181,34 @@ async fn markdown_at_its_own_address_does_not_depend_on_accept() {
     let path = format!("/{}.md", page.slug);
     let own = app.get(&path).await;
     assert_eq!(own.members("vary"), ["accept-encoding"], "{own:?}");
-    assert!(own.members("content-location").is_empty(), "{own:?}");
     assert_eq!(own.header("cache-control"), "no-cache");
-    let negotiated = Request::get(format!("/{}", page.slug)).header("accept", "text/markdown");
-    assert_eq!(app.send(negotiated).await.header("content-location"), path);
+    assert_eq!(own.text(), "A *first* page.");
+}
+
+#[tokio::test]
+async fn markdown_by_accept_begins_with_the_title_and_has_its_own_tag() {
+    let app = Setup::unlimited().start();
+    for (title, content, expected) in [
+        ("A *b*", "Text.", "# A \\*b\\*\n\nText."),
+        ("A *b*", "# Other\n", "# A \\*b\\*\n\n# Other\n"),
+        ("A *b*", "    code\n", "# A \\*b\\*\n\n    code\n"),
+        ("A b", "# A *b*\n\nText.", "# A *b*\n\nText."),
+        ("A b", "A b\n===\nText.", "A b\n===\nText."),
+        ("", "Text.", "Text."),
+    ] {
+        let page = app.publish("A page", content).await;
+        app.update(&page, json!({"title": title})).await.expect_status(200);
+        let path = format!("/{}", page.slug);
+        let [own, negotiated] = [
+            app.get(&format!("{path}.md")).await,
+            app.send(Request::get(&path).header("accept", "text/markdown")).await,
+        ];
+        assert_eq!((own.text(), negotiated.text()), (content, expected));
+        assert_ne!(own.header("etag"), negotiated.header("etag"), "{title}");
+        assert_eq!(linked(&negotiated, "alternate"), [format!("{BASE_URL}{path}.md")]);
+        let update = Request::update(&page.slug, "{}").key(&page.key).header("if-match", negotiated.header("etag"));
+        app.send(update).await.expect_status(200);
+    }
 }
 
 #[tokio::test]

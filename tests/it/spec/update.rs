@@ -6,6 +6,7 @@ use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::exchange::Request;
 
 #[tokio::test]
 async fn an_update_answers_200_with_the_page_as_it_then_stands() {
@@ -29,6 +30,27 @@ async fn omitted_fields_keep_their_value() {
     app.update(&page, json!({"title": "Another"})).await.expect_status(200);
     let read = app.page(&page.slug).await;
     assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Another"), Some("Other")));
+}
+
+#[tokio::test]
+async fn edits_replace_parts_of_the_content_and_the_answer_is_the_whole_page() {
+    let app = Setup::unlimited().start();
+    let page = app.publish("T", "One two three.").await;
+    let edits = json!([{"old": "three", "new": "3"}, {"old": "One ", "new": ""}]);
+    let answer = app.update(&page, json!({"title": "New", "edits": edits})).await;
+    assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New", "two 3."));
+    assert_eq!(answer.json(), app.page(&page.slug).await);
+    for (edits, told) in [
+        (json!([{"old": "two 3", "new": ""}, {"old": "3.", "new": ""}]), "Edits 1 and 2 change the same words"),
+        (json!([{"old": "two", "new": "2"}, {"old": "four", "new": ""}]), "The `old` of edit 2 is not in"),
+        (json!(null), "Send it as a list of objects with `old` and `new`"),
+    ] {
+        let refused = app.update(&page, json!({"edits": edits})).await;
+        assert!(refused.expect_error(400, "invalid_body").field("message").contains(told), "{refused:?}");
+        assert_eq!(app.page(&page.slug).await, answer.json());
+    }
+    let stale = Request::update(&page.slug, r#"{"edits": [{"old": "four", "new": ""}]}"#).key(&page.key);
+    app.send(stale.header("if-match", "\"1-0-md-identity-1\"")).await.expect_error(412, "precondition_failed");
 }
 
 #[tokio::test]

@@ -82,6 +82,8 @@ pub enum Credential {
     InQuery,
     Missing,
     Malformed,
+    /// An edit link, where only its key is taken.
+    Link,
     WrongType,
     Key(EditKey),
 }
@@ -94,6 +96,7 @@ impl Credential {
             Self::Missing => Err(ServiceError::MissingKey),
             Self::Key(key) if key_hash.matches(key) => Ok(key),
             Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::Link => Err(ServiceError::LinkForKey),
             Self::WrongType => Err(BodyError::KeyType.into()),
         }
     }

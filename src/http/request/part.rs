@@ -1,0 +1,58 @@
+//! The part of a text that a read asks for in its query (contract, decision 28).
+
+use url::form_urlencoded;
+
+use crate::http::types::Part;
+use handbill_pages::service::{Body, BodyError};
+
+const OFFSET: &str = "offset";
+const MAX_CHARS: &str = "max_chars";
+
+/// `None` if the query does not name a part. Other parameters are ignored.
+pub fn in_query(query: &str) -> Option<Body<Part>> {
+    let value = |wanted: &str| {
+        let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
+        values.next().map(|(_, value)| count(&value).filter(|_| values.next().is_none()))
+    };
+    let (offset, max_chars) = (value(OFFSET), value(MAX_CHARS));
+    if offset.is_none() && max_chars.is_none() {
+        return None;
+    }
+    Some(match (offset.unwrap_or(Some(0)), max_chars.unwrap_or(Some(usize::MAX))) {
+        (None, _) => Err(wrong(OFFSET, 0)),
+        (_, None | Some(0)) => Err(wrong(MAX_CHARS, 1)),
+        (Some(offset), Some(max_chars)) => Ok(Part { offset, max_chars }),
+    })
+}
+
+/// A number that is too large counts as the largest.
+fn count(text: &str) -> Option<usize> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(usize::MAX))
+}
+
+fn wrong(name: &str, least: usize) -> BodyError {
+    BodyError::Malformed(format!("The parameter `{name}` is wrong. Send it once, as a whole number from {least} on."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_named_by_one_number_or_two() {
+        let part = |query| in_query(query).map(|part| part.map(|Part { offset, max_chars }| (offset, max_chars)).ok());
+        for (query, expected) in [
+            ("", None),
+            ("utm_source=x&Offset=1", None),
+            ("offset=7", Some(Some((7, usize::MAX)))),
+            ("x=1&max_chars=20&offset=007", Some(Some((7, 20)))),
+            ("max%5Fchars=99999999999999999999999", Some(Some((0, usize::MAX)))),
+        ] {
+            assert_eq!(part(query), expected, "{query}");
+        }
+        for query in ["offset", "offset=", "offset=-1", "offset=+1", "offset=1.0", "offset=1&offset=1", "max_chars=0"] {
+            assert_eq!(part(query), Some(None), "{query}");
+        }
+    }
+}
