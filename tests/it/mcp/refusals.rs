@@ -44,6 +44,9 @@ async fn a_body_that_is_no_message_is_invalid_and_so_is_a_batch() {
     for no_message in [json!([message, message]), json!("tools/list"), json!({"jsonrpc": "2.0", "id": 1})] {
         send(&app, no_message).await.refuses(400, -32600);
     }
+    let listed =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "create_page", "arguments": [1]}});
+    send(&app, listed).await.refuses(200, -32602);
     // Two arguments with one name: Serde alone would take the last.
     let twice = message.to_string().replace(r#""title":"T""#, r#""title":"A","title":"B""#);
     let error = send(&app, twice).await.refuses(400, -32600);

@@ -210,8 +210,9 @@ async fn on_create_the_body_comes_before_the_rate_limit() {
 async fn an_invalid_create_spends_no_quota() {
     let app = Setup::new().limits(1, 60).start();
     for body in ["nonsense", "", r#"{"title": "", "content": "c"}"#, r#"{"title": "T", "content": ""}"#] {
-        app.create(body).await.expect_status(400);
+        let answer = app.create(body).await;
+        assert!(!answer.expect_status(400).headers.contains_key("ratelimit"), "it was not counted: {answer:?}");
     }
-    app.create(too_large()).await.expect_status(413);
+    assert!(!app.create(too_large()).await.expect_status(413).headers.contains_key("ratelimit"));
     app.published().await;
 }

@@ -123,7 +123,7 @@ impl Presenter<'_> {
         self.asks("POST", "/api/pages", &[("Content-Type", key)], key, 400);
         self.asks(key, "/", &[], "", 405);
         self.asks("POST", "/", &[("Content-Type", key)], key, 400);
-        self.asks("POST", &format!("/?{key}={key}"), &[("Content-Type", "text/markdown")], "# T", 401);
+        self.asks("POST", &format!("/?{key}={key}"), &[("Content-Type", "text/markdown")], "# T", 400);
         self.asks("POST", "/", &[("Origin", key)], key, 403);
         self.asks("GET", &format!("/{key}/edit"), &[], "", 404);
         self.asks("GET", &format!("/assets/{key}/{key}"), &[], "", 404);
